@@ -1,0 +1,55 @@
+# Every target sets up what it needs itself, in .venv, from a bare checkout with only Python and pip.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench lock clean
+
+help: ## print this list
+	@echo "Fairway: where should this work run, and why there?"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make test ARGS='-k taints'     pass arguments on to pytest (likewise bench)"
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@echo "==> setting up $(VENV) (once; $$($(PYTHON) --version))"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo "==> ready: $(BIN)/fairway"
+
+setup: $(STAMP) ## create .venv with locked versions
+
+run: $(STAMP) ## place the shipped example fleet and print the decisions with their reasons
+	@echo "==> fairway place -f examples/fleet"
+	@$(BIN)/fairway place -f examples/fleet --reasons
+
+test: $(STAMP) ## run the tests
+	@echo "==> pytest"
+	@$(BIN)/python -m pytest -n 2 -q $(ARGS)
+
+lint: $(STAMP) ## ruff, mypy --strict and the import law
+	@echo "==> ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "==> mypy --strict"
+	@$(BIN)/mypy
+	@echo "==> import law"
+	@$(BIN)/lint-imports
+
+bench: $(STAMP) ## measure placements at 1k, 10k, 100k and 1M clusters
+	@$(BIN)/python -m benchmarks.placement $(ARGS)
+
+lock: $(STAMP) ## refresh requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate requirements-dev.in -o requirements-dev.lock
+	@echo "==> requirements-dev.lock written"
+
+clean: ## remove .venv and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
