@@ -1,0 +1,52 @@
+"""What a CRD says about a field beyond its type, written beside the field.
+
+msgspec's own ``Meta`` would enforce bounds while decoding. Objects that live on a hub must stay readable even
+when they break a rule that was added later, so the rules are kept in a class msgspec ignores; ``validation``
+and ``schema`` read them.
+"""
+
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+NO_DEFAULT: Final = object()
+
+LABEL_KEY: Final = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+NAMESPACE: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    description: str = ""
+    required: bool = False
+    default: object = NO_DEFAULT
+    enum: tuple[str, ...] = ()
+    pattern: str = ""
+    format: str = ""
+    minimum: int | None = None
+    maximum: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    max_items: int | None = None
+    list_type: Literal["", "atomic", "map", "set"] = ""
+    map_keys: tuple[str, ...] = ()
+    map_type: Literal["", "atomic"] = ""
+    nullable: bool = False
+    quantity: bool = False
+
+    def over(self, inner: "Field") -> "Field":
+        """Both, this one winning wherever it says something."""
+        said = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+        return replace(inner, **said)
+
+
+Int32 = Annotated[int, Field(format="int32")]
+Int64 = Annotated[int, Field(format="int64")]
+Time = Annotated[datetime, Meta(tz=True)]
+QuantityText = Annotated[str | int | float, Field(quantity=True)]
+"""A quantity as written: text, or a bare JSON number. `fairway.api.quantity` gives it a value."""

@@ -1,0 +1,113 @@
+"""What every Kubernetes object carries: metadata and conditions."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from msgspec import Struct, field, structs
+
+from fairway.api.annotation import LABEL_KEY, Field, Int64, Time
+
+TRUE: Final = "True"
+FALSE: Final = "False"
+UNKNOWN: Final = "Unknown"
+
+
+class OwnerReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    # A default made by a factory is always written: these four are not optional on the wire.
+    apiVersion: str = field(default_factory=str)
+    kind: str = field(default_factory=str)
+    name: str = field(default_factory=str)
+    uid: str = field(default_factory=str)
+    controller: bool | None = None
+    blockOwnerDeletion: bool | None = None
+
+
+class ObjectMeta(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Fields Fairway has no use for, such as ``managedFields``, are dropped when decoding."""
+
+    name: str = ""
+    generateName: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    generation: Int64 = 0
+    creationTimestamp: Time | None = None
+    deletionTimestamp: Time | None = None
+    deletionGracePeriodSeconds: Int64 | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    ownerReferences: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    type: Annotated[
+        str,
+        Field(
+            "What this condition is about, in CamelCase or as prefix/CamelCase.",
+            required=True,
+            max_length=316,
+            pattern=LABEL_KEY,
+        ),
+    ] = field(default_factory=str)
+    status: Annotated[
+        str,
+        Field("Whether the condition holds.", required=True, enum=(TRUE, FALSE, UNKNOWN)),
+    ] = field(default_factory=str)
+    observedGeneration: Annotated[
+        Int64, Field("The generation of the object this condition was derived from.", minimum=0)
+    ] = 0
+    lastTransitionTime: Annotated[
+        Time | None, Field("When the status last changed.", required=True, format="date-time")
+    ] = None
+    reason: Annotated[
+        str,
+        Field(
+            "Why, as one CamelCase word for programs.",
+            required=True,
+            min_length=1,
+            max_length=1024,
+            pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        ),
+    ] = field(default_factory=str)
+    message: Annotated[
+        str, Field("Why, in words for people. May be empty.", required=True, max_length=32768)
+    ] = field(default_factory=str)
+
+
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Field("What is known about the state of this object.", list_type="map", map_keys=("type",)),
+]
+
+
+def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def set_condition(
+    conditions: tuple[Condition, ...], condition: Condition, *, now: datetime
+) -> tuple[Condition, ...]:
+    """``conditions`` with ``condition`` in place of the one of its type, or at the end.
+
+    The transition time moves only when the status does. A transition time given by the caller is believed;
+    ``now`` stands in for a missing one. Returns ``conditions`` itself when nothing changed.
+    """
+    given = condition.lastTransitionTime
+    for index, old in enumerate(conditions):
+        if old.type != condition.type:
+            continue
+        moment = (given or now) if old.status != condition.status else old.lastTransitionTime
+        new = structs.replace(condition, lastTransitionTime=moment)
+        return conditions if new == old else (*conditions[:index], new, *conditions[index + 1 :])
+    return (*conditions, structs.replace(condition, lastTransitionTime=given or now))
+
+
+def format_time(moment: datetime) -> str:
+    """As Kubernetes writes it: UTC, whole seconds (fractions are cut off, not rounded)."""
+    moment = moment.astimezone(UTC)
+    return (
+        f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+        f"T{moment.hour:02d}:{moment.minute:02d}:{moment.second:02d}Z"
+    )

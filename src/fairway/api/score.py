@@ -1,0 +1,61 @@
+"""Published scores of clusters: AddOnPlacementScore, and the one-number ManagedClusterScore."""
+
+from typing import Annotated
+
+from msgspec import Struct, field
+
+from fairway.api.annotation import Field, Int32, Int64, Time
+from fairway.api.meta import Condition, Conditions, ObjectMeta
+
+
+class AddOnPlacementScoreItem(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: Annotated[str, Field("Name of the score.", required=True)] = field(default_factory=str)
+    value: Annotated[Int32, Field("Value of the score.", required=True, minimum=-100, maximum=100)] = field(
+        default_factory=int
+    )
+
+
+class AddOnPlacementScoreStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    conditions: Conditions = ()
+    scores: Annotated[
+        tuple[AddOnPlacementScoreItem, ...],
+        Field("The scores, by name.", list_type="map", map_keys=("name",)),
+    ] = ()
+    validUntil: Annotated[
+        Time | None,
+        Field("After this moment the scores count as missing; absent means never.", format="date-time"),
+    ] = None
+
+
+class AddOnPlacementScore(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Its namespace is the name of the cluster it scores."""
+
+    apiVersion: str = "cluster.open-cluster-management.io/v1alpha1"
+    kind: str = "AddOnPlacementScore"
+    metadata: ObjectMeta = ObjectMeta()
+    status: Annotated[AddOnPlacementScoreStatus, Field("The scores.")] = AddOnPlacementScoreStatus()
+
+
+class ManagedClusterScoreCondition(Condition, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    lastUpdateTime: Annotated[
+        Time | None, Field("When the score was last written.", required=True, format="date-time")
+    ] = None
+
+
+class ManagedClusterScoreStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    conditions: Annotated[
+        tuple[ManagedClusterScoreCondition, ...],
+        Field("What is known about the score.", required=True, list_type="map", map_keys=("type",)),
+    ] = field(default_factory=tuple)
+    score: Annotated[Int64, Field("The score of the cluster; higher is better.")] = 0
+
+
+class ManagedClusterScore(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    apiVersion: str = "cluster.open-cluster-management.io/v1alpha1"
+    kind: str = "ManagedClusterScore"
+    metadata: ObjectMeta = ObjectMeta()
+    status: Annotated[ManagedClusterScoreStatus, Field("The score.")] = ManagedClusterScoreStatus()
+
+
+def managed_cluster_score_name(*, cluster: str, calculator: str) -> str:
+    return f"{cluster}-{calculator}".lower()
