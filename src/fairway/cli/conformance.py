@@ -1,0 +1,104 @@
+"""`fairway conformance`: are the answers of this version those of the reference implementations?"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import click
+
+from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
+from fairway.cli.output import OutputFormat, emit, output_option
+from fairway.cli.progress import tracked
+from fairway.whatif.conformance import ConformanceError, Recording, Result, open_recording
+
+SUMMARY: Final = "{passed} passed, {failed} failed"
+DIFFERENCES_PER_ROW: Final = 8
+HIDDEN_ROWS: Final = "{count} more failed; show them with --show {all}"
+HIDDEN_FIELDS: Final = "    … and {count} more fields"
+
+
+@dataclass(slots=True)
+class _Tally:
+    recording: Recording
+    passed: int = 0
+    failures: list[Result] = field(default_factory=list)
+
+
+@click.command(
+    short_help="Check this version against recorded answers.",
+    epilog="""\b
+Examples:
+  fairway conformance tests/golden/quantity.jsonl
+  fairway conformance tests/golden/*.jsonl tests/golden/*.gz --show 3
+  fairway conformance tests/golden/cel.jsonl -o json
+
+\b
+Exit status: 0 all passed, 1 some failed, 2 a file could not be used.
+""",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--show", type=click.IntRange(min=0), default=10, show_default=True, help="How many failed rows to print in full."
+)
+@output_option
+def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
+    """Run recorded answers and compare field by field.
+
+    Each FILE holds recorded answers of one family (placement, cel, quantity, pod-requests, pod-scheduling), one JSON object
+    per line, plain or gzipped. The family is told from the content.
+    """
+    try:
+        tallies = [_run(open_recording(file)) for file in files]
+    except ConformanceError as error:
+        raise BadInputError(str(error)) from None
+    failed = sum(len(tally.failures) for tally in tallies)
+    if output == "table":
+        _print_failures(tallies, show)
+    rows = [
+        {
+            "family": tally.recording.family,
+            "file": tally.recording.file,
+            "passed": tally.passed,
+            "failed": len(tally.failures),
+        }
+        for tally in tallies
+    ]
+    columns = {"family": "Family", "passed": "Passed", "failed": "Failed", "file": "File"}
+    document = [
+        {**row, "failures": tally.failures[:show]} for row, tally in zip(rows, tallies, strict=True)
+    ]
+    emit(rows, columns=columns, output=output, document=document)
+    if output == "table":
+        click.echo(SUMMARY.format(passed=sum(tally.passed for tally in tallies), failed=failed))
+    return EXIT_NO if failed else EXIT_OK
+
+
+def _run(recording: Recording) -> _Tally:
+    tally = _Tally(recording)
+    for result in tracked(recording.run(), recording.family, total=len(recording)):
+        if result.passed:
+            tally.passed += 1
+        else:
+            tally.failures.append(result)
+    return tally
+
+
+def _print_failures(tallies: list[_Tally], show: int) -> None:
+    left = show
+    hidden = 0
+    for tally in tallies:
+        shown = tally.failures[:left]
+        left -= len(shown)
+        hidden += len(tally.failures) - len(shown)
+        for failure in shown:
+            click.echo(f"{tally.recording.family} {failure.name}")
+            for difference in failure.differences[:DIFFERENCES_PER_ROW]:
+                click.echo(f"  {difference.path or '(answer)'}")
+                click.echo(f"    expected  {difference.expected}")
+                click.echo(f"    got       {difference.got}")
+            more = len(failure.differences) - DIFFERENCES_PER_ROW
+            if more > 0:
+                click.echo(HIDDEN_FIELDS.format(count=more))
+    if hidden:
+        click.echo(HIDDEN_ROWS.format(count=hidden, all=hidden + show))
+    if show > left or hidden:
+        click.echo()

@@ -1,0 +1,286 @@
+"""Text → documents: YAML and JSON, many documents to a file, each knowing where it starts.
+
+YAML is built straight from libyaml's events rather than by PyYAML's constructor. That is several times faster, resolves
+scalars by our rules, keeps timestamps as text, survives deep nesting, and puts a ceiling on what aliases may expand to.
+Where each field stands is not kept while reading, because files are large and errors are rare: `fairway.cli.places` reads
+one document again when somebody asks.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from fairway.cli.scalars import resolve
+
+MAX_DEPTH: Final = 100
+MAX_ALIAS_NODES: Final = 100_000
+
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+ALIAS_BOMB = f"the aliases of one document expand to more than {MAX_ALIAS_NODES} values"
+ALIAS_UNKNOWN = "the alias *{name} has no anchor &{name} before it"
+ALIAS_OF_ITSELF = "the alias *{name} is inside its own anchor"
+DUPLICATE_KEY = "the key {key!r} is given twice"
+KEY_NOT_TEXT = "a mapping key must be text"
+MERGE_NOT_MAPPING = "<< takes a mapping or a list of mappings"
+UNKNOWN_TAG = "the tag {tag} is not supported"
+NOT_ONE_VALUE = "not valid JSON: {reason}"
+
+
+class DocumentError(ValueError):
+    """Text that is no YAML or JSON. `line` and `column` count from 1, 0 is unknown."""
+
+    def __init__(self, message: str, *, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One value out of a file. `number` and `line` count from 1, `offset` is in bytes.
+
+    `raw` is the JSON text of a value that was not decoded yet; `value` is then None.
+    """
+
+    value: Any
+    number: int
+    line: int
+    offset: int = 0
+    raw: bytes | memoryview | None = None
+
+
+def yaml_documents(data: bytes) -> Iterator[Document]:
+    """The documents of a YAML text that hold something; the empty ones are counted all the same."""
+    loader = yaml.CSafeLoader(data)
+    try:
+        for number, (value, line) in enumerate(_build(loader), start=1):
+            if value is not None:
+                yield Document(value=value, number=number, line=line)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        text = " ".join(part for part in (error.context, error.problem) if part) or "not YAML"
+        raise DocumentError(
+            text, line=mark.line + 1 if mark else 0, column=mark.column + 1 if mark else 0
+        ) from None
+    except yaml.reader.ReaderError as error:
+        raise DocumentError(str(error.reason), line=data.count(b"\n", 0, error.position) + 1) from None
+    except yaml.YAMLError as error:
+        raise DocumentError(" ".join(str(error).split())) from None
+    finally:
+        loader.dispose()
+
+
+_MERGE: Final = "<<"
+_OPEN: Final = object()  # what an anchor stands for until its node is complete
+_WANTED: Final = object()  # the pending key of a mapping that expects a key next
+_TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp"})
+_PLAIN_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
+_CONTAINER_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+
+
+def _build(loader: Any) -> Iterator[tuple[Any, int]]:
+    """Yield (value, line) of each document.
+
+    One loop without recursion and with everything in locals: this is where loading a large file spends its time.
+    """
+    scalar, alias = yaml.ScalarEvent, yaml.AliasEvent
+    mapping, mapping_end = yaml.MappingStartEvent, yaml.MappingEndEvent
+    sequence, sequence_end = yaml.SequenceStartEvent, yaml.SequenceEndEvent
+    get_event = loader.get_event
+    stack: list[
+        tuple[Any, Any, str | None, int]
+    ] = []  # outer container, its pending key, own anchor, nodes before
+    anchors: dict[str, tuple[Any, int]] = {}  # value and the number of nodes it stands for
+    container: Any = None
+    key: Any = None  # None in a list
+    root: Any = None
+    nodes = expanded = line = 0
+    while True:
+        event = get_event()
+        kind = type(event)
+        if kind is scalar:
+            nodes += 1
+            value = event.value
+            if key is not _WANTED:
+                tag = event.tag
+                if (tag is None and event.implicit[0]) or tag in _PLAIN_TAGS:
+                    value = resolve(value)
+                elif tag is not None and tag not in _TEXT_TAGS:
+                    raise _error(event, UNKNOWN_TAG.format(tag=tag))
+            if event.anchor is not None:
+                anchors[event.anchor] = (value, 1)
+        elif kind is mapping or kind is sequence:
+            if key is _WANTED:
+                raise _error(event, KEY_NOT_TEXT)
+            if event.tag is not None and event.tag not in _CONTAINER_TAGS:
+                raise _error(event, UNKNOWN_TAG.format(tag=event.tag))
+            if len(stack) >= MAX_DEPTH:
+                raise _error(event, TOO_DEEP)
+            if event.anchor is not None:
+                anchors[event.anchor] = (_OPEN, 0)
+            if not stack:
+                line = event.start_mark.line + 1
+            stack.append((container, key, event.anchor, nodes))
+            nodes += 1
+            container, key = ({}, _WANTED) if kind is mapping else ([], None)
+            continue
+        elif kind is mapping_end or kind is sequence_end:
+            value = container
+            container, key, anchor, before = stack.pop()
+            if kind is mapping_end and _MERGE in value:
+                value = _merge(event, value)
+            if anchor is not None:
+                anchors[anchor] = (value, nodes - before)
+        elif kind is alias:
+            value, size = _aliased(event, anchors)
+            if key is _WANTED and not isinstance(value, str):
+                raise _error(event, KEY_NOT_TEXT)
+            nodes += size
+            expanded += size
+            if expanded > MAX_ALIAS_NODES:
+                raise _error(event, ALIAS_BOMB)
+        elif kind is yaml.DocumentEndEvent:
+            yield root, line
+            root = None
+            anchors.clear()
+            nodes = expanded = 0
+            continue
+        elif kind is yaml.StreamEndEvent:
+            return
+        else:
+            continue
+
+        if container is None:
+            root = value
+            if kind is scalar:
+                line = event.start_mark.line + 1
+        elif key is None:
+            container.append(value)
+        elif key is _WANTED:
+            if value in container:
+                raise _error(event, DUPLICATE_KEY.format(key=value))
+            key = value
+        else:
+            container[key] = value
+            key = _WANTED
+
+
+def _aliased(event: Any, anchors: dict[str, tuple[Any, int]]) -> tuple[Any, int]:
+    name = event.anchor
+    if name not in anchors:
+        raise _error(event, ALIAS_UNKNOWN.format(name=name))
+    value, size = anchors[name]
+    if value is _OPEN:
+        raise _error(event, ALIAS_OF_ITSELF.format(name=name))
+    return value, size
+
+
+def _merge(event: Any, mapping: dict[str, Any]) -> dict[str, Any]:
+    """`<<` brings in the keys a mapping does not have; of several sources the earlier wins."""
+    sources = mapping.pop(_MERGE)
+    merged: dict[str, Any] = {}
+    for source in reversed(sources if isinstance(sources, list) else [sources]):
+        if not isinstance(source, dict):
+            raise _error(event, MERGE_NOT_MAPPING)
+        merged.update(source)
+    return merged | mapping
+
+
+def _error(event: Any, message: str) -> DocumentError:
+    return DocumentError(message, line=event.start_mark.line + 1, column=event.start_mark.column + 1)
+
+
+class _ListEnvelope(msgspec.Struct):
+    """The outside of a Kubernetes list: its items stay JSON text until each is decoded on its own."""
+
+    kind: msgspec.Raw = msgspec.Raw()
+    items: list[msgspec.Raw] | None = None
+
+
+_envelopes = msgspec.json.Decoder(_ListEnvelope)
+_arrays = msgspec.json.Decoder(list[msgspec.Raw])
+_validator = msgspec.json.Decoder(msgspec.Raw)
+_POSITION: Final = re.compile(r" ?\(byte (\d+)\)")
+
+
+def json_documents(data: bytes) -> Iterator[Document]:
+    """The values of a JSON text, undecoded: one value, a Kubernetes list's or an array's items, or one value per line.
+
+    A list of a hundred thousand objects never exists as Python dictionaries all at once.
+    """
+    try:
+        _validator.decode(data)
+    except msgspec.DecodeError as error:
+        yield from _json_lines(data, error)
+        return
+    except RecursionError:
+        raise DocumentError(TOO_DEEP, line=1) from None
+    start = len(data) - len(data.lstrip())
+    items = _items(data)
+    if items is None:
+        yield Document(
+            value=None, number=1, line=data.count(b"\n", 0, start) + 1, offset=start, raw=data[start:]
+        )
+        return
+    # The items come in order and unaltered, so finding each one again costs a comparison and gives its place.
+    position, line = start, data.count(b"\n", 0, start) + 1
+    for number, item in enumerate(items, start=1):
+        text = bytes(item)
+        found = data.find(text, position)
+        line += data.count(b"\n", position, found)
+        position = found
+        yield Document(value=None, number=number, line=line, offset=found, raw=text)
+
+
+def _items(data: bytes) -> list[msgspec.Raw] | None:
+    """The items when `data` is an array or an object of a kind that ends in List, otherwise None."""
+    if data.lstrip()[:1] == b"[":
+        return _arrays.decode(data)
+    try:
+        envelope = _envelopes.decode(data)
+    except msgspec.DecodeError:
+        return None
+    return envelope.items if bytes(envelope.kind).endswith(b'List"') else None
+
+
+def _json_lines(data: bytes, why: msgspec.DecodeError) -> Iterator[Document]:
+    offset = 0
+    first = True
+    for number, text in enumerate(data.splitlines(keepends=True), start=1):
+        stripped = text.strip()
+        if stripped:
+            try:
+                _validator.decode(stripped)
+            except (msgspec.DecodeError, RecursionError) as error:
+                # When not even the first line stands by itself this is no line-by-line file; the first complaint holds.
+                raise _json_error(data, why, 0) if first else _json_error(text, error, number - 1) from None
+            indent = len(text) - len(text.lstrip())
+            yield Document(value=None, number=number, line=number, offset=offset + indent, raw=stripped)
+            first = False
+        offset += len(text)
+
+
+def _json_error(data: bytes, error: Exception, lines_before: int) -> DocumentError:
+    if isinstance(error, RecursionError):
+        return DocumentError(TOO_DEEP, line=lines_before + 1)
+    text = str(error)
+    match = _POSITION.search(text)
+    position = int(match[1]) if match else len(data)
+    reason = _POSITION.sub("", text).removeprefix("JSON is malformed: ")
+    line = data.count(b"\n", 0, position) + 1
+    column = position - (data.rfind(b"\n", 0, position) + 1) + 1
+    return DocumentError(NOT_ONE_VALUE.format(reason=reason), line=lines_before + line, column=column)
+
+
+def value_of(document: Document) -> Any:
+    """The value of a document, decoding its JSON text when that is still to do."""
+    if document.raw is None:
+        return document.value
+    try:
+        return msgspec.json.decode(document.raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _json_error(bytes(document.raw), error, document.line - 1) from None

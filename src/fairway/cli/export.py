@@ -1,0 +1,111 @@
+"""Kubernetes objects → YAML, JSON or JSON lines, on standard output, in a file, or one file per kind in a directory.
+
+Objects are written as they come, so a fleet larger than memory can be written too.
+"""
+
+import gzip
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, Final, Literal
+
+import msgspec
+import yaml
+
+from fairway.cli.errors import BadInputError
+
+Format = Literal["yaml", "json", "jsonl"]
+
+CANNOT_WRITE: Final = "cannot write {path}: {reason}"
+_STDOUT: Final = "-"
+_FILES: Final = {
+    "ManagedCluster": "clusters",
+    "ManagedClusterSet": "sets",
+    "ManagedClusterSetBinding": "sets",
+    "AddOnPlacementScore": "scores",
+    "ManagedClusterScore": "scores",
+    "Placement": "placements",
+}
+_OTHERS: Final = "others"
+
+
+def format_for(out: str | None) -> Format:
+    """The format a file name asks for."""
+    name = (out or "").lower().removesuffix(".gz")
+    if name.endswith(".jsonl"):
+        return "jsonl"
+    return "json" if name.endswith(".json") else "yaml"
+
+
+def export(documents: Iterable[dict[str, Any]], *, out: str | None, output: Format) -> None:
+    """Write every document; `out` is a file, a directory (existing, or ending in a slash), or None for stdout."""
+    try:
+        if out is None or out == _STDOUT:
+            with _writer(sys.stdout.buffer, output) as write:
+                for document in documents:
+                    write(document)
+        elif out.endswith(os.sep) or os.path.isdir(out):
+            _export_directory(documents, out, output)
+        else:
+            with _opened(out) as stream, _writer(stream, output) as write:
+                for document in documents:
+                    write(document)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        path = error.filename or out
+        raise BadInputError(CANNOT_WRITE.format(path=path, reason=error.strerror or error)) from None
+
+
+def _export_directory(documents: Iterable[dict[str, Any]], directory: str, output: Format) -> None:
+    os.makedirs(directory, exist_ok=True)
+    with ExitStack() as stack:
+        writers: dict[str, Any] = {}
+        for document in documents:
+            name = _FILES.get(str(document.get("kind")), _OTHERS)
+            if name not in writers:
+                stream = stack.enter_context(_opened(os.path.join(directory, f"{name}.{output}")))
+                writers[name] = stack.enter_context(_writer(stream, output))
+            writers[name](document)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    with open(path, "wb") as stream:
+        if path.lower().endswith(".gz"):
+            # Neither the time nor the name goes into the file: the same fleet is the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
+                yield packed  # type: ignore[misc]  # GzipFile writes bytes like any binary file
+        else:
+            yield stream
+
+
+@contextmanager
+def _writer(stream: IO[bytes], output: Format) -> Iterator[Any]:
+    encode = msgspec.json.Encoder(order="sorted").encode
+    first = True
+
+    def write_yaml(document: dict[str, Any]) -> None:
+        nonlocal first
+        if not first:
+            stream.write(b"---\n")
+        first = False
+        text = yaml.dump(document, Dumper=yaml.CSafeDumper, encoding="utf-8", allow_unicode=True, width=110)
+        stream.write(text)
+
+    def write_line(document: dict[str, Any]) -> None:
+        stream.write(encode(document) + b"\n")
+
+    def write_item(document: dict[str, Any]) -> None:
+        nonlocal first
+        stream.write((b"" if first else b",\n") + encode(document))
+        first = False
+
+    if output == "json":
+        stream.write(b'{"apiVersion":"v1","kind":"List","items":[\n')
+        yield write_item
+        stream.write(b"\n]}\n")
+    else:
+        yield write_line if output == "jsonl" else write_yaml
+    stream.flush()

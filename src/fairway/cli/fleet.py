@@ -1,0 +1,145 @@
+"""`fairway fleet`: make up a fleet, or see what files hold."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+import click
+
+from fairway.cli.errors import BadInputError
+from fairway.cli.options import files_options, load_files
+from fairway.cli.output import OutputFormat, emit, output_option
+
+if TYPE_CHECKING:
+    from fairway.api.cluster import ManagedCluster
+
+BAD_TIME: Final = "--now {text!r} is not a time; write it like 2026-01-01T00:00:00Z"
+
+
+@click.group(
+    short_help="Generate fleets and look at what files hold.",
+    epilog="""\b
+Examples:
+  fairway fleet generate --clusters 100 --seed 7 --out fleet.yaml
+  fairway fleet show -f fleet.yaml
+""",
+)
+def fleet() -> None:
+    """Make up a fleet, or see what files hold."""
+
+
+class _Time(click.ParamType):
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise BadInputError(BAD_TIME.format(text=value)) from None
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+@fleet.command(
+    short_help="Make up a realistic fleet.",
+    epilog="""\b
+Examples:
+  fairway fleet generate --clusters 20                            YAML on standard output
+  fairway fleet generate --clusters 10000 --seed 7 --out fleet.json
+  fairway fleet generate --clusters 100000 --out fleet.jsonl.gz
+  fairway fleet generate --clusters 50 --placements 40 --out fleet/   one file per kind in a directory
+
+The same seed makes the same fleet, byte for byte, on every machine.
+""",
+)
+@click.option(
+    "--clusters", type=click.IntRange(min=0, max=10_000_000), required=True, help="How many managed clusters."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed makes another fleet.")
+@click.option(
+    "--placements",
+    type=click.IntRange(min=0, max=1_000_000),
+    default=12,
+    show_default=True,
+    help="How many placements, of all kinds in turn.",
+)
+@click.option(
+    "--now",
+    type=_Time(),
+    default="2026-01-01T00:00:00Z",
+    show_default=True,
+    help="The moment the fleet is a picture of.",
+)
+@click.option(
+    "--out",
+    metavar="FILE|DIR/",
+    help="Where to write; a name ending in .gz is compressed, a directory gets one file per kind.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json", "jsonl"]),
+    help="The format.  [default: by the name given to --out, otherwise yaml]",
+)
+def generate(
+    clusters: int,
+    seed: int,
+    placements: int,
+    now: datetime,
+    out: str | None,
+    output: Literal["yaml", "json", "jsonl"] | None,
+) -> None:
+    """Make up a realistic fleet: clusters with their scores, cluster sets, bindings and placements."""
+    from fairway.cli.export import export, format_for
+    from fairway.cli.progress import tracked
+    from fairway.whatif.synthetic import generate as make
+
+    documents = make(clusters=clusters, seed=seed, placements=placements, now=now)
+    # Two objects to a cluster on average is close enough for a progress bar.
+    documents = tracked(documents, "generating", total=clusters * 2 + placements)
+    export(documents, out=out, output=output or format_for(out))
+
+
+@fleet.command(
+    short_help="List the clusters that files hold.",
+    epilog="""\b
+Examples:
+  fairway fleet show -f examples/fleet
+  fairway fleet show -f clusters.yaml -f scores.yaml -o json
+  kubectl get managedclusters -o json | fairway fleet show -f -
+""",
+)
+@files_options
+@output_option
+def show(files: tuple[str, ...], max_file_size: int, verbose: bool, output: OutputFormat) -> None:
+    """List the clusters that files hold, after checking every object in them."""
+    from fairway.api.cluster import ManagedCluster
+
+    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose)
+    clusters = cast("list[ManagedCluster]", loaded.of(ManagedCluster))
+    columns = {
+        "name": "Name",
+        "clusterSet": "Set",
+        "kubernetes": "Kubernetes",
+        "cpu": "CPU",
+        "memory": "Memory",
+        "available": "Available",
+        "taints": "Taints",
+    }
+    emit([_row(cluster) for cluster in clusters], columns=columns, output=output)
+
+
+def _row(cluster: "ManagedCluster") -> dict[str, object]:
+    from fairway.api.cluster import CLUSTER_SET_LABEL
+    from fairway.api.meta import find_condition
+
+    available = find_condition(cluster.status.conditions or (), "ManagedClusterConditionAvailable")
+    return {
+        "name": cluster.metadata.name,
+        "clusterSet": cluster.metadata.labels.get(CLUSTER_SET_LABEL, ""),
+        "kubernetes": cluster.status.version.kubernetes,
+        "cpu": str(cluster.status.allocatable.get("cpu", "")),
+        "memory": str(cluster.status.allocatable.get("memory", "")),
+        "available": available.status if available else "Unknown",
+        "taints": [f"{taint.key}:{taint.effect}" for taint in cluster.spec.taints],
+    }

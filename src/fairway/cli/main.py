@@ -1,0 +1,151 @@
+"""The `fairway` command: finds the verb, runs it, and turns whatever happens into a message and an exit code.
+
+Verbs are imported when they are called or when their own help is asked for, so that `fairway --help` stays quick. A verb
+is one module in this package with a click command in it, and one line in `VERBS`.
+
+Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. A traceback is shown only with FAIRWAY_DEBUG=1.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+import click
+
+from fairway import __version__
+from fairway.cli.errors import (
+    DEBUG_VARIABLE,
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    CommandError,
+)
+
+INTERNAL_ERROR = (
+    "fairway: internal error: {error}\n"
+    f"This is a fault in Fairway, not in your input. Set {DEBUG_VARIABLE}=1 to see where it happened."
+)
+INTERRUPTED = "fairway: interrupted"
+OUT_OF_MEMORY = "fairway: not enough memory for this input"
+NO_SPACE = "fairway: {error}"
+
+
+class Verb(NamedTuple):
+    """Where a verb lives (`module:attribute`) and what the list of verbs says about it."""
+
+    target: str
+    help: str
+
+
+VERBS: Final[dict[str, Verb]] = {
+    "conformance": Verb(
+        "fairway.cli.conformance:conformance", "Check this version against recorded answers."
+    ),
+    "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
+}
+
+
+class VerbGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*VERBS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = VERBS.get(cmd_name)
+        if verb is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = verb.target.partition(":")
+        command = getattr(import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{verb.target} is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, VERBS[name].help) for name in self.list_commands(ctx) if name in VERBS]
+            )
+
+
+@click.group(
+    cls=VerbGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="""\b
+Examples:
+  fairway fleet show -f examples/fleet
+  fairway fleet generate --clusters 1000 --seed 7 --out fleet.json
+  fairway conformance tests/golden/quantity.jsonl
+
+Every command explains itself: fairway COMMAND --help.
+""",
+)
+@click.version_option(__version__, prog_name="fairway")
+def fairway() -> None:
+    """Decides where work should run across many Kubernetes clusters, and can prove why."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; messages go to stderr."""
+    try:
+        result = fairway.main(
+            args=None if arguments is None else list(arguments), prog_name="fairway", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except CommandError as error:
+        _tell("\n".join(f"fairway: {line}" for line in error.lines()))
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EXIT_BAD_INPUT
+    except (KeyboardInterrupt, click.Abort):
+        _tell(INTERRUPTED)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return EXIT_OK
+    except MemoryError:
+        _tell(OUT_OF_MEMORY)
+        return EXIT_BAD_INPUT
+    except OSError as error:
+        if _debugging():
+            raise
+        _tell(NO_SPACE.format(error=error.strerror or error))
+        return EXIT_BAD_INPUT
+    except Exception as error:
+        if _debugging():
+            raise
+        _tell(INTERNAL_ERROR.format(error=f"{type(error).__name__}: {error}"))
+        return EXIT_BAD_INPUT
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def main() -> None:
+    sys.exit(run())
+
+
+def _debugging() -> bool:
+    return os.environ.get(DEBUG_VARIABLE, "") == "1"
+
+
+def _tell(text: str) -> None:
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+
+
+def _silence_stdout() -> None:
+    # The reader went away. Python flushes stdout once more at exit and would complain on stderr.
+    try:
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+
+
+if __name__ == "__main__":
+    main()

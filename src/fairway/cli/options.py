@@ -1,0 +1,72 @@
+"""The `-f` every verb that reads objects has, and what belongs to it."""
+
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from fairway.cli.files import LoadedObjects
+
+BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, such as 2GiB"
+IGNORED: Final = "fairway: ignored {count} {objects} of kinds Fairway has no use for: {kinds}"
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*\Z", re.IGNORECASE)
+_UNITS: Final = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40}
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Size(click.ParamType):
+    """A number of bytes; K, M, G and T count in 1024s, with or without the i."""
+
+    name = "SIZE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.match(str(value))
+        if match is None:
+            self.fail(BAD_SIZE.format(text=value), param, ctx)
+        number, unit = match.groups()
+        return int(float(number) * (1 << _UNITS[unit[0].lower()] if unit else 1))
+
+
+def files_options(command: _Command) -> _Command:
+    """Adds `-f`, `--max-file-size` and `-v`; they arrive as `files`, `max_file_size` and `verbose`."""
+    for option in (
+        click.option("-v", "--verbose", is_flag=True, help="Also say what was ignored."),
+        click.option(
+            "--max-file-size",
+            type=Size(),
+            default="512MiB",
+            show_default=True,
+            help="Refuse files larger than this.",
+        ),
+        click.option(
+            "-f",
+            "--file",
+            "files",
+            multiple=True,
+            required=True,
+            metavar="FILE|DIR",
+            help="YAML or JSON with Kubernetes objects, plain or gzipped; a directory to search; - for standard input. "
+            "May be given several times.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def load_files(files: tuple[str, ...], *, max_file_size: int, verbose: bool) -> "LoadedObjects":
+    """Load what `-f` named; with `-v` tells on stderr what was ignored."""
+    from fairway.cli.files import load
+
+    loaded = load(files, max_file_size=max_file_size)
+    if verbose and loaded.ignored:
+        count = sum(loaded.ignored.values())
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(loaded.ignored.items()))
+        objects = "object" if count == 1 else "objects"
+        click.echo(IGNORED.format(count=count, objects=objects, kinds=kinds), file=sys.stderr)
+    return loaded

@@ -1,0 +1,127 @@
+"""One way to print rows: a table for people, YAML and JSON for programs.
+
+A table on a terminal is drawn by rich and folds long cells. Anywhere else it is plain text with aligned columns, never cut
+and never coloured, so that it can be piped, compared and tested. YAML and JSON sort their keys: the same answer is the
+same bytes.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, Final, Literal, TypeVar
+
+import click
+
+OutputFormat = Literal["table", "yaml", "json"]
+Row = Mapping[str, object]
+
+FORMATS: Final[tuple[OutputFormat, ...]] = ("table", "yaml", "json")
+NOTHING_FOUND = "No rows."
+_GAP = "  "
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def output_option(command: _Command) -> _Command:
+    """The `-o` every command has; the value arrives as `output`."""
+    option = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How to print the answer.",
+    )
+    return option(command)
+
+
+def emit(
+    rows: Sequence[Row],
+    *,
+    columns: Mapping[str, str],
+    output: OutputFormat = "table",
+    document: object = None,
+    stream: IO[str] | None = None,
+) -> None:
+    """Print `rows`; `columns` maps a row's key to its heading, in order.
+
+    YAML and JSON print `document` when there is one, otherwise every key of every row, also those that are no column.
+    """
+    target = sys.stdout if stream is None else stream
+    if output == "json":
+        target.write(to_json(rows if document is None else document))
+    elif output == "yaml":
+        target.write(to_yaml(rows if document is None else document))
+    elif target.isatty():
+        _draw(rows, columns, target)
+    else:
+        target.write(plain_table(rows, columns=columns))
+
+
+def plain_table(rows: Sequence[Row], *, columns: Mapping[str, str]) -> str:
+    """Aligned columns, two spaces apart, no trailing blanks; numbers to the right."""
+    if not rows:
+        return f"{NOTHING_FOUND}\n"
+    cells = [[cell(row.get(key)) for key in columns] for row in rows]
+    numeric = [all(_is_number(row.get(key)) for row in rows) for key in columns]
+    grid = [[title.upper() for title in columns.values()], *cells]
+    widths = [max(len(line[index]) for line in grid) for index in range(len(columns))]
+    return "".join(
+        _GAP.join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        + "\n"
+        for line in grid
+    )
+
+
+def cell(value: object) -> str:
+    """One value as one line of text."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={cell(item)}" for key, item in sorted(value.items()))
+    if isinstance(value, (list, tuple)):
+        return ",".join(cell(item) for item in value) or "-"
+    return " ".join(str(value).split())
+
+
+def to_json(document: object) -> str:
+    import msgspec
+
+    encoded = msgspec.json.encode(document, order="sorted")
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def to_yaml(document: object) -> str:
+    import msgspec
+    import yaml
+
+    plain = msgspec.to_builtins(document, order="sorted")
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _draw(rows: Sequence[Row], columns: Mapping[str, str], target: IO[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=target)
+    if not rows:
+        console.print(NOTHING_FOUND)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for key, title in columns.items():
+        right = all(_is_number(row.get(key)) for row in rows)
+        table.add_column(title.upper(), overflow="fold", justify="right" if right else "left")
+    for row in rows:
+        table.add_row(*(Text(cell(row.get(key))) for key in columns))
+    console.print(table)

@@ -1,0 +1,132 @@
+"""Where a field stands in its file, for messages such as `fleet.yaml:12`.
+
+Reading keeps no positions. Only when a document has a problem is its text read a second time, here, from its own first line,
+and every field's line noted.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from fairway.cli.documents import Document
+
+# Mapping keys and list positions from the document's root.
+Path = tuple[str | int, ...]
+
+_STEP: Final = re.compile(r"\[(\d+)\]|\[(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]|\.?([^.\[\]]+)")
+_JSON_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_MOST_TOKENS: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line, counted from 1, and the text of the value there if it was written without quotes."""
+
+    line: int
+    plain: str = ""
+
+
+Places = dict[Path, Place]
+
+
+def find(places: Places, path: str, *, default: Place) -> Place:
+    """The place of `path` or of the nearest field around it that the file has."""
+    steps = parse_path(path)
+    while steps:
+        if steps in places:
+            return places[steps]
+        steps = steps[:-1]
+    return default
+
+
+def parse_path(path: str) -> Path:
+    """`spec.taints[0].key` and `metadata.labels["a/b"]` as steps."""
+    steps: list[str | int] = []
+    for match in _STEP.finditer(path.removeprefix("$")):
+        index, single, double, name = match.groups()
+        if index is not None:
+            steps.append(int(index))
+        else:
+            steps.append(next(part for part in (single, double, name) if part is not None))
+    return tuple(steps)
+
+
+def places_of(data: bytes, document: Document) -> Places:
+    """Every field of a document of `data`; empty when its text cannot be read by itself."""
+    if document.raw is not None:
+        return _json_places(bytes(document.raw), document.line)
+    start = _line_start(data, document.line)
+    loader = yaml.CSafeLoader(data[start:])
+    try:
+        node = loader.get_node() if loader.check_node() else None
+    except (yaml.YAMLError, RecursionError):
+        return {}
+    finally:
+        loader.dispose()
+    places: Places = {}
+    if node is not None:
+        _note(node, (), document.line, places, set())
+    return places
+
+
+def _line_start(data: bytes, line: int) -> int:
+    position = 0
+    for _ in range(line - 1):
+        position = data.index(b"\n", position) + 1
+    return position
+
+
+def _note(node: Any, path: Path, first: int, places: Places, seen: set[int]) -> None:
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            plain = value.value if isinstance(value, yaml.ScalarNode) and value.style is None else ""
+            places[inner] = Place(first + key.start_mark.line, plain)
+            _note(value, inner, first, places, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            inner = (*path, index)
+            plain = value.value if isinstance(value, yaml.ScalarNode) and value.style is None else ""
+            places[inner] = Place(first + value.start_mark.line, plain)
+            _note(value, inner, first, places, seen)
+
+
+def _json_places(text: bytes, line: int) -> Places:
+    """`text` is known to be valid JSON, so the tokens need no checking."""
+    places: Places = {}
+    path: list[str | int] = []
+    mapping: list[bool] = []
+    position = 0
+    key_next = False
+    for count, match in enumerate(_JSON_TOKEN.finditer(text)):
+        if count > _MOST_TOKENS:
+            break
+        line += text.count(b"\n", position, match.start())
+        position = match.start()
+        token = match[0]
+        first = token[:1]
+        if token in (b"}", b"]"):
+            path.pop()
+            mapping.pop()
+        elif token == b",":
+            key_next = mapping[-1]
+            if not key_next and isinstance(path[-1], int):
+                path[-1] += 1
+        elif token == b":":
+            key_next = False
+        elif key_next and first == b'"':
+            path[-1] = token[1:-1].decode(errors="replace")
+            places[tuple(path)] = Place(line)
+        else:
+            if mapping and not mapping[-1]:
+                places[tuple(path)] = Place(line)
+            if token in (b"{", b"["):
+                mapping.append(token == b"{")
+                path.append("" if token == b"{" else 0)
+                key_next = mapping[-1]
+    return places

@@ -1,0 +1,156 @@
+"""Recorded answers of the reference implementations, and how to find out whether ours are the same.
+
+A file of recorded answers says by its content which family it belongs to. A family is checked by a runner, found in
+`RUNNERS`; a family without one is an honest refusal, never a pass.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from fairway.whatif.differences import Difference
+
+Row = dict[str, Any]
+
+PLACEMENT: Final = "placement"
+CEL: Final = "cel"
+QUANTITY: Final = "quantity"
+POD_REQUESTS: Final = "pod-requests"
+POD_SCHEDULING: Final = "pod-scheduling"
+
+# The keys that give a family away, in its first line.
+_SIGNS: Final[dict[str, frozenset[str]]] = {
+    PLACEMENT: frozenset({"objects", "schedule", "expected"}),
+    CEL: frozenset({"clusters", "scores"}),
+    QUANTITY: frozenset({"text", "valid"}),
+    POD_REQUESTS: frozenset({"pod", "requests"}),
+    POD_SCHEDULING: frozenset({"case", "expected"}),
+}
+FAMILIES: Final = tuple(_SIGNS)
+
+# Family → `module:attribute` of its runner; imported when a file of the family turns up.
+RUNNERS: Final[dict[str, str]] = {
+    CEL: "fairway.whatif.conformance_cel:run",
+    QUANTITY: "fairway.whatif.conformance_quantity:run",
+}
+
+NO_RUNNER = "{family}: this version has no implementation to check"
+UNKNOWN_CONTENT = "{file}:1: not recorded answers of any family known here ({families})"
+UNREADABLE = "{file}: cannot be read: {reason}"
+BAD_LINE = "{file}:{line}: not a JSON object: {reason}"
+NO_ROWS = "{file}: holds no recorded answers"
+INCOMPLETE_ROW = "{file}:{line}: the row has no {key!r}"
+
+
+class ConformanceError(Exception):
+    """Recorded answers that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one recorded row. It passed when there are no differences."""
+
+    name: str
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.differences
+
+
+class Runner(Protocol):
+    """Checks all rows of one file, in order, and yields a result for every answer recorded in them.
+
+    A row that lacks something raises KeyError; any other exception while answering is a fault and must become a
+    difference, so that one crash does not hide the other answers.
+    """
+
+    def __call__(self, rows: Iterable[Row], /) -> Iterator[Result]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One file of recorded answers."""
+
+    file: str
+    family: str
+    rows: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def run(self) -> Iterator[Result]:
+        """Every result, in the order of the file."""
+        rows = _Rows(self)
+        try:
+            yield from runner_for(self.family)(rows)
+        except KeyError as error:
+            key = str(error.args[0]) if error.args else ""
+            raise ConformanceError(INCOMPLETE_ROW.format(file=self.file, line=rows.line, key=key)) from None
+
+
+class _Rows:
+    """The rows of a recording, decoded one at a time; knows which line a runner is at."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.line = 0
+        self._recording = recording
+
+    def __iter__(self) -> Iterator[Row]:
+        for raw in self._recording.rows:
+            self.line += 1
+            try:
+                row = _row(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                message = BAD_LINE.format(file=self._recording.file, line=self.line, reason=error)
+                raise ConformanceError(message) from None
+            yield row
+
+
+def open_recording(path: str) -> Recording:
+    """Reads a file, plain or gzipped whatever its name, and tells its family."""
+    lines = [line for line in _content(path).split(b"\n") if line.strip()]
+    if not lines:
+        raise ConformanceError(NO_ROWS.format(file=path))
+    try:
+        first = _row(lines[0])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConformanceError(BAD_LINE.format(file=path, line=1, reason=error)) from None
+    for family, signs in _SIGNS.items():
+        if signs <= first.keys():
+            runner_for(family)
+            return Recording(file=path, family=family, rows=tuple(lines))
+    raise ConformanceError(UNKNOWN_CONTENT.format(file=path, families=", ".join(FAMILIES)))
+
+
+def runner_for(family: str) -> Runner:
+    """The runner of a family; ConformanceError when this version has none."""
+    target = RUNNERS.get(family)
+    if target is None:
+        raise ConformanceError(NO_RUNNER.format(family=family))
+    module, _, attribute = target.partition(":")
+    runner: Runner = getattr(import_module(module), attribute)
+    return runner
+
+
+def _row(raw: bytes) -> Row:
+    return msgspec.json.decode(raw, type=dict[str, Any])
+
+
+def _content(path: str) -> bytes:
+    try:
+        data = Path(path).read_bytes()
+        if data.startswith(b"\x1f\x8b"):
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+                return unpacked.read()
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConformanceError(UNREADABLE.format(file=path, reason=reason)) from None
+    return data
