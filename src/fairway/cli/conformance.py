@@ -37,14 +37,18 @@ Exit status: 0 all passed, 1 some failed, 2 a file could not be used.
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--show", type=click.IntRange(min=0), default=10, show_default=True, help="How many failed rows to print in full."
+    "--show",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many failed rows to print in full.",
 )
 @output_option
 def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
     """Run recorded answers and compare field by field.
 
-    Each FILE holds recorded answers of one family (placement, cel, quantity, pod-requests, pod-scheduling), one JSON object
-    per line, plain or gzipped. The family is told from the content.
+    Each FILE holds recorded answers of one family (placement, cel, quantity, pod-requests, pod-scheduling),
+    one JSON object per line, plain or gzipped. The family is told from the content.
     """
     try:
         tallies = [_run(open_recording(file)) for file in files]
@@ -63,9 +67,7 @@ def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
         for tally in tallies
     ]
     columns = {"family": "Family", "passed": "Passed", "failed": "Failed", "file": "File"}
-    document = [
-        {**row, "failures": tally.failures[:show]} for row, tally in zip(rows, tallies, strict=True)
-    ]
+    document = [{**row, "failures": tally.failures[:show]} for row, tally in zip(rows, tallies, strict=True)]
     emit(rows, columns=columns, output=output, document=document)
     if output == "table":
         click.echo(SUMMARY.format(passed=sum(tally.passed for tally in tallies), failed=failed))

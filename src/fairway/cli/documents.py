@@ -1,9 +1,9 @@
 """Text → documents: YAML and JSON, many documents to a file, each knowing where it starts.
 
-YAML is built straight from libyaml's events rather than by PyYAML's constructor. That is several times faster, resolves
-scalars by our rules, keeps timestamps as text, survives deep nesting, and puts a ceiling on what aliases may expand to.
-Where each field stands is not kept while reading, because files are large and errors are rare: `fairway.cli.places` reads
-one document again when somebody asks.
+YAML is built straight from libyaml's events rather than by PyYAML's constructor. That is several times
+faster, resolves scalars by our rules, keeps timestamps as text, survives deep nesting, and puts a ceiling on
+what aliases may expand to. Where each field stands is not kept while reading, because files are large and
+errors are rare: `fairway.cli.places` reads one document again when somebody asks.
 """
 
 import re
@@ -27,14 +27,14 @@ DUPLICATE_KEY = "the key {key!r} is given twice"
 KEY_NOT_TEXT = "a mapping key must be text"
 MERGE_NOT_MAPPING = "<< takes a mapping or a list of mappings"
 UNKNOWN_TAG = "the tag {tag} is not supported"
-NOT_ONE_VALUE = "not valid JSON: {reason}"
 
 
 class DocumentError(ValueError):
     """Text that is no YAML or JSON. `line` and `column` count from 1, 0 is unknown."""
 
-    def __init__(self, message: str, *, line: int = 0, column: int = 0) -> None:
+    def __init__(self, message: str, *, line: int = 0, column: int = 0, notation: str = "YAML") -> None:
         super().__init__(message)
+        self.notation = notation
         self.line = line
         self.column = column
 
@@ -43,23 +43,25 @@ class DocumentError(ValueError):
 class Document:
     """One value out of a file. `number` and `line` count from 1, `offset` is in bytes.
 
-    `raw` is the JSON text of a value that was not decoded yet; `value` is then None.
+    `raw` is the JSON text of a value that was not decoded yet; `value` is then None. `item_lines` says where
+    the items of a YAML list of objects start.
     """
 
     value: Any
     number: int
     line: int
     offset: int = 0
-    raw: bytes | memoryview | None = None
+    raw: bytes | None = None
+    item_lines: tuple[int, ...] = ()
 
 
 def yaml_documents(data: bytes) -> Iterator[Document]:
     """The documents of a YAML text that hold something; the empty ones are counted all the same."""
     loader = yaml.CSafeLoader(data)
     try:
-        for number, (value, line) in enumerate(_build(loader), start=1):
+        for number, (value, line, item_lines) in enumerate(_build(loader), start=1):
             if value is not None:
-                yield Document(value=value, number=number, line=line)
+                yield Document(value=value, number=number, line=line, item_lines=item_lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         text = " ".join(part for part in (error.context, error.problem) if part) or "not YAML"
@@ -82,10 +84,11 @@ _PLAIN_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "
 _CONTAINER_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
 
-def _build(loader: Any) -> Iterator[tuple[Any, int]]:
-    """Yield (value, line) of each document.
+def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
+    """Yield value, line and the lines of list items of each document.
 
-    One loop without recursion and with everything in locals: this is where loading a large file spends its time.
+    One loop without recursion and with everything in locals: this is where loading a large file spends its
+    time.
     """
     scalar, alias = yaml.ScalarEvent, yaml.AliasEvent
     mapping, mapping_end = yaml.MappingStartEvent, yaml.MappingEndEvent
@@ -99,6 +102,7 @@ def _build(loader: Any) -> Iterator[tuple[Any, int]]:
     key: Any = None  # None in a list
     root: Any = None
     nodes = expanded = line = 0
+    item_lines: list[int] = []
     while True:
         event = get_event()
         kind = type(event)
@@ -124,6 +128,8 @@ def _build(loader: Any) -> Iterator[tuple[Any, int]]:
                 anchors[event.anchor] = (_OPEN, 0)
             if not stack:
                 line = event.start_mark.line + 1
+            elif len(stack) <= 2 and key is None:  # in a list at the top, or in one just below it
+                item_lines.append(event.start_mark.line + 1)
             stack.append((container, key, event.anchor, nodes))
             nodes += 1
             container, key = ({}, _WANTED) if kind is mapping else ([], None)
@@ -144,8 +150,9 @@ def _build(loader: Any) -> Iterator[tuple[Any, int]]:
             if expanded > MAX_ALIAS_NODES:
                 raise _error(event, ALIAS_BOMB)
         elif kind is yaml.DocumentEndEvent:
-            yield root, line
+            yield root, line, tuple(item_lines)
             root = None
+            item_lines.clear()
             anchors.clear()
             nodes = expanded = 0
             continue
@@ -208,7 +215,8 @@ _POSITION: Final = re.compile(r" ?\(byte (\d+)\)")
 
 
 def json_documents(data: bytes) -> Iterator[Document]:
-    """The values of a JSON text, undecoded: one value, a Kubernetes list's or an array's items, or one value per line.
+    """The values of a JSON text, undecoded: one value, a Kubernetes list's or an array's items, or one value
+    per line.
 
     A list of a hundred thousand objects never exists as Python dictionaries all at once.
     """
@@ -218,7 +226,7 @@ def json_documents(data: bytes) -> Iterator[Document]:
         yield from _json_lines(data, error)
         return
     except RecursionError:
-        raise DocumentError(TOO_DEEP, line=1) from None
+        raise DocumentError(TOO_DEEP, line=1, notation="JSON") from None
     start = len(data) - len(data.lstrip())
     items = _items(data)
     if items is None:
@@ -256,7 +264,8 @@ def _json_lines(data: bytes, why: msgspec.DecodeError) -> Iterator[Document]:
             try:
                 _validator.decode(stripped)
             except (msgspec.DecodeError, RecursionError) as error:
-                # When not even the first line stands by itself this is no line-by-line file; the first complaint holds.
+                # When not even the first line stands by itself this is no line-by-line file; the first
+                # complaint holds.
                 raise _json_error(data, why, 0) if first else _json_error(text, error, number - 1) from None
             indent = len(text) - len(text.lstrip())
             yield Document(value=None, number=number, line=number, offset=offset + indent, raw=stripped)
@@ -266,14 +275,14 @@ def _json_lines(data: bytes, why: msgspec.DecodeError) -> Iterator[Document]:
 
 def _json_error(data: bytes, error: Exception, lines_before: int) -> DocumentError:
     if isinstance(error, RecursionError):
-        return DocumentError(TOO_DEEP, line=lines_before + 1)
+        return DocumentError(TOO_DEEP, line=lines_before + 1, notation="JSON")
     text = str(error)
     match = _POSITION.search(text)
     position = int(match[1]) if match else len(data)
     reason = _POSITION.sub("", text).removeprefix("JSON is malformed: ")
     line = data.count(b"\n", 0, position) + 1
     column = position - (data.rfind(b"\n", 0, position) + 1) + 1
-    return DocumentError(NOT_ONE_VALUE.format(reason=reason), line=lines_before + line, column=column)
+    return DocumentError(reason, line=lines_before + line, column=column, notation="JSON")
 
 
 def value_of(document: Document) -> Any:

@@ -1,7 +1,8 @@
 """The errors a command may end with, each knowing its exit code.
 
-A user's mistake must read as one screen of text that says what is wrong, where, and what to do. Commands raise these;
-only `main` prints them and turns them into an exit status, so no command prints an error or exits by itself.
+A user's mistake must read as one screen of text that says what is wrong, where, and what to do. Commands
+raise these; only `main` prints them and turns them into an exit status, so no command prints an error or
+exits by itself.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class BadInputError(CommandError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with the input. `line` counts from 1; 0 means the place inside the file is not known."""
+    """One thing wrong with the input. `line` counts from 1; 0 means the place is not known."""
 
     file: str
     message: str

@@ -1,4 +1,5 @@
-"""Kubernetes objects → YAML, JSON or JSON lines, on standard output, in a file, or one file per kind in a directory.
+"""Kubernetes objects → YAML, JSON or JSON lines, on standard output, in a file, or one file per kind in a
+directory.
 
 Objects are written as they come, so a fleet larger than memory can be written too.
 """
@@ -39,7 +40,9 @@ def format_for(out: str | None) -> Format:
 
 
 def export(documents: Iterable[dict[str, Any]], *, out: str | None, output: Format) -> None:
-    """Write every document; `out` is a file, a directory (existing, or ending in a slash), or None for stdout."""
+    """Write every document; `out` is a file, a directory (existing, or ending in a slash), or None for
+    stdout.
+    """
     try:
         if out is None or out == _STDOUT:
             with _writer(sys.stdout.buffer, output) as write:

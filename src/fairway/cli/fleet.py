@@ -1,18 +1,15 @@
 """`fairway fleet`: make up a fleet, or see what files hold."""
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from fairway.cli.errors import BadInputError
-from fairway.cli.options import files_options, load_files
+from fairway.cli.options import files_options, load_files, moment
 from fairway.cli.output import OutputFormat, emit, output_option
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
-
-BAD_TIME: Final = "--now {text!r} is not a time; write it like 2026-01-01T00:00:00Z"
 
 
 @click.group(
@@ -25,19 +22,6 @@ Examples:
 )
 def fleet() -> None:
     """Make up a fleet, or see what files hold."""
-
-
-class _Time(click.ParamType):
-    name = "TIME"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            raise BadInputError(BAD_TIME.format(text=value)) from None
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 @fleet.command(
@@ -65,7 +49,8 @@ The same seed makes the same fleet, byte for byte, on every machine.
 )
 @click.option(
     "--now",
-    type=_Time(),
+    type=moment,
+    metavar="TIME",
     default="2026-01-01T00:00:00Z",
     show_default=True,
     help="The moment the fleet is a picture of.",

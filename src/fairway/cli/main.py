@@ -1,9 +1,10 @@
 """The `fairway` command: finds the verb, runs it, and turns whatever happens into a message and an exit code.
 
-Verbs are imported when they are called or when their own help is asked for, so that `fairway --help` stays quick. A verb
-is one module in this package with a click command in it, and one line in `VERBS`.
+Verbs are imported when they are called or when their own help is asked for, so that `fairway --help` stays
+quick. A verb is one module in this package with a click command in it, and one line in `VERBS`.
 
-Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. A traceback is shown only with FAIRWAY_DEBUG=1.
+Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. A traceback is shown only with
+FAIRWAY_DEBUG=1.
 """
 
 import os

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from fairway.cli.files import LoadedObjects
 
 BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, such as 2GiB"
+BAD_TIME: Final = "{text!r} is not a time; write it like 2026-01-01T00:00:00Z"
 IGNORED: Final = "fairway: ignored {count} {objects} of kinds Fairway has no use for: {kinds}"
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*\Z", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -18,19 +20,26 @@ _UNITS: Final = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class Size(click.ParamType):
+def size(text: str | int) -> int:
     """A number of bytes; K, M, G and T count in 1024s, with or without the i."""
+    if isinstance(text, int):
+        return text
+    match = _SIZE.match(text)
+    if match is None:
+        raise click.BadParameter(BAD_SIZE.format(text=text))
+    number, unit = match.groups()
+    return int(float(number) * (1 << _UNITS[unit[0].lower()] if unit else 1))
 
-    name = "SIZE"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        match = _SIZE.match(str(value))
-        if match is None:
-            self.fail(BAD_SIZE.format(text=value), param, ctx)
-        number, unit = match.groups()
-        return int(float(number) * (1 << _UNITS[unit[0].lower()] if unit else 1))
+def moment(text: str | datetime) -> datetime:
+    """A point in time; UTC unless the text says otherwise."""
+    if isinstance(text, datetime):
+        return text
+    try:
+        value = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(BAD_TIME.format(text=text)) from None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def files_options(command: _Command) -> _Command:
@@ -39,7 +48,8 @@ def files_options(command: _Command) -> _Command:
         click.option("-v", "--verbose", is_flag=True, help="Also say what was ignored."),
         click.option(
             "--max-file-size",
-            type=Size(),
+            type=size,
+            metavar="SIZE",
             default="512MiB",
             show_default=True,
             help="Refuse files larger than this.",
@@ -51,8 +61,8 @@ def files_options(command: _Command) -> _Command:
             multiple=True,
             required=True,
             metavar="FILE|DIR",
-            help="YAML or JSON with Kubernetes objects, plain or gzipped; a directory to search; - for standard input. "
-            "May be given several times.",
+            help="YAML or JSON with Kubernetes objects, plain or gzipped; a directory to search; - for standard "
+            "input. May be given several times.",
         ),
     ):
         command = option(command)

@@ -1,8 +1,8 @@
 """One way to print rows: a table for people, YAML and JSON for programs.
 
-A table on a terminal is drawn by rich and folds long cells. Anywhere else it is plain text with aligned columns, never cut
-and never coloured, so that it can be piped, compared and tested. YAML and JSON sort their keys: the same answer is the
-same bytes.
+A table on a terminal is drawn by rich and folds long cells. Anywhere else it is plain text with aligned
+columns, never cut and never coloured, so that it can be piped, compared and tested. YAML and JSON sort their
+keys: the same answer is the same bytes.
 """
 
 import sys
@@ -44,7 +44,8 @@ def emit(
 ) -> None:
     """Print `rows`; `columns` maps a row's key to its heading, in order.
 
-    YAML and JSON print `document` when there is one, otherwise every key of every row, also those that are no column.
+    YAML and JSON print `document` when there is one, otherwise every key of every row, also those that are no
+    column.
     """
     target = sys.stdout if stream is None else stream
     if output == "json":

@@ -1,7 +1,7 @@
 """Where a field stands in its file, for messages such as `fleet.yaml:12`.
 
-Reading keeps no positions. Only when a document has a problem is its text read a second time, here, from its own first line,
-and every field's line noted.
+Reading keeps no positions. Only when a document has a problem is its text read a second time, here, from its
+own first line, and every field's line noted.
 """
 
 import re

@@ -15,7 +15,9 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(title: str, *, total: float | None, wanted: bool = True) -> Iterator[Advance]:
-    """Yields a function that moves the bar on. The bar goes away at the end and rich is only imported to draw one."""
+    """Yields a function that moves the bar on. The bar goes away at the end and rich is only imported to draw
+    one.
+    """
     if not wanted or not sys.stderr.isatty():
         yield lambda _amount: None
         return
@@ -38,9 +40,7 @@ def progress(title: str, *, total: float | None, wanted: bool = True) -> Iterato
 def tracked(items: Iterable[_Item], title: str, *, total: float | None) -> Iterator[_Item]:
     """`items`, counted on a progress bar."""
     with progress(title, total=total) as advance:
-        count = 0
-        for item in items:
+        for count, item in enumerate(items, start=1):
             yield item
-            count += 1
             if count % _STEP == 0:
                 advance(_STEP)

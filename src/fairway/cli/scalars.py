@@ -1,9 +1,9 @@
 """What an unquoted YAML word means, the way Kubernetes' own tools read it.
 
-PyYAML follows YAML 1.1 and its traps; kubectl reads the same files a little differently, and files written for kubectl are
-what we are given. The rules here: `yes`, `no`, `on` and `off` are booleans (kubectl agrees, so an unquoted label value `on`
-is an error in both); a leading 0 means octal; `1e3` is a number; `1:30` and dates are text; a float without a fraction is an
-integer, as it is after a trip through JSON.
+PyYAML follows YAML 1.1 and its traps; kubectl reads the same files a little differently, and files written
+for kubectl are what we are given. The rules here: `yes`, `no`, `on` and `off` are booleans (kubectl agrees,
+so an unquoted label value `on` is an error in both); a leading 0 means octal; `1e3` is a number; `1:30` and
+dates are text; a float without a fraction is an integer, as it is after a trip through JSON.
 """
 
 import math

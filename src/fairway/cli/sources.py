@@ -1,8 +1,8 @@
 """Files, directories and streams → bytes that are worth parsing.
 
-Everything that can be wrong with a file as a file is found here, before a parser sees it: it is missing, unreadable, a device,
-too large, binary, not UTF-8, empty. A file is measured and its first block looked at before the rest is read, so a disk image
-given by mistake costs nothing.
+Everything that can be wrong with a file as a file is found here, before a parser sees it: it is missing,
+unreadable, a device, too large, binary, not UTF-8, empty. A file is measured and its first block looked at
+before the rest is read, so a disk image given by mistake costs nothing.
 """
 
 import gzip

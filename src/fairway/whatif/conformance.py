@@ -1,7 +1,7 @@
 """Recorded answers of the reference implementations, and how to find out whether ours are the same.
 
-A file of recorded answers says by its content which family it belongs to. A family is checked by a runner, found in
-`RUNNERS`; a family without one is an honest refusal, never a pass.
+A file of recorded answers says by its content which family it belongs to. A family is checked by a runner,
+found in `RUNNERS`; a family without one is an honest refusal, never a pass.
 """
 
 import gzip
@@ -68,8 +68,8 @@ class Result:
 class Runner(Protocol):
     """Checks all rows of one file, in order, and yields a result for every answer recorded in them.
 
-    A row that lacks something raises KeyError; any other exception while answering is a fault and must become a
-    difference, so that one crash does not hide the other answers.
+    A row that lacks something raises KeyError; any other exception while answering is a fault and must become
+    a difference, so that one crash does not hide the other answers.
     """
 
     def __call__(self, rows: Iterable[Row], /) -> Iterator[Result]: ...

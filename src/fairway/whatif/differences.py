@@ -20,8 +20,9 @@ class Difference:
 def differences(expected: Any, got: Any, *, path: str = "") -> Iterator[Difference]:
     """Every field in which `got` differs from `expected`.
 
-    None in `expected` accepts anything, also nothing at all. A field of `got` that `expected` does not mention differs,
-    unless it is None. Whole numbers and floats of the same value are equal; true and 1 are not.
+    None in `expected` accepts anything, also nothing at all. A field of `got` that `expected` does not
+    mention differs, unless it is None. Whole numbers and floats of the same value are equal; true and 1 are
+    not.
     """
     if expected is None:
         return

@@ -1,8 +1,9 @@
 """Synthetic fleets: as many realistic clusters as wanted, the same ones every time for the same seed.
 
-Simulations, benchmarks and demonstrations need fleets nobody may publish. What matters for scheduling is kept true to life:
-sizes come in a few shapes and correlate with labels, availability goes with taints, scores follow load, some scores are
-expired and some are missing. A larger fleet starts with exactly the clusters of a smaller one of the same seed.
+Simulations, benchmarks and demonstrations need fleets nobody may publish. What matters for scheduling is kept
+true to life: sizes come in a few shapes and correlate with labels, availability goes with taints, scores
+follow load, some scores are expired and some are missing. A larger fleet starts with exactly the clusters of
+a smaller one of the same seed.
 """
 
 import random
@@ -124,7 +125,9 @@ def _sets_and_bindings(now: datetime) -> Iterator[Document]:
 
 
 class _Cluster:
-    """One cluster being made up: the traits that its labels, claims, sizes, taints and scores all follow from."""
+    """One cluster being made up: the traits that its labels, claims, sizes, taints and scores all follow
+    from.
+    """
 
     def __init__(self, rng: random.Random, number: int, now: datetime) -> None:
         self.rng = rng

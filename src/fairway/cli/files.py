@@ -1,0 +1,276 @@
+"""`-f`: files, directories and standard input → typed objects, or everything that is wrong with them in one
+go.
+
+Each object remembers the file, document and line it came from, so that whatever is found wrong with it later
+can be shown where it was written.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from fairway.api import KINDS, DecodeError, check, decode
+from fairway.cli import sources
+from fairway.cli.documents import Document, DocumentError, json_documents, value_of, yaml_documents
+from fairway.cli.errors import InputProblemsError, Problem
+from fairway.cli.kinds import Finding, classify, describe
+from fairway.cli.places import Place, Places, find, parse_path, places_of
+from fairway.cli.progress import Advance, progress
+
+MALFORMED: Final = "cannot be read as {notation}: {reason}"
+YAML_REMEDY: Final = "check indentation, quotes and brackets on this line and the one before"
+JSON_REMEDY: Final = "check commas, quotes and brackets here"
+NO_OBJECTS: Final = "holds no object Fairway has a use for"
+NO_OBJECTS_REMEDY: Final = "give files with ManagedClusters, ManagedClusterSets, scores or Placements"
+NO_NAME: Final = "has no metadata.name"
+NO_NAME_REMEDY: Final = "give the object a name"
+NAME_NOT_TEXT: Final = "must be text"
+DUPLICATE: Final = "is defined twice, first at {first}"
+DUPLICATE_REMEDY: Final = "remove one of the two"
+NO_CLUSTER: Final = "has no metadata.namespace"
+NO_CLUSTER_REMEDY: Final = "a score belongs into the namespace named like its cluster"
+QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}" in quotes if text is meant'
+
+_DEFAULT_NAMESPACE: Final = "default"
+_PROGRESS_FROM: Final = 4 * 1024 * 1024
+_CLUSTER_SCOPED: Final = frozenset({"ManagedCluster", "ManagedClusterSet", "Node", "Namespace"})
+_IN_CLUSTER_NAMESPACE: Final = frozenset({"AddOnPlacementScore", "ManagedClusterScore"})
+
+_Object = TypeVar("_Object")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an object was written; `document` and `line` count from 1."""
+
+    file: str
+    document: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObject:
+    object: Any
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObjects:
+    """What was loaded, in the order of the files, and how many of each foreign kind were passed over."""
+
+    objects: tuple[LoadedObject, ...]
+    ignored: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def __iter__(self) -> Iterator[LoadedObject]:
+        return iter(self.objects)
+
+    def of(self, kind: type[_Object]) -> list[_Object]:
+        """All objects of one type."""
+        return [loaded.object for loaded in self.objects if type(loaded.object) is kind]
+
+    def origin(self, wanted: object) -> Origin | None:
+        """Where exactly this object was written."""
+        return next((loaded.origin for loaded in self.objects if loaded.object is wanted), None)
+
+
+def load(paths: Sequence[str], *, max_file_size: int = sources.DEFAULT_MAX_BYTES) -> LoadedObjects:
+    """Read and check everything `paths` stand for. InputProblemsError carries all that is wrong."""
+    loading = _Loading()
+    files = sources.find_files(paths, problems=loading.problems)
+    total = sum(_size(file) for file in files)
+    with progress("loading", total=total, wanted=total > _PROGRESS_FROM) as advance:
+        for file in files:
+            loading.file(file, max_file_size=max_file_size, advance=advance)
+    if not loading.problems and not loading.objects:
+        places = ", ".join(sources.STDIN_NAME if path == sources.STDIN else path for path in paths)
+        loading.problems.append(Problem(file=places, message=NO_OBJECTS, remedy=NO_OBJECTS_REMEDY))
+    if loading.problems:
+        raise InputProblemsError(loading.problems)
+    return LoadedObjects(objects=tuple(loading.objects), ignored=dict(loading.ignored))
+
+
+class _Loading:
+    """One load under way: what was found so far, and what was wrong."""
+
+    def __init__(self) -> None:
+        self.objects: list[LoadedObject] = []
+        self.ignored: Counter[str] = Counter()
+        self.problems: list[Problem] = []
+        self._seen: dict[tuple[str, str, str], Origin] = {}
+
+    def file(self, path: str, *, max_file_size: int, advance: Advance) -> None:
+        try:
+            source = sources.read(path, max_bytes=max_file_size)
+        except sources.SourceError as error:
+            self.problems.append(error.problem)
+            return
+        size = _size(path)
+        shown = 0
+        try:
+            for document in _documents(source):
+                self.document(_Page(source, document))
+                if document.offset - shown > _PROGRESS_FROM:
+                    advance(document.offset - shown)
+                    shown = document.offset
+        except DocumentError as error:
+            self.problems.append(_malformed(source, error))
+        advance(max(0, size - shown))
+
+    def document(self, page: "_Page") -> None:
+        value = value_of(page.document)
+        if isinstance(value, dict) and str(value.get("kind", "")).endswith("List") and "items" in value:
+            items, prefix = value["items"], "items"
+        elif isinstance(value, list):
+            items, prefix = value, ""
+        else:
+            self.object(page, value, prefix="", line=page.document.line)
+            return
+        lines = page.document.item_lines
+        for index, item in enumerate(items if isinstance(items, list) else []):
+            line = lines[index] if index < len(lines) else page.document.line
+            self.object(page, item, prefix=f"{prefix}[{index}]", line=line)
+
+    def object(self, page: "_Page", value: Any, *, prefix: str, line: int) -> None:
+        def report(path: str, message: str, remedy: str) -> None:
+            self.problems.append(page.problem(value, prefix, path, message, remedy))
+
+        verdict = classify(value, KINDS)
+        if verdict is False:
+            self.ignored[value["kind"]] += 1
+            return
+        if isinstance(verdict, Finding):
+            report(verdict.path, verdict.message, verdict.remedy)
+            return
+        nameless = _complete_identity(value)
+        if nameless:
+            report(nameless.path, nameless.message, nameless.remedy)
+            return
+        findings = check(value)
+        for finding in findings:
+            report(finding.path, finding.message, finding.remedy)
+        if findings:
+            return
+        try:
+            typed = decode(value)
+        except DecodeError as error:
+            report("", str(error), "")
+            return
+        origin = Origin(page.source.name, page.document.number, line)
+        first = self._seen.setdefault(_identity(value), origin)
+        if first is not origin:
+            report("metadata.name", DUPLICATE.format(first=first), DUPLICATE_REMEDY)
+            return
+        self.objects.append(LoadedObject(typed, origin))
+
+
+class _Page:
+    """A document in its file. Where its fields stand is found out when the first problem asks."""
+
+    def __init__(self, source: sources.Source, document: Document) -> None:
+        self.source = source
+        self.document = document
+        self._places: Places | None = None
+
+    def problem(self, value: Any, prefix: str, path: str, message: str, remedy: str) -> Problem:
+        if self._places is None:
+            self._places = places_of(self.source.data, self.document)
+        separator = "." if prefix and path and not path.startswith("[") else ""
+        place = find(self._places, f"{prefix}{separator}{path}", default=Place(self.document.line))
+        if place.plain and not isinstance(_at(value, path), str | None):
+            kind = describe(_at(value, path))
+            remedy = QUOTE_REMEDY.format(plain=place.plain, kind=kind)
+        return Problem(
+            file=self.source.name,
+            line=place.line,
+            subject=subject(value),
+            path=path,
+            message=message,
+            remedy=remedy,
+        )
+
+
+def subject(value: Any) -> str:
+    """`Placement ns1/web`, as far as the object says."""
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        return ""
+    metadata = value.get("metadata")
+    names = [metadata.get("namespace"), metadata.get("name")] if isinstance(metadata, dict) else []
+    name = "/".join(str(part) for part in names if part)
+    return f"{value['kind']} {name}".rstrip()
+
+
+def _complete_identity(value: dict[str, Any]) -> Finding | None:
+    """Puts an object without a namespace where kubectl would; says what is missing otherwise."""
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        return Finding("metadata.name", NO_NAME, NO_NAME_REMEDY)
+    if not isinstance(metadata["name"], str):
+        return Finding("metadata.name", NAME_NOT_TEXT, NO_NAME_REMEDY)
+    if value["kind"] in _CLUSTER_SCOPED or metadata.get("namespace"):
+        return None
+    if value["kind"] in _IN_CLUSTER_NAMESPACE:
+        return Finding("metadata.namespace", NO_CLUSTER, NO_CLUSTER_REMEDY)
+    value["metadata"] = {**metadata, "namespace": _DEFAULT_NAMESPACE}
+    return None
+
+
+def _identity(value: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = value["metadata"]
+    namespace = "" if value["kind"] in _CLUSTER_SCOPED else metadata["namespace"]
+    return value["kind"], namespace, metadata["name"]
+
+
+def _at(value: Any, path: str) -> Any:
+    for step in parse_path(path):
+        if isinstance(step, int) and isinstance(value, list) and step < len(value):
+            value = value[step]
+        elif isinstance(value, dict):
+            value = value.get(str(step))
+        else:
+            return None
+    return value
+
+
+def _documents(source: sources.Source) -> Iterator[Document]:
+    """JSON when the name says so or the text begins like it, otherwise YAML."""
+    name = source.name.lower().removesuffix(".gz")
+    begins = source.data[:4096].lstrip()[:1]
+    if name.endswith((".json", ".jsonl")):
+        return json_documents(source.data)
+    if begins in (b"{", b"["):
+        return _json_or_yaml(source.data)
+    return yaml_documents(source.data)
+
+
+def _json_or_yaml(data: bytes) -> Iterator[Document]:
+    # YAML may begin with a brace too, and JSON is many times quicker to read as JSON.
+    started = False
+    try:
+        for document in json_documents(data):
+            started = True
+            yield document
+    except DocumentError:
+        if started:
+            raise
+        yield from yaml_documents(data)
+
+
+def _malformed(source: sources.Source, error: DocumentError) -> Problem:
+    remedy = JSON_REMEDY if error.notation == "JSON" else YAML_REMEDY
+    where = f" (column {error.column})" if error.column else ""
+    message = MALFORMED.format(notation=error.notation, reason=f"{error}{where}")
+    return Problem(file=source.name, line=error.line, message=message, remedy=remedy)
+
+
+def _size(path: str) -> int:
+    try:
+        return sources.size_of(path)
+    except OSError:
+        return 0
