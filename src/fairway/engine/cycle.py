@@ -1,0 +1,188 @@
+"""One attempt to place one workload: PreFilter, Filter, PreScore, Score, NormalizeScore, and the choice.
+
+A cycle is a pure function of (snapshot, workload, profile, now). It does no I/O and changes nothing it is given,
+so running it as a what-if is the same as running it.
+"""
+
+from typing import cast
+
+import numpy as np
+
+from fairway.engine import ranking
+from fairway.engine.outcome import Outcome, Scored, Stage
+from fairway.engine.points import (
+    Amounts,
+    Context,
+    Extent,
+    Filter,
+    FleetFilter,
+    FleetScore,
+    NormalizeScore,
+    PreScore,
+    Raw,
+    Rows,
+    Score,
+    Scores,
+    Waker,
+    Workload,
+    points_of,
+)
+from fairway.engine.profile import Profile, Weighted
+from fairway.engine.status import OK, Code, Status
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits
+from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
+
+
+def run(
+    snapshot: Snapshot, workload: Workload, profile: Profile, *, now: Micros, whole_fleet: bool = True
+) -> Outcome:
+    """``whole_fleet`` False asks every plugin host by host: slower, same outcome."""
+    context = Context(snapshot=snapshot, workload=workload, now=now)
+    status, eligible = pre_filter(context, profile)
+    if status.aborts:
+        return Outcome(context=context, profile=profile, status=status, eligible=eligible)
+    final = status
+    stages: list[Stage] = []
+    survivors = eligible
+    for plugin in profile.filters:
+        status, survivors = filter_rows(context, plugin, survivors, whole_fleet=whole_fleet)
+        if status.aborts:
+            return Outcome(
+                context=context, profile=profile, status=status, eligible=eligible, stages=tuple(stages)
+            )
+        if status.code is Code.WARNING:
+            final = status
+        stages.append(Stage(plugin.name, survivors))
+    if profile.refusal is not None:
+        return Outcome(
+            context=context, profile=profile, status=profile.refusal, eligible=eligible, stages=tuple(stages)
+        )
+    rows = bitmap.rows_of(survivors)
+    totals = np.zeros(len(rows), dtype=np.int64)
+    scored: list[Scored] = []
+    for scorer in profile.scores:
+        status, scores = score_rows(context, scorer, rows, whole_fleet=whole_fleet)
+        if status.aborts:
+            return Outcome(
+                context=context, profile=profile, status=status, eligible=eligible, stages=tuple(stages)
+            )
+        if status.code is Code.WARNING:
+            final = status
+        scored.append(scores)
+        totals += scores.scores if scorer.weight == 1 else scores.scores * scorer.weight
+    choose = profile.choice or best
+    return Outcome(
+        context=context,
+        profile=profile,
+        status=final,
+        eligible=eligible,
+        stages=tuple(stages),
+        rows=rows,
+        totals=totals,
+        scored=tuple(scored),
+        selected=choose(context, rows, totals),
+        wake=wake_of(context, profile),
+    )
+
+
+def wake_of(context: Context, profile: Profile) -> Micros | None:
+    moments = [
+        moment
+        for plugin in profile.filters
+        if "Waker" in points_of(type(plugin))
+        and (moment := cast("Waker", plugin).wake(context)) is not None
+    ]
+    return min(moments, default=None)
+
+
+def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits]:
+    final = OK
+    eligible = context.snapshot.live
+    for plugin in profile.pre_filters:
+        status, admitted = plugin.pre_filter(context)
+        if status.aborts:
+            return status, eligible
+        if status.code is Code.WARNING:
+            final = status
+        if admitted is not None:
+            eligible = eligible & admitted
+    return final, eligible
+
+
+def filter_rows(
+    context: Context, plugin: Filter, candidates: Bits, *, whole_fleet: bool
+) -> tuple[Status, Bits]:
+    if whole_fleet and "FleetFilter" in points_of(type(plugin)):
+        return cast("FleetFilter", plugin).filter_fleet(context, candidates)
+    final = OK
+    passed: list[int] = []
+    for row in bitmap.rows_of(candidates).tolist():
+        status = plugin.filter(context, row)
+        if status.aborts:
+            return status, candidates
+        if status.code is Code.WARNING:
+            final = status
+        if not status.rejects:
+            passed.append(row)
+    return final, bitmap.from_rows(passed, context.snapshot.capacity)
+
+
+def score_rows(
+    context: Context, scorer: Weighted, rows: Rows, *, whole_fleet: bool
+) -> tuple[Status, Scored]:
+    plugin = scorer.plugin
+    points = points_of(type(plugin))
+    status = cast("PreScore", plugin).pre_score(context, rows) if "PreScore" in points else OK
+    if status.aborts or status.code is Code.SKIP:
+        return status, Scored(plugin.name, scorer.weight, np.zeros(len(rows), dtype=np.int64), None, None)
+    if whole_fleet and "FleetScore" in points:
+        raw = cast("FleetScore", plugin).score_fleet(context, rows)
+    else:
+        raw = _host_by_host(context, plugin, rows)
+    if "NormalizeScore" not in points:
+        return status, Scored(plugin.name, scorer.weight, cast("Scores", raw.values), raw.present, None)
+    extent = extent_of(raw)
+    if extent is None:
+        scores = np.zeros(len(rows), dtype=np.int64)
+    elif whole_fleet:
+        scores = cast("NormalizeScore", plugin).normalize_fleet(raw.values, extent)
+        if raw.present is not None:
+            scores[~raw.present] = 0
+    else:
+        scores = _normalized_one_by_one(cast("NormalizeScore", plugin), raw, extent)
+    return status, Scored(plugin.name, scorer.weight, scores, raw.present, extent)
+
+
+def extent_of(raw: Raw) -> Extent | None:
+    """None when nothing is known of any host."""
+    values: Amounts = raw.values if raw.present is None else raw.values[raw.present]
+    return Extent(values.min().item(), values.max().item()) if len(values) else None
+
+
+def best(context: Context, rows: Rows, totals: Scores) -> Rows:
+    return ranking.best(
+        rows, totals, context.snapshot.hosts.rank[rows], wanted=context.workload.wanted
+    )
+
+
+def _host_by_host(context: Context, plugin: Score, rows: Rows) -> Raw:
+    found = [plugin.score(context, row) for row in rows.tolist()]
+    present = np.array([score is not None for score in found], dtype=np.bool_)
+    kind = np.float64 if any(isinstance(score, float) for score in found) else np.int64
+    values = np.array([0 if score is None else score for score in found], dtype=kind)
+    return Raw(values, None if present.all() else present)
+
+
+def _normalized_one_by_one(plugin: NormalizeScore, raw: Raw, extent: Extent) -> Scores:
+    present = raw.present
+    return np.array(
+        [
+            plugin.normalize(value, extent) if present is None or present[at] else 0
+            for at, value in enumerate(raw.values.tolist())
+        ],
+        dtype=np.int64,
+    )
+
+

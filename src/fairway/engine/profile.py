@@ -1,0 +1,43 @@
+"""The ordered plugins and weights that place one kind of workload."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fairway.engine.points import Context, Filter, Plugin, PreFilter, Rows, Score, Scores, points_of
+from fairway.engine.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A Score plugin and what one of its points is worth."""
+
+    plugin: Score
+    weight: int
+
+
+Choice = Callable[[Context, Rows, Scores], Rows]
+"""Picks among feasible rows with their totals, best first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """Compared by identity: what a cycle remembers about a profile is about this very object."""
+
+    name: str
+    pre_filters: tuple[PreFilter, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    scores: tuple[Weighted, ...] = ()
+    refusal: Status | None = None
+    """Why this workload cannot be scored. Reported once filters have run, before any score is computed."""
+    choice: Choice | None = None
+    """Replaces taking the best; a profile with one is computed in full every time."""
+    extra: tuple[Plugin, ...] = ()
+    """Plugins at the points after NormalizeScore, and QueueSort."""
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        return (*self.pre_filters, *self.filters, *(scorer.plugin for scorer in self.scores), *self.extra)
+
+    def at(self, point: str) -> tuple[Any, ...]:
+        """This profile's plugins at an extension point, in order."""
+        return tuple(plugin for plugin in self.plugins() if point in points_of(type(plugin)))

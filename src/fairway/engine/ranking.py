@@ -1,0 +1,90 @@
+"""Best first: by total, highest first, then by name.
+
+One integer per row says it all: the distance of its total from an upper bound, and below it the rank of the name.
+Keys of different rows differ, so picking the lowest few needs no sort of the rest and has one answer.
+"""
+
+from bisect import bisect_left, insort
+
+import numpy as np
+
+from fairway.engine.points import Rows, Scores
+from fairway.fleet.hosts import RANK_BITS
+
+TOTAL_BOUND = 1 << (62 - RANK_BITS)
+"""Totals beyond ±this do not fit a key and are sorted the slow way."""
+
+
+def fits(totals: Scores) -> bool:
+    return not len(totals) or (int(totals.max()) < TOTAL_BOUND and int(totals.min()) > -TOTAL_BOUND)
+
+
+def keys_of(totals: Scores, ranks: Scores) -> Scores:
+    return ((TOTAL_BOUND - totals) << RANK_BITS) | ranks
+
+
+def key_of(total: int, rank: int) -> int:
+    return ((TOTAL_BOUND - total) << RANK_BITS) | rank
+
+
+def best(rows: Rows, totals: Scores, ranks: Scores, *, wanted: int | None) -> Rows:
+    """The best ``wanted`` rows (all of them for None), best first. ``ranks`` are those of ``rows``."""
+    size = len(rows)
+    count = size if wanted is None else max(0, min(wanted, size))
+    if count == 0:
+        return rows[:0]
+    if not fits(totals):
+        return rows[np.lexsort((ranks, -totals))[:count]]
+    keys = keys_of(totals, ranks)
+    if count < size:
+        front = np.argpartition(keys, count - 1)[:count]
+        return rows[front[np.argsort(keys[front])]]
+    return rows[np.argsort(keys)]
+
+
+class Front:
+    """The best rows in order, kept while single rows change.
+
+    Holds every row whose key is not above ``_limit``, so it knows the best ``wanted`` as long as it holds that
+    many, or everybody.
+    """
+
+    __slots__ = ("_entries", "_limit", "_size", "wanted")
+
+    SLACK = 64
+
+    def __init__(self, rows: Rows, totals: Scores, ranks: Scores, *, wanted: int) -> None:
+        self.wanted = wanted
+        self._size = len(rows)
+        keep = min(len(rows), wanted + max(self.SLACK, wanted // 4))
+        keys = keys_of(totals, ranks)
+        if keep < len(rows):
+            front = np.argpartition(keys, keep - 1)[:keep]
+            keys, rows = keys[front], rows[front]
+            self._limit = int(keys.max())
+        else:
+            self._limit = np.iinfo(np.int64).max
+        order = np.argsort(keys)
+        self._entries: list[tuple[int, int]] = list(
+            zip(keys[order].tolist(), rows[order].tolist(), strict=True)
+        )
+
+    def take(self) -> list[int] | None:
+        """The best rows, best first; None when too many have left to know."""
+        if len(self._entries) < min(self.wanted, self._size):
+            return None
+        return [row for _, row in self._entries[: self.wanted]]
+
+    def move(self, row: int, old: int | None, new: int | None) -> None:
+        """A row's key changed; None stands for not being feasible."""
+        if old == new:
+            return
+        if old is not None:
+            self._size -= 1
+            if old <= self._limit:
+                at = bisect_left(self._entries, (old, row))
+                del self._entries[at]
+        if new is not None:
+            self._size += 1
+            if new <= self._limit:
+                insort(self._entries, (new, row))

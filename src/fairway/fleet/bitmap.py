@@ -1,0 +1,64 @@
+"""Sets of rows as packed bits: 12.5 KB for 100,000 hosts, and one instruction for 64 of them.
+
+A bitmap has one bit per slot of the fleet's capacity, which is always a multiple of 64, so bitmaps of one
+fleet can be combined with ``&``, ``|`` and ``~`` directly. Bits beyond the live rows may be set after ``~``;
+whoever turns bits into rows has intersected them with the live rows before.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Bits = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+WORD = 64
+
+
+def empty(capacity: int) -> Bits:
+    return np.zeros(capacity // WORD, dtype=np.uint64)
+
+
+def pack(mask: Mask) -> Bits:
+    """The mask's length must be a multiple of 64."""
+    return np.packbits(mask, bitorder="little").view(np.uint64)
+
+
+def unpack(bits: Bits) -> Mask:
+    return np.unpackbits(bits.view(np.uint8), bitorder="little").view(np.bool_)
+
+
+def rows_of(bits: Bits) -> Rows:
+    """Ascending row numbers."""
+    return np.flatnonzero(unpack(bits))
+
+
+def from_rows(rows: Rows | list[int], capacity: int) -> Bits:
+    mask = np.zeros(capacity, dtype=np.bool_)
+    mask[rows] = True
+    return pack(mask)
+
+
+def count(bits: Bits) -> int:
+    return int(np.bitwise_count(bits).sum())
+
+
+def any_of(bits: Bits) -> bool:
+    return bool(bits.any())
+
+
+def test(bits: Bits, row: int) -> bool:
+    return bool((int(bits[row >> 6]) >> (row & 63)) & 1)
+
+
+def put(bits: Bits, row: int, on: bool) -> None:
+    """Writes one bit in place; the caller owns the bitmap."""
+    word = int(bits[row >> 6])
+    bit = 1 << (row & 63)
+    bits[row >> 6] = word | bit if on else word & ~bit
+
+
+def grown(bits: Bits, capacity: int) -> Bits:
+    wider = np.zeros(capacity // WORD, dtype=np.uint64)
+    wider[: len(bits)] = bits
+    return wider

@@ -1,0 +1,160 @@
+"""How a ManagedCluster becomes cells: which column holds what, and which columns two versions differ in.
+
+Columns are made when somebody first asks for them, so a fleet pays in memory and write time only for what its
+placements mention. What an upsert reports as changed does not depend on that.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from fairway.api.cluster import ManagedCluster, Taint
+from fairway.api.quantity import quantity_float
+from fairway.fleet.column import CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
+
+LABEL = "label"
+CLAIM = "claim"
+TAINTS: Key = ("taints",)
+DELETING: Key = ("deleting",)
+ALLOCATABLE = "allocatable"
+CAPACITY = "capacity"
+PATH = "path"
+"""A value somewhere in the cluster's JSON, for expressions: ``("path", "status", "version", "kubernetes")``."""
+SCORE = "score"
+"""``("score", resource name, score name)``, from AddOnPlacementScore."""
+SCORES = "scores"
+"""``("scores", resource name)``: any change of that AddOnPlacementScore. Never a column, only reported."""
+CALCULATOR = "calculator"
+"""``("calculator", calculator)``, from ManagedClusterScore."""
+DECISIONS: Key = ("decisions",)
+"""How many decisions name the host."""
+
+MEMBERSHIP: Key = ("membership",)
+"""A host came or went. Never a column, only reported."""
+SETS = "set"
+BINDINGS = "bindings"
+OWN_DECISIONS = "own-decisions"
+"""``("own-decisions", namespace, placement)``: that placement's decisions changed. Never a column."""
+
+UNSET: tuple[()] = ()
+"""What a path column holds where the cluster says nothing: None would mean there is no cluster."""
+
+Shape = tuple[tuple[str, str, str], ...]
+"""Taints without their times: (key, value, effect) each. Fleets have few shapes, however many clusters."""
+
+
+def label(key: str) -> Key:
+    return (LABEL, key)
+
+
+def claim(key: str) -> Key:
+    return (CLAIM, key)
+
+
+def claims_of(cluster: ManagedCluster) -> dict[str, str]:
+    """The last of duplicates counts."""
+    return {item.name: item.value for item in cluster.status.clusterClaims}
+
+
+def shape_of(taints: tuple[Taint, ...]) -> Shape:
+    return tuple((taint.key, taint.value, taint.effect) for taint in taints)
+
+
+def new_column(key: Key, *, capacity: int, stamp: int) -> Column:
+    kind = key[0]
+    if kind in (ALLOCATABLE, CAPACITY):
+        return NumberColumn(capacity=capacity, stamp=stamp)
+    if kind in (SCORE, CALCULATOR):
+        return ScoreColumn(capacity=capacity, stamp=stamp)
+    if key == DECISIONS:
+        return CountColumn(capacity=capacity, stamp=stamp)
+    return CodeColumn(capacity=capacity, stamp=stamp)
+
+
+def cell_reader(key: Key) -> Callable[[ManagedCluster], Any]:
+    """What reads this column's cell off a cluster. Score and decision columns are not read off clusters."""
+    kind = key[0]
+    if kind == LABEL:
+        name = key[1]
+        return lambda cluster: cluster.metadata.labels.get(name)
+    if kind == CLAIM:
+        return lambda cluster: _last_claim(cluster, key[1])
+    if key == TAINTS:
+        return lambda cluster: shape_of(cluster.spec.taints)
+    if key == DELETING:
+        return lambda cluster: True if cluster.metadata.deletionTimestamp is not None else None
+    if kind == ALLOCATABLE:
+        return lambda cluster: _amount(cluster.status.allocatable, key[1])
+    if kind == CAPACITY:
+        return lambda cluster: _amount(cluster.status.capacity, key[1])
+    if kind == PATH:
+        path = key[1:]
+        return lambda cluster: _at(cluster, path)
+    raise KeyError(key)
+
+
+def changed_columns(old: ManagedCluster, new: ManagedCluster) -> set[Key]:
+    """The columns, existing or not, whose cells differ. Paths are for the fleet to compare: it knows which it has."""
+    changed: set[Key] = set()
+    if old is new:
+        return changed
+    if old.metadata.labels != new.metadata.labels:
+        changed.update(_differing(LABEL, old.metadata.labels, new.metadata.labels))
+    if old.status.clusterClaims != new.status.clusterClaims:
+        changed.update(_differing(CLAIM, claims_of(old), claims_of(new)))
+    if old.spec.taints != new.spec.taints:
+        changed.add(TAINTS)
+    if (old.metadata.deletionTimestamp is None) != (new.metadata.deletionTimestamp is None):
+        changed.add(DELETING)
+    if old.status.allocatable != new.status.allocatable:
+        changed.update(_differing(ALLOCATABLE, old.status.allocatable, new.status.allocatable))
+    if old.status.capacity != new.status.capacity:
+        changed.update(_differing(CAPACITY, old.status.capacity, new.status.capacity))
+    return changed
+
+
+def all_columns(cluster: ManagedCluster) -> set[Key]:
+    """The columns in which a cluster differs from one that is not there."""
+    changed: set[Key] = {MEMBERSHIP, TAINTS, DELETING}
+    changed.update((LABEL, key) for key in cluster.metadata.labels)
+    changed.update((CLAIM, item.name) for item in cluster.status.clusterClaims)
+    changed.update((ALLOCATABLE, key) for key in cluster.status.allocatable)
+    changed.update((CAPACITY, key) for key in cluster.status.capacity)
+    return changed
+
+
+def _differing(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> set[Key]:
+    return {(kind, key) for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+
+
+def _last_claim(cluster: ManagedCluster, name: str) -> str | None:
+    for item in reversed(cluster.status.clusterClaims):
+        if item.name == name:
+            return item.value
+    return None
+
+
+def _amount(amounts: Mapping[str, str], name: str) -> float | None:
+    text = amounts.get(name)
+    return None if text is None else quantity_float(text)
+
+
+def _at(cluster: ManagedCluster, path: tuple[str, ...]) -> Hashable:
+    """Something that differs whenever the JSON at this path does, or how deep it is missing.
+
+    It may also differ where the JSON does not; that costs an evaluation more, never a wrong answer.
+    """
+    value: Any = cluster
+    for segment in path:
+        if isinstance(value, Struct):
+            value = getattr(value, segment, None)
+        elif isinstance(value, dict):
+            inner = value.get(segment)
+            return (bool(value), inner)
+        else:
+            break
+    if isinstance(value, Struct | dict):
+        return msgspec.json.encode(value)
+    return UNSET if value is None else value

@@ -1,0 +1,244 @@
+"""One attribute of all hosts, as an array.
+
+A column is written cell by cell and read whole. ``write`` returns whether the cell changed. ``fork`` makes a
+private copy, which the fleet does before a write while a snapshot still looks at the column.
+"""
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits
+
+Key = tuple[str, ...]
+"""A column's name: its kind and what follows, such as ``("label", "env")`` or ``("score", "default", "cpu")``."""
+
+NEVER = np.iinfo(np.int64).max
+"""The expiry, in microseconds since 1970, of what does not expire."""
+
+
+class Column(Protocol):
+    stamp: int
+    """The fleet's generation when this copy of the column came to be; see ``Fleet.snapshot``."""
+
+    def write(self, row: int, value: Any, /) -> bool: ...
+    def fork(self) -> "Column": ...
+    def grow(self, capacity: int, /) -> None: ...
+
+
+class CodeColumn:
+    """Values kept once in a dictionary, rows hold their code; code 0 means the host has no such value.
+
+    Codes of values that no host has any more are used again, so whoever remembers something per code must
+    forget it when ``epoch`` moves. Bitmaps are made on demand, one per code somebody asked for, and follow
+    every write from then on.
+    """
+
+    __slots__ = ("_bitmaps", "_code_of", "_free", "_uses", "codes", "epoch", "stamp", "values")
+
+    def __init__(self, *, capacity: int, stamp: int = 0) -> None:
+        self.codes: npt.NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self.values: list[Hashable | None] = [None]
+        self.epoch = 0
+        self.stamp = stamp
+        self._code_of: dict[Hashable, int] = {}
+        self._uses: list[int] = [0]
+        self._free: list[int] = []
+        self._bitmaps: dict[int, Bits] = {}
+
+    def code(self, value: Hashable) -> int | None:
+        """The code of a value, None when no host has it."""
+        return self._code_of.get(value)
+
+    def value(self, row: int) -> Hashable | None:
+        return self.values[self.codes[row]]
+
+    def items(self) -> list[tuple[Hashable, int]]:
+        """Every value that at least one host has, with its code."""
+        return list(self._code_of.items())
+
+    def uses(self, code: int) -> int:
+        return self._uses[code]
+
+    def bitmap(self, code: int) -> Bits:
+        """Rows holding this code. The caller must not write to it."""
+        bits = self._bitmaps.get(code)
+        if bits is None:
+            bits = self._bitmaps[code] = bitmap.pack(self.codes == code)
+        return bits
+
+    def write(self, row: int, value: Any, /) -> bool:
+        old = int(self.codes[row])
+        if self.values[old] == value:
+            return False
+        new = 0 if value is None else self._take(value)
+        self.codes[row] = new
+        if old:
+            self._release(old)
+        bits = self._bitmaps
+        if bits:
+            if old in bits:
+                bitmap.put(bits[old], row, False)
+            if new in bits:
+                bitmap.put(bits[new], row, True)
+        return True
+
+    def fill(self, values: list[Hashable | None]) -> None:
+        """Writes rows 0, 1, 2, … of an untouched column at once."""
+        code_of = self._code_of
+        codes = np.empty(len(values), dtype=np.int32)
+        for row, value in enumerate(values):
+            if value is None:
+                codes[row] = 0
+                continue
+            code = code_of.get(value)
+            if code is None:
+                code = code_of[value] = len(self.values)
+                self.values.append(value)
+                self._uses.append(0)
+            codes[row] = code
+        self.codes[: len(values)] = codes
+        for code, uses in enumerate(np.bincount(codes, minlength=len(self.values)).tolist()):
+            self._uses[code] = uses
+        self.epoch += 1
+
+    def _take(self, value: Any) -> int:
+        code = self._code_of.get(value)
+        if code is None:
+            self.epoch += 1
+            if self._free:
+                code = self._free.pop()
+                self.values[code] = value
+            else:
+                code = len(self.values)
+                self.values.append(value)
+                self._uses.append(0)
+            self._code_of[value] = code
+        self._uses[code] += 1
+        return int(code)
+
+    def _release(self, code: int) -> None:
+        self._uses[code] -= 1
+        if not self._uses[code]:
+            del self._code_of[self.values[code]]
+            self.values[code] = None
+            self._free.append(code)
+            self._bitmaps.pop(code, None)
+
+    def fork(self) -> "CodeColumn":
+        other = CodeColumn(capacity=0)
+        other.codes = self.codes.copy()
+        other.values = self.values.copy()
+        other.epoch = self.epoch
+        other._code_of = self._code_of.copy()
+        other._uses = self._uses.copy()
+        other._free = self._free.copy()
+        return other
+
+    def grow(self, capacity: int, /) -> None:
+        codes = np.zeros(capacity, dtype=np.int32)
+        codes[: len(self.codes)] = self.codes
+        self.codes = codes
+        self._bitmaps.clear()
+
+
+class NumberColumn:
+    """Amounts; not-a-number means the host does not report this one."""
+
+    __slots__ = ("stamp", "values")
+
+    def __init__(self, *, capacity: int, stamp: int = 0) -> None:
+        self.values: npt.NDArray[np.float64] = np.full(capacity, np.nan)
+        self.stamp = stamp
+
+    def write(self, row: int, value: Any, /) -> bool:
+        number = np.nan if value is None else float(value)
+        old = self.values[row]
+        if old == number or (old != old and number != number):
+            return False
+        self.values[row] = number
+        return True
+
+    def fork(self) -> "NumberColumn":
+        other = NumberColumn(capacity=0)
+        other.values = self.values.copy()
+        return other
+
+    def grow(self, capacity: int, /) -> None:
+        values = np.full(capacity, np.nan)
+        values[: len(self.values)] = self.values
+        self.values = values
+
+
+class ScoreColumn:
+    """Published scores with the time they stop being true; the value is 0 where there is none."""
+
+    __slots__ = ("expires", "present", "stamp", "values")
+
+    def __init__(self, *, capacity: int, stamp: int = 0) -> None:
+        self.values: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self.expires: npt.NDArray[np.int64] = np.full(capacity, NEVER, dtype=np.int64)
+        self.present: npt.NDArray[np.bool_] = np.zeros(capacity, dtype=np.bool_)
+        self.stamp = stamp
+
+    def write(self, row: int, value: Any, /) -> bool:
+        """The value is a pair (score or None when the object lacks this score, expiry), or None."""
+        if value is None:
+            score, expires, present = 0, NEVER, False
+        else:
+            given, expires = value
+            score, present = (0, False) if given is None else (given, True)
+        if (
+            self.values[row] == score
+            and self.expires[row] == expires
+            and bool(self.present[row]) == present
+        ):
+            return False
+        self.values[row] = score
+        self.expires[row] = expires
+        self.present[row] = present
+        return True
+
+    def fork(self) -> "ScoreColumn":
+        other = ScoreColumn(capacity=0)
+        other.values = self.values.copy()
+        other.expires = self.expires.copy()
+        other.present = self.present.copy()
+        return other
+
+    def grow(self, capacity: int, /) -> None:
+        wider = ScoreColumn(capacity=capacity)
+        size = len(self.values)
+        wider.values[:size] = self.values
+        wider.expires[:size] = self.expires
+        wider.present[:size] = self.present
+        self.values, self.expires, self.present = wider.values, wider.expires, wider.present
+
+
+class CountColumn:
+    """How often something holds each host."""
+
+    __slots__ = ("stamp", "values")
+
+    def __init__(self, *, capacity: int, stamp: int = 0) -> None:
+        self.values: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self.stamp = stamp
+
+    def write(self, row: int, value: Any, /) -> bool:
+        if self.values[row] == value:
+            return False
+        self.values[row] = value
+        return True
+
+    def fork(self) -> "CountColumn":
+        other = CountColumn(capacity=0)
+        other.values = self.values.copy()
+        return other
+
+    def grow(self, capacity: int, /) -> None:
+        values = np.zeros(capacity, dtype=np.int64)
+        values[: len(self.values)] = self.values
+        self.values = values

@@ -1,0 +1,75 @@
+"""A yes-or-no per row that is expensive to compute: computed for the rows somebody asks about, then kept.
+
+The result follows the fleet: rows in which one of the columns it was computed from has changed are forgotten,
+and computed again when next asked for.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits, Mask, Rows
+from fairway.fleet.cells import MEMBERSHIP
+from fairway.fleet.column import Key
+from fairway.fleet.journal import Journal
+
+
+class View(Protocol):
+    """What of a snapshot is needed here."""
+
+    @property
+    def generation(self) -> int: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def live(self) -> Bits: ...
+    @property
+    def capacity(self) -> int: ...
+    def none(self) -> Bits: ...
+
+
+class Derived:
+    __slots__ = ("_generation", "_known", "_reads", "_result")
+
+    def __init__(self, *, reads: frozenset[Key] | None) -> None:
+        """``reads`` None: any change of a host may matter."""
+        self._reads = reads
+        self._known: Bits | None = None
+        self._result: Bits | None = None
+        self._generation = -1
+
+    def holds(self, snapshot: View, *, among: Bits, compute: Callable[[Rows], Mask]) -> Bits:
+        """Rows among the given ones for which ``compute`` says yes. Asked for older snapshots, keeps nothing."""
+        if snapshot.generation < self._generation:
+            rows = bitmap.rows_of(among)
+            return self._bits(snapshot, rows, compute(rows))
+        known, result = self._current(snapshot)
+        unknown = among & ~known
+        if unknown.any():
+            rows = bitmap.rows_of(unknown)
+            result |= self._bits(snapshot, rows, compute(rows))
+            known |= unknown
+        return among & result
+
+    def _current(self, snapshot: View) -> tuple[Bits, Bits]:
+        known, result = self._known, self._result
+        if known is not None and result is not None and len(known) == len(snapshot.live):
+            changes = snapshot.journal.since(self._generation)
+            if changes is not None and snapshot.journal.generation == snapshot.generation:
+                for change in changes:
+                    if self._touched(change.columns):
+                        for row in change.rows:
+                            bitmap.put(known, row, False)
+                            bitmap.put(result, row, False)
+                self._generation = snapshot.generation
+                return known, result
+        self._known, self._result = snapshot.none(), snapshot.none()
+        self._generation = snapshot.generation
+        return self._known, self._result
+
+    def _touched(self, columns: frozenset[Key]) -> bool:
+        return self._reads is None or MEMBERSHIP in columns or not self._reads.isdisjoint(columns)
+
+    @staticmethod
+    def _bits(snapshot: View, rows: Rows, answers: Mask) -> Bits:
+        return bitmap.from_rows(rows[answers], snapshot.capacity)

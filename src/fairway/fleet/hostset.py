@@ -1,0 +1,37 @@
+"""ManagedClusterSets as questions about labels."""
+
+from dataclasses import dataclass
+
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.clusterset import ManagedClusterSet
+from fairway.api.selector import IN, SELECT_NOTHING, Requirement, Selector, SelectorError, compile_selector
+
+EXCLUSIVE = "ExclusiveClusterSetLabel"
+BY_LABEL_SELECTOR = "LabelSelector"
+WRONG_SELECTOR_TYPE = "selectorType is not right: {type}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostSet:
+    """A named set of hosts. With ``error`` set nobody knows its members, and the selector selects nothing."""
+
+    name: str
+    selector: Selector
+    error: str | None = None
+
+
+def host_set(source: ManagedClusterSet) -> HostSet:
+    name = source.metadata.name
+    how = source.spec.clusterSelector
+    kind = how.selectorType
+    if kind in ("", EXCLUSIVE):
+        labelled = Requirement(key=CLUSTER_SET_LABEL, operator=IN, values=frozenset({name}))
+        return HostSet(name=name, selector=Selector(requirements=(labelled,)))
+    if kind != BY_LABEL_SELECTOR:
+        return HostSet(name=name, selector=SELECT_NOTHING, error=WRONG_SELECTOR_TYPE.format(type=kind))
+    if how.labelSelector is None:
+        return HostSet(name=name, selector=SELECT_NOTHING)
+    try:
+        return HostSet(name=name, selector=compile_selector(how.labelSelector))
+    except SelectorError as error:
+        return HostSet(name=name, selector=SELECT_NOTHING, error=str(error))

@@ -1,0 +1,19 @@
+"""Moments as integers, so that columns can hold them and comparisons are exact."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+Micros = int
+"""Microseconds since 1970-01-01T00:00:00Z."""
+
+SECOND: Micros = 1_000_000
+
+
+def to_micros(moment: datetime) -> Micros:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: Micros) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)

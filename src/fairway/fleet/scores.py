@@ -1,0 +1,48 @@
+"""Published scores as cells: which score of which object, and until when it is true."""
+
+from collections.abc import Mapping
+
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.fleet.column import NEVER, Key
+from fairway.fleet.instant import Micros, to_micros
+
+ScoreTable = dict[str, AddOnPlacementScore]
+"""AddOnPlacementScores of one name, by cluster."""
+CalculatorTable = dict[str, ManagedClusterScore]
+"""ManagedClusterScores of one calculator, by cluster."""
+
+
+def expiry(score: AddOnPlacementScore) -> Micros:
+    valid_until = score.status.validUntil
+    return NEVER if valid_until is None else to_micros(valid_until)
+
+
+def score_item(score: AddOnPlacementScore | None, name: str) -> tuple[int | None, Micros] | None:
+    """(value or None when the object lacks this score, expiry); None when there is no object."""
+    if score is None:
+        return None
+    for item in reversed(score.status.scores):
+        if item.name == name:
+            return item.value, expiry(score)
+    return None, expiry(score)
+
+
+def score_cell(
+    tables: Mapping[str, ScoreTable], cluster: str, key: Key
+) -> tuple[int | None, Micros] | None:
+    _, resource, name = key
+    return score_item(tables.get(resource, {}).get(cluster), name)
+
+
+def calculator_of(score: ManagedClusterScore) -> str | None:
+    """The lower-case calculator in the name ``{cluster}-{calculator}``; None when the name has another form."""
+    cluster = score.metadata.namespace.lower()
+    name = score.metadata.name.lower()
+    return name[len(cluster) + 1 :] if cluster and name.startswith(f"{cluster}-") else None
+
+
+def calculator_cell(
+    tables: Mapping[str, CalculatorTable], cluster: str, key: Key
+) -> tuple[int, Micros] | None:
+    score = tables.get(key[1], {}).get(cluster)
+    return None if score is None else (score.status.score, NEVER)

@@ -1,0 +1,37 @@
+"""Selectors over the whole fleet at once: a few bitmap operations per requirement."""
+
+from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits
+from fairway.fleet.column import CodeColumn
+from fairway.fleet.snapshot import Snapshot
+
+
+def select(snapshot: Snapshot, selector: Selector, *, kind: str, among: Bits) -> Bits:
+    """Rows among the given ones whose labels (``kind="label"``) or claims (``"claim"``) match."""
+    if selector.nothing:
+        return snapshot.none()
+    bits = among
+    for requirement in selector.requirements:
+        bits = _narrowed(bits, snapshot.codes((kind, requirement.key)), requirement)
+    return bits
+
+
+def _narrowed(bits: Bits, column: CodeColumn, requirement: Requirement) -> Bits:
+    if requirement.operator == EXISTS:
+        return bits & ~column.bitmap(0)
+    if requirement.operator == DOES_NOT_EXIST:
+        return bits & column.bitmap(0)
+    codes = [code for value in requirement.values if (code := column.code(value)) is not None]
+    if requirement.operator == IN:
+        if not codes:
+            return bitmap.empty(len(bits) * bitmap.WORD)
+        return bits & _any(column, codes)
+    return bits & ~_any(column, codes) if codes else bits
+
+
+def _any(column: CodeColumn, codes: list[int]) -> Bits:
+    found = column.bitmap(codes[0])
+    for code in codes[1:]:
+        found = found | column.bitmap(code)
+    return found

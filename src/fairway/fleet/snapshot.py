@@ -1,0 +1,142 @@
+"""The fleet as it was at one generation. Cycles read snapshots and nothing else."""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, cast
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.score import AddOnPlacementScore
+from fairway.fleet import bitmap, cells
+from fairway.fleet.bitmap import Bits
+from fairway.fleet.column import CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
+from fairway.fleet.decisions import Decisions
+from fairway.fleet.derived import Derived
+from fairway.fleet.hosts import Hosts
+from fairway.fleet.hostset import HostSet
+from fairway.fleet.journal import Journal
+from fairway.fleet.scores import CalculatorTable, ScoreTable, calculator_cell, score_cell
+
+
+DERIVED_LIMIT = 1024
+
+
+class Snapshot:
+    """Everything reachable from here is read-only and stays as it is for as long as the snapshot lives."""
+
+    __slots__ = (
+        "__weakref__",
+        "_columns",
+        "_derived",
+        "_keep",
+        "bindings",
+        "calculators",
+        "decisions",
+        "generation",
+        "hosts",
+        "journal",
+        "scores",
+        "sets",
+    )
+
+    def __init__(
+        self,
+        *,
+        generation: int,
+        hosts: Hosts[ManagedCluster],
+        columns: dict[Key, Column],
+        sets: Mapping[str, HostSet],
+        bindings: Mapping[str, frozenset[str]],
+        decisions: Decisions,
+        scores: Mapping[str, ScoreTable],
+        calculators: Mapping[str, CalculatorTable],
+        journal: Journal,
+        keep: Callable[["Snapshot", Key], Column | None],
+        derived: dict[Hashable, Derived],
+    ) -> None:
+        self.generation = generation
+        self.hosts = hosts
+        self.sets = sets
+        self.bindings = bindings
+        """Names of the bindings in a namespace."""
+        self.decisions = decisions
+        self.scores = scores
+        self.calculators = calculators
+        self.journal = journal
+        self._columns = columns
+        self._keep = keep
+        self._derived = derived
+
+    @property
+    def capacity(self) -> int:
+        return self.hosts.capacity
+
+    @property
+    def live(self) -> Bits:
+        return self.hosts.live
+
+    def cluster(self, row: int) -> ManagedCluster:
+        return cast("ManagedCluster", self.hosts.objects[row])
+
+    def score_object(self, cluster: str, name: str) -> AddOnPlacementScore | None:
+        return self.scores.get(name, {}).get(cluster)
+
+    def codes(self, key: Key) -> CodeColumn:
+        return cast("CodeColumn", self._column(key))
+
+    def numbers(self, key: Key) -> NumberColumn:
+        return cast("NumberColumn", self._column(key))
+
+    def score_column(self, key: Key) -> ScoreColumn:
+        return cast("ScoreColumn", self._column(key))
+
+    def counts(self) -> CountColumn:
+        return cast("CountColumn", self._column(cells.DECISIONS))
+
+    def derived(self, key: Hashable, *, reads: frozenset[Key] | None) -> Derived:
+        """The kept result of that name, new if there is none. The oldest is dropped when there are very many."""
+        kept = self._derived.get(key)
+        if kept is None:
+            if len(self._derived) >= DERIVED_LIMIT:
+                del self._derived[next(iter(self._derived))]
+            kept = self._derived[key] = Derived(reads=reads)
+        return kept
+
+    def _column(self, key: Key) -> Column:
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = self._keep(self, key) or self.materialise(key)
+        return column
+
+    def materialise(self, key: Key) -> Column:
+        """Makes the column from the objects, whether or not there is one already."""
+        hosts = self.hosts
+        column = cells.new_column(key, capacity=hosts.capacity, stamp=self.generation)
+        kind = key[0]
+        if kind == cells.SCORE:
+            for cluster in self.scores.get(key[1], {}):
+                self._write(column, cluster, score_cell(self.scores, cluster, key))
+        elif kind == cells.CALCULATOR:
+            for cluster in self.calculators.get(key[1], {}):
+                self._write(column, cluster, calculator_cell(self.calculators, cluster, key))
+        else:
+            read = cells.cell_reader(key)
+            values = [None if host is None else read(host) for host in hosts.objects]
+            if isinstance(column, CodeColumn):
+                column.fill(values)
+            else:
+                for row, value in enumerate(values):
+                    if value is not None:
+                        column.write(row, value)
+        return column
+
+    def _write(self, column: Column, cluster: str, value: Any) -> None:
+        row = self.hosts.row_of.get(cluster)
+        if row is not None:
+            column.write(row, value)
+
+    def rows_named(self, names: list[str]) -> list[int]:
+        """Rows of those names that are hosts, in the order given."""
+        row_of = self.hosts.row_of
+        return [row_of[name] for name in names if name in row_of]
+
+    def none(self) -> Bits:
+        return bitmap.empty(self.hosts.capacity)

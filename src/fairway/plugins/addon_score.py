@@ -1,0 +1,53 @@
+"""AddOn/<resource>/<score>: a score that anybody may publish for a cluster, as long as it is true.
+
+A cluster without the score, or whose score has run out, counts 0. Scores that have run out are named in a
+warning.
+"""
+
+import numpy as np
+
+from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Rows
+from fairway.engine.status import OK, Status, warning
+from fairway.fleet import cells
+from fairway.fleet.column import NEVER
+from fairway.fleet.instant import Micros
+
+EXPIRED = "AddOnPlacementScores {scores} expired"
+
+
+class AddOnScore:
+    def __init__(self, *, resource: str, score: str) -> None:
+        self.name = f"AddOn/{resource}/{score}"
+        self._resource = resource
+        self._column = (cells.SCORE, resource, score)
+
+    def pre_score(self, context: Context, rows: Rows, /) -> Status:
+        expired = rows[context.snapshot.score_column(self._column).expires[rows] < context.now]
+        if not len(expired):
+            return OK
+        names = context.snapshot.hosts.names
+        scores = sorted(f"{names[row]}/{self._resource}" for row in expired.tolist())
+        return warning(EXPIRED.format(scores=" ".join(scores)), plugin=self.name)
+
+    def score(self, context: Context, row: int, /) -> int:
+        column = context.snapshot.score_column(self._column)
+        return 0 if column.expires[row] < context.now else int(column.values[row])
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        column = context.snapshot.score_column(self._column)
+        values = column.values[rows]
+        expired = column.expires[rows] < context.now
+        if expired.any():
+            values[expired] = 0
+        return Raw(values)
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads(cells=frozenset({self._column}))
+
+    def basis(self, _context: Context, /) -> object:
+        return None
+
+    def until(self, context: Context, rows: Rows, /) -> Micros:
+        expires = context.snapshot.score_column(self._column).expires[rows]
+        ahead = expires[(expires >= context.now) & (expires != NEVER)]
+        return int(ahead.min()) + 1 if len(ahead) else NEVER_CHANGES

@@ -1,0 +1,75 @@
+"""Balance: prefers clusters that fewer decisions of other placements name."""
+
+from collections import Counter
+
+import numpy as np
+
+from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Rows
+from fairway.engine.status import OK, Status
+from fairway.fleet import cells
+from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
+
+NAME = "Balance"
+
+
+class Balance:
+    name = NAME
+
+    def __init__(self, *, owner: tuple[str, str]) -> None:
+        self._owner = owner
+
+    def pre_score(self, context: Context, _rows: Rows, /) -> Status:
+        context.state.write(NAME, self._most(context.snapshot))
+        return OK
+
+    def score(self, context: Context, row: int, /) -> int:
+        snapshot = context.snapshot
+        own = snapshot.decisions.clusters_of(self._owner).count(snapshot.hosts.names[row])
+        return score_of(int(snapshot.counts().values[row]) - own, context.state.read(NAME, int))
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        snapshot = context.snapshot
+        most = context.state.read(NAME, int)
+        table = np.array([score_of(count, most) for count in range(most + 1)], dtype=np.int64)
+        counts = snapshot.counts().values
+        own = self._own(snapshot)
+        if own:
+            counts = counts.copy()
+            for name, times in own.items():
+                counts[snapshot.hosts.row_of[name]] -= times
+        return Raw(table[counts[rows]])
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads(
+            cells=frozenset({cells.DECISIONS}), shared=frozenset({(cells.OWN_DECISIONS, *self._owner)})
+        )
+
+    def basis(self, context: Context, /) -> object:
+        return self._most(context.snapshot)
+
+    def until(self, _context: Context, _rows: Rows, /) -> Micros:
+        return NEVER_CHANGES
+
+    def _own(self, snapshot: Snapshot) -> Counter[str]:
+        row_of = snapshot.hosts.row_of
+        return Counter(name for name in snapshot.decisions.clusters_of(self._owner) if name in row_of)
+
+    def _most(self, snapshot: Snapshot) -> int:
+        """The highest count of any name in decisions of others, host or not."""
+        counts = snapshot.counts().values
+        outsiders = snapshot.decisions.outsiders
+        mine = Counter(snapshot.decisions.clusters_of(self._owner))
+        most = max((count - mine.get(name, 0) for name, count in outsiders.items()), default=0)
+        rows = [(snapshot.hosts.row_of[name], times) for name, times in mine.items() if name not in outsiders]
+        if not rows:
+            return max(most, int(counts.max(initial=0)))
+        counts = counts.copy()
+        for row, times in rows:
+            counts[row] -= times
+        return max(most, int(counts.max(initial=0)))
+
+
+def score_of(count: int, most: int) -> int:
+    """100 for a cluster nobody holds, down to -100 for the most held one; always even."""
+    return 100 if count == 0 else 2 * int(100.0 * (0.5 - count / most))

@@ -1,0 +1,63 @@
+"""Scores of one calculator, read from ManagedClusterScore: ResourceRatioCPU, ResourceRatioMemory, or any other name.
+
+Calculators may publish scores between -100 and 100, which count as they are, or amounts of any size, such as
+bytes: then the candidates' amounts are stretched over -100 to 100. A cluster without the score counts 0.
+"""
+
+import numpy as np
+
+from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Raw, Reads, Rows, Scores
+from fairway.engine.status import OK, Status, misconfigured
+from fairway.fleet import cells
+from fairway.fleet.instant import Micros
+
+RATIOS = ("ResourceRatioCPU", "ResourceRatioMemory")
+UNKNOWN = "incorrect builtin prioritizer: {name}"
+LOWEST, HIGHEST = -100, 100
+
+
+class Calculator:
+    def __init__(self, *, name: str) -> None:
+        self.name = name
+        self._column = (cells.CALCULATOR, name.lower())
+
+    def pre_score(self, context: Context, _rows: Rows, /) -> Status:
+        """A name nobody has published a score for is a mistake, unless it is one of the well-known ones."""
+        if self.name in RATIOS or self._column[1] in context.snapshot.calculators:
+            return OK
+        return misconfigured(UNKNOWN.format(name=self.name))
+
+    def score(self, context: Context, row: int, /) -> int | None:
+        column = context.snapshot.score_column(self._column)
+        return int(column.values[row]) if column.present[row] else None
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        column = context.snapshot.score_column(self._column)
+        present = column.present[rows]
+        return Raw(column.values[rows], None if present.all() else present)
+
+    def normalize(self, raw: float, extent: Extent, /) -> int:
+        if extent.low >= LOWEST and extent.high <= HIGHEST:
+            return int(raw)
+        if extent.high == extent.low:
+            return HIGHEST
+        low, high = float(extent.low), float(extent.high)
+        return int(((float(raw) - low) / (high - low) - 0.5) * 2.0 * 100.0)
+
+    def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
+        if extent.low >= LOWEST and extent.high <= HIGHEST:
+            return raw.astype(np.int64)
+        if extent.high == extent.low:
+            return np.full(len(raw), HIGHEST, dtype=np.int64)
+        low, high = float(extent.low), float(extent.high)
+        ratio = (raw.astype(np.float64) - low) / (high - low)
+        return ((ratio - 0.5) * 2.0 * 100.0).astype(np.int64)
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads(cells=frozenset({self._column}))
+
+    def basis(self, context: Context, /) -> object:
+        return self._column[1] in context.snapshot.calculators
+
+    def until(self, _context: Context, _rows: Rows, /) -> Micros:
+        return NEVER_CHANGES

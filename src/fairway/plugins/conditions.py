@@ -1,0 +1,62 @@
+"""The conditions of a Placement: did it get its clusters, and does what it asks for make sense."""
+
+from collections.abc import Sequence
+
+from fairway.api.meta import FALSE, TRUE, Condition
+from fairway.engine.status import Code, Status
+from fairway.plugins.clustersets import Found
+
+SATISFIED = "PlacementSatisfied"
+MISCONFIGURED = "PlacementMisconfigured"
+
+NO_BINDINGS = "NoManagedClusterSetBindings"
+NO_INTERSECTION = "NoIntersection"
+SETS_EMPTY = "AllManagedClusterSetsEmpty"
+NOT_ALL_SCHEDULED = "NotAllDecisionsScheduled"
+NONE_MATCHED = "NoManagedClusterMatched"
+ALL_SCHEDULED = "AllDecisionsScheduled"
+CONFIGURED = "Succeedconfigured"
+REFUSED = "Misconfigured"
+
+
+def misconfigured_condition(status: Status) -> Condition:
+    if status.code is Code.MISCONFIGURED:
+        return Condition(
+            type=MISCONFIGURED, status=TRUE, reason=REFUSED, message=f"{status.plugin}:{status.message}"
+        )
+    return Condition(
+        type=MISCONFIGURED, status=FALSE, reason=CONFIGURED, message="Placement configurations check pass"
+    )
+
+
+def satisfied_condition(
+    *, asked: Sequence[str], found: Found, available: bool, selected: int, unscheduled: int, status: Status
+) -> Condition:
+    """``asked`` are the sets the placement names; ``available``: whether any cluster is in the eligible ones."""
+    if not found.bound:
+        return _unsatisfied(
+            NO_BINDINGS, "No valid ManagedClusterSetBindings found in placement namespace"
+        )
+    if not found.eligible:
+        return _unsatisfied(
+            NO_INTERSECTION,
+            f"None of ManagedClusterSets [{','.join(asked)}] is bound to placement namespace",
+        )
+    if not available:
+        return _unsatisfied(
+            SETS_EMPTY,
+            f"All ManagedClusterSets [{','.join(found.eligible)}] have no member ManagedCluster",
+        )
+    if status.code is Code.ERROR:
+        return _unsatisfied(NOT_ALL_SCHEDULED, status.message)
+    if selected == 0:
+        return _unsatisfied(NONE_MATCHED, "No ManagedCluster matches any of the cluster predicate")
+    if unscheduled == 0:
+        return Condition(
+            type=SATISFIED, status=TRUE, reason=ALL_SCHEDULED, message="All cluster decisions scheduled"
+        )
+    return _unsatisfied(NOT_ALL_SCHEDULED, f"{unscheduled} cluster decisions unscheduled")
+
+
+def _unsatisfied(reason: str, message: str) -> Condition:
+    return Condition(type=SATISFIED, status=FALSE, reason=reason, message=message)

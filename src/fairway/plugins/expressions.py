@@ -1,0 +1,149 @@
+"""CEL expressions over the fleet.
+
+What an expression reads is known when it is compiled. Where that is a few plain values, such as two labels and a
+version, clusters that agree on them get the same answer, so it is evaluated once per distinct combination.
+Answers are kept per cluster until something the expression reads changes.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from fairway.api.kinds import cluster_as_json
+from fairway.cel import CompileError, EvaluationError, Outcome, Program, cluster_environment
+from fairway.fleet import cells
+from fairway.fleet.bitmap import Bits, Mask, Rows
+from fairway.fleet.column import Key
+from fairway.fleet.snapshot import Snapshot
+
+VARIABLE = "managedCluster"
+COST_LIMIT = 1_000_000
+"""Of one expression for one cluster."""
+COST_BUDGET = 10_000_000
+"""Of all expressions of a predicate for one cluster."""
+COMPILATION_FAILED = "compilation failed: {error}"
+
+_WIDE = frozenset({(), ("metadata",), ("spec",), ("status",), ("metadata", "name"), ("metadata", "uid")})
+"""Paths whose values hardly two clusters share."""
+
+
+class ExpressionError(ValueError):
+    """An expression does not compile."""
+
+
+class Scores:
+    """What ``managedCluster.scores("name")`` sees."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def scores(self, cluster: str, name: str, /) -> Sequence[tuple[str, int]] | None:
+        found = self._snapshot.score_object(cluster, name)
+        return None if found is None else [(item.name, item.value) for item in found.status.scores]
+
+
+class Expressions:
+    """All expressions of one predicate; they match together."""
+
+    __slots__ = ("_paths", "_programs", "_texts", "reads")
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        """Raises ExpressionError for the first that does not compile."""
+        self._texts = texts
+        self._programs = tuple(compiled(text) for text in texts)
+        self._paths = _paths(self._programs)
+        self.reads = _reads(self._programs)
+        """Columns the answer for a cluster depends on; None for anything about it."""
+
+    def matches(self, snapshot: Snapshot, row: int) -> bool:
+        return self.objection(snapshot, row) is None
+
+    def objection(self, snapshot: Snapshot, row: int) -> str | None:
+        """Why a cluster does not match, in words; None when it does."""
+        variables = {VARIABLE: cluster_as_json(snapshot.cluster(row))}
+        source = Scores(snapshot)
+        budget = COST_BUDGET
+        objection: str | None = None
+        for program in self._programs:
+            outcome = program.evaluate(variables, context=source, cost_limit=COST_LIMIT)
+            budget -= outcome.cost
+            if budget < 0:
+                return "CEL expressions cost more than the budget of a predicate"
+            if objection is None:
+                objection = _words(program, outcome)
+        return objection
+
+    def holds(self, snapshot: Snapshot, among: Bits) -> Bits:
+        """Rows among the given ones that match."""
+        if not self._programs:
+            return among
+        kept = snapshot.derived((VARIABLE, self._texts), reads=self.reads)
+        return kept.holds(snapshot, among=among, compute=lambda rows: self._compute(snapshot, rows))
+
+    def _compute(self, snapshot: Snapshot, rows: Rows) -> Mask:
+        groups = self._groups(snapshot, rows)
+        if groups is None:
+            return np.fromiter((self.matches(snapshot, row) for row in rows.tolist()), np.bool_, len(rows))
+        first, inverse = groups
+        answers = np.fromiter(
+            (self.matches(snapshot, row) for row in rows[first].tolist()), np.bool_, len(first)
+        )
+        return answers[inverse]
+
+    def _groups(self, snapshot: Snapshot, rows: Rows) -> tuple[Rows, Rows] | None:
+        """One position per distinct combination of the values read, and which combination each row has."""
+        if self._paths is None or len(rows) < 2:
+            return None
+        combined = np.zeros(len(rows), dtype=np.int64)
+        for path in self._paths:
+            column = snapshot.codes((cells.PATH, *path))
+            width = len(column.values)
+            if int(combined.max(initial=0)) > (1 << 62) // width:
+                return None
+            combined = combined * width + column.codes[rows]
+        _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        return first, inverse
+
+
+@lru_cache(maxsize=4096)
+def compiled(text: str) -> Program:
+    try:
+        return cluster_environment().compile(text)
+    except CompileError as error:
+        raise ExpressionError(COMPILATION_FAILED.format(error=error)) from error
+
+
+def _words(program: Program, outcome: Outcome) -> str | None:
+    if outcome.error is not None:
+        return f"CEL expression {program.text!r} fails: {_reason(outcome.error)}"
+    if outcome.value is True:
+        return None
+    shown = "false" if outcome.value is False else f"{outcome.value!r}, which is not true or false"
+    return f"CEL expression {program.text!r} is {shown}"
+
+
+def _reason(error: EvaluationError) -> str:
+    return str(error)
+
+
+def _paths(programs: Sequence[Program]) -> tuple[tuple[str, ...], ...] | None:
+    """Where the values are that decide, when few clusters differ in them; None when each must be asked."""
+    paths: set[tuple[str, ...]] = set()
+    for program in programs:
+        if program.reads is None or program.score_reads is None or program.score_reads:
+            return None
+        paths.update(path[1:] for path in program.reads)
+    return None if paths & _WIDE else tuple(sorted(paths))
+
+
+def _reads(programs: Sequence[Program]) -> frozenset[Key] | None:
+    keys: set[Key] = set()
+    for program in programs:
+        if program.reads is None or program.score_reads is None:
+            return None
+        keys.update((cells.PATH, *path[1:]) for path in program.reads)
+        keys.update((cells.SCORES, name) for name in program.score_reads)
+    return frozenset(keys)

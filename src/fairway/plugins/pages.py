@@ -1,0 +1,146 @@
+"""PlacementDecisions: the pages a decision is written on, and what must be done to get there.
+
+Pages hold at most 100 clusters. A changed page is two facts, its clusters and its labels; they are written in
+separate steps, clusters first, as consumers of decisions are used to.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairway.api.decision import ClusterDecision, PlacementDecision
+from fairway.api.placement import (
+    GROUP_INDEX_LABEL,
+    GROUP_NAME_LABEL,
+    PLACEMENT_LABEL,
+    DecisionGroupStatus,
+)
+from fairway.engine.status import Code, Status
+from fairway.plugins.groups import Group
+
+PAGE_SIZE = 100
+SCORE_TEXT_LIMIT = 1000
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One PlacementDecision as it should be."""
+
+    name: str
+    labels: Mapping[str, str]
+    decisions: tuple[ClusterDecision, ...]
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        return tuple(each.clusterName for each in self.decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """All pages of a decision, and the groups they make up."""
+
+    pages: tuple[Page, ...]
+    groups: tuple[DecisionGroupStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    type: str
+    reason: str
+    action: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What to do, in this order. ``rewrite`` replaces a page's clusters, ``relabel`` its labels."""
+
+    create: tuple[Page, ...] = ()
+    rewrite: tuple[Page, ...] = ()
+    relabel: tuple[Page, ...] = ()
+    delete: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+def paginate(placement: str, groups: Sequence[Group], details: Mapping[str, ClusterDecision]) -> Paper:
+    """``details`` has the score and reason to record for each cluster."""
+    pages: list[Page] = []
+    statuses: list[DecisionGroupStatus] = []
+    for index, group in enumerate(groups):
+        labels = {
+            PLACEMENT_LABEL: placement,
+            GROUP_INDEX_LABEL: str(index),
+            GROUP_NAME_LABEL: group.name,
+        }
+        names: list[str] = []
+        for start in range(0, max(1, len(group.clusters)), PAGE_SIZE):
+            name = f"{placement}-decision-{len(pages) + 1}"
+            clusters = group.clusters[start : start + PAGE_SIZE]
+            pages.append(Page(name, labels, tuple(details[cluster] for cluster in clusters)))
+            names.append(name)
+        statuses.append(
+            DecisionGroupStatus(
+                decisionGroupIndex=index,
+                decisionGroupName=group.name,
+                decisions=tuple(names),
+                clusterCount=len(group.clusters),
+            )
+        )
+    return Paper(pages=tuple(pages), groups=tuple(statuses))
+
+
+def plan(
+    *,
+    namespace: str,
+    placement: str,
+    existing: Mapping[str, PlacementDecision],
+    paper: Paper,
+    status: Status,
+    scores: Mapping[str, int],
+) -> Writes:
+    """``existing``: the namespace's decisions by name. ``scores``: totals of all clusters that passed the filters."""
+    create: list[Page] = []
+    rewrite: list[Page] = []
+    relabel: list[Page] = []
+    events: list[Event] = []
+
+    def event(verb: str, page: str, *, kind: str = NORMAL, more: str = "") -> None:
+        text = f"Decision {page} is {verb.lower()}d with placement {placement} in namespace {namespace}{more}"
+        events.append(Event(kind, f"Decision{verb}", f"Decision{verb}d", text))
+
+    warned = status.code is Code.WARNING
+    addition = f": {status.message} in plugin {status.plugin}" if warned else ""
+    for page in paper.pages:
+        old = existing.get(page.name)
+        if old is None:
+            create.append(page)
+            event("Create", page.name)
+        elif tuple(each.clusterName for each in old.status.decisions) != page.clusters:
+            rewrite.append(page)
+            event("Update", page.name, kind=WARNING if warned else NORMAL, more=addition)
+            if scores:
+                events.append(Event(NORMAL, "ScoreUpdate", "ScoreUpdated", score_text(scores)))
+        elif old.metadata.labels != page.labels:
+            relabel.append(page)
+    wanted = {page.name for page in paper.pages}
+    surplus = sorted(
+        name
+        for name, decision in existing.items()
+        if name not in wanted and decision.metadata.labels.get(PLACEMENT_LABEL) == placement
+    )
+    for name in surplus:
+        event("Delete", name)
+    return Writes(tuple(create), tuple(rewrite), tuple(relabel), tuple(surplus), tuple(events))
+
+
+def score_text(scores: Mapping[str, int]) -> str:
+    """``name:score `` for each, by name, cut short when long."""
+    text = ""
+    for name in sorted(scores):
+        part = f"{name}:{scores[name]} "
+        if len((text + part).encode()) > SCORE_TEXT_LIMIT:
+            return text + "......"
+        text += part
+    return text

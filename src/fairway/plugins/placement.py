@@ -1,0 +1,162 @@
+"""From a Placement to the profile that places it, and to a decision."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from fairway.api.placement import (
+    ADDITIVE,
+    BUILT_IN,
+    EXACT,
+    SCHEDULING_DISABLED_ANNOTATION,
+    Placement,
+    PrioritizerConfig,
+    ScoreCoordinate,
+)
+from fairway.engine.points import Score
+from fairway.engine.profile import Profile, Weighted
+from fairway.engine.status import Status, misconfigured
+from fairway.plugins.addon_score import AddOnScore
+from fairway.plugins.allocatable import RESOURCES, Allocatable
+from fairway.plugins.balance import NAME as BALANCE
+from fairway.plugins.balance import Balance
+from fairway.plugins.calculator import Calculator
+from fairway.plugins.clustersets import ClusterSets
+from fairway.plugins.predicate import Predicate
+from fairway.plugins.spread import Spread
+from fairway.plugins.steady import NAME as STEADY
+from fairway.plugins.steady import Steady
+from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
+from fairway.plugins.taint_preference import TaintPreference
+from fairway.plugins.taints import TaintToleration
+
+WRONG_MODE = "incorrect prioritizer policy mode: {mode}"
+COORDINATE_NEEDED = "scoreCoordinate field is required"
+ADDON_NEEDED = "addOn should not be empty"
+
+DEFAULTS = (BALANCE, STEADY)
+"""Prioritizers of every placement that does not list its own exactly, with weight 1."""
+
+
+class PlacementWorkload:
+    """A Placement as the engine sees it, with the profile made for it."""
+
+    __slots__ = ("placement", "profile")
+
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
+        self.profile = profile_of(placement)
+
+    @property
+    def namespace(self) -> str:
+        return self.placement.metadata.namespace
+
+    @property
+    def name(self) -> str:
+        return self.placement.metadata.name
+
+    @property
+    def wanted(self) -> int | None:
+        number = self.placement.spec.numberOfClusters
+        return None if number is None else max(0, number)
+
+    @property
+    def idle(self) -> bool:
+        """Whether this placement is to be left alone."""
+        meta = self.placement.metadata
+        return (
+            meta.deletionTimestamp is not None
+            or meta.annotations.get(SCHEDULING_DISABLED_ANNOTATION) == "true"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One line of a prioritizer policy. Entries with equal identity replace one another."""
+
+    identity: object
+    coordinate: ScoreCoordinate
+    weight: int
+
+
+class _Refused(Exception):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.status = misconfigured(reason)
+
+
+def profile_of(placement: Placement) -> Profile:
+    spec = placement.spec
+    owner = (placement.metadata.namespace, placement.metadata.name)
+    scores: tuple[Weighted, ...] = ()
+    refusal: Status | None = None
+    try:
+        scores = tuple(_scores(placement, owner))
+    except _Refused as error:
+        refusal = error.status
+    filters = [
+        Predicate(predicates=spec.predicates),
+        TaintToleration(tolerations=spec.tolerations, owner=owner),
+    ]
+    spread = Spread(constraints=spec.spreadPolicy.spreadConstraints)
+    return Profile(
+        name="placement",
+        pre_filters=(ClusterSets(namespace=owner[0], wanted=spec.clusterSets),),
+        filters=(*filters, spread) if spread.constraints else tuple(filters),
+        scores=scores,
+        refusal=refusal,
+        choice=spread.choose if spread.constraints else None,
+    )
+
+
+def _scores(placement: Placement, owner: tuple[str, str]) -> Iterable[Weighted]:
+    builtin: dict[str, Callable[[], Score]] = {
+        BALANCE: lambda: Balance(owner=owner),
+        STEADY: lambda: Steady(owner=owner),
+        TAINT_PREFERENCE: lambda: TaintPreference(tolerations=placement.spec.tolerations),
+    }
+    for entry in _entries(placement):
+        if entry.weight == 0:
+            continue
+        coordinate = entry.coordinate
+        if coordinate.type != BUILT_IN:
+            if coordinate.addOn is None:
+                raise _Refused(ADDON_NEEDED)
+            addon = coordinate.addOn
+            yield Weighted(AddOnScore(resource=addon.resourceName, score=addon.scoreName), entry.weight)
+            continue
+        name = coordinate.builtIn
+        make = builtin.get(name)
+        if make is not None:
+            yield Weighted(make(), entry.weight)
+        elif name in RESOURCES:
+            yield Weighted(Allocatable(name=name), entry.weight)
+        else:
+            yield Weighted(Calculator(name=name), entry.weight)
+
+
+def _entries(placement: Placement) -> Iterable[_Entry]:
+    policy = placement.spec.prioritizerPolicy
+    mode = "" if policy is None else policy.mode
+    if mode not in ("", ADDITIVE, EXACT):
+        raise _Refused(WRONG_MODE.format(mode=mode))
+    entries: dict[object, _Entry] = {}
+    if mode != EXACT:
+        for name in DEFAULTS:
+            coordinate = ScoreCoordinate(type=BUILT_IN, builtIn=name)
+            entry = _Entry(_identity(coordinate, at=0), coordinate, 1)
+            entries[entry.identity] = entry
+    configurations: tuple[PrioritizerConfig, ...] = () if policy is None else policy.configurations
+    for at, configuration in enumerate(configurations):
+        coordinate_given = configuration.scoreCoordinate
+        if coordinate_given is None:
+            raise _Refused(COORDINATE_NEEDED)
+        entry = _Entry(_identity(coordinate_given, at=at), coordinate_given, configuration.weight)
+        entries[entry.identity] = entry
+    return entries.values()
+
+
+def _identity(coordinate: ScoreCoordinate, *, at: int) -> object:
+    """Built-ins are one per name; every mention of an add-on score is one of its own."""
+    if coordinate.addOn is not None:
+        return ("AddOn", at)
+    return (coordinate.type, coordinate.builtIn)

@@ -1,0 +1,104 @@
+"""Predicate: label, claim and CEL selectors. A cluster passes when all parts of one predicate match it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairway.api.placement import ClusterPredicate
+from fairway.api.selector import Selector, SelectorError, compile_requirements, compile_selector
+from fairway.engine.points import NEVER_CHANGES, Context, Reads, Rows
+from fairway.engine.status import OK, Status, misconfigured, unschedulable
+from fairway.fleet import cells, selection
+from fairway.fleet.bitmap import Bits
+from fairway.fleet.column import Key
+from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
+from fairway.plugins.expressions import ExpressionError, Expressions
+
+NAME = "Predicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One predicate, ready to be asked."""
+
+    labels: Selector
+    claims: Selector
+    expressions: Expressions
+
+    def objection(self, snapshot: Snapshot, row: int) -> str | None:
+        """The first thing that does not match, in words."""
+        cluster = snapshot.cluster(row)
+        return (
+            self.labels.explain(cluster.metadata.labels, noun="label")
+            or self.claims.explain(cells.claims_of(cluster), noun="claim")
+            or self.expressions.objection(snapshot, row)
+        )
+
+    def matches(self, snapshot: Snapshot, row: int) -> bool:
+        cluster = snapshot.cluster(row)
+        return (
+            self.labels.matches(cluster.metadata.labels)
+            and (not self.claims.requirements or self.claims.matches(cells.claims_of(cluster)))
+            and self.expressions.matches(snapshot, row)
+        )
+
+    def select(self, snapshot: Snapshot, among: Bits) -> Bits:
+        bits = selection.select(snapshot, self.labels, kind=cells.LABEL, among=among)
+        bits = selection.select(snapshot, self.claims, kind=cells.CLAIM, among=bits)
+        return self.expressions.holds(snapshot, bits)
+
+
+class Predicate:
+    name = NAME
+
+    def __init__(self, *, predicates: Sequence[ClusterPredicate]) -> None:
+        self.refusal: Status | None = None
+        self.compiled: tuple[Compiled, ...] = ()
+        try:
+            self.compiled = tuple(compile_predicate(each) for each in predicates)
+        except (SelectorError, ExpressionError) as error:
+            self.refusal = misconfigured(str(error), plugin=NAME)
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        if self.refusal is not None:
+            return self.refusal
+        if not self.compiled or any(each.matches(context.snapshot, row) for each in self.compiled):
+            return OK
+        objections = [each.objection(context.snapshot, row) or "" for each in self.compiled]
+        if len(objections) > 1:
+            objections = [f"predicate {at}: {text}" for at, text in enumerate(objections, 1)]
+        return unschedulable("; ".join(objections), plugin=NAME)
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        if self.refusal is not None:
+            return (self.refusal if candidates.any() else OK), candidates
+        if not self.compiled:
+            return OK, candidates
+        passed = self.compiled[0].select(context.snapshot, candidates)
+        for each in self.compiled[1:]:
+            passed = passed | each.select(context.snapshot, candidates & ~passed)
+        return OK, passed
+
+    def reads(self, _context: Context, /) -> Reads:
+        keys: set[Key] = {cells.MEMBERSHIP}
+        for each in self.compiled:
+            keys.update(cells.label(requirement.key) for requirement in each.labels.requirements)
+            keys.update(cells.claim(requirement.key) for requirement in each.claims.requirements)
+            keys.update(each.expressions.reads or ())
+        return Reads(cells=frozenset(keys))
+
+    def basis(self, _context: Context, /) -> object:
+        return None
+
+    def until(self, _context: Context, _rows: Rows, /) -> Micros:
+        return NEVER_CHANGES
+
+
+def compile_predicate(source: ClusterPredicate) -> Compiled:
+    """Raises SelectorError or ExpressionError, for the label selector first, then claims, then CEL."""
+    selector = source.requiredClusterSelector
+    return Compiled(
+        labels=compile_selector(selector.labelSelector),
+        claims=compile_requirements(selector.claimSelector.matchExpressions),
+        expressions=Expressions(selector.celSelector.celExpressions),
+    )

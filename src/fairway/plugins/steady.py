@@ -1,0 +1,40 @@
+"""Steady: clusters that already have the decision keep a head start, so that small changes move nothing."""
+
+import numpy as np
+
+from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Rows
+from fairway.fleet import cells
+from fairway.fleet.instant import Micros
+
+NAME = "Steady"
+INCUMBENT = 100
+
+
+class Steady:
+    name = NAME
+
+    def __init__(self, *, owner: tuple[str, str]) -> None:
+        self._owner = owner
+
+    def score(self, context: Context, row: int, /) -> int:
+        snapshot = context.snapshot
+        held = snapshot.decisions.clusters_of(self._owner)
+        return INCUMBENT if snapshot.hosts.names[row] in held else 0
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        snapshot = context.snapshot
+        scores = np.zeros(len(rows), dtype=np.int64)
+        held = snapshot.rows_named(snapshot.decisions.clusters_of(self._owner))
+        if held and len(rows):
+            at = np.minimum(np.searchsorted(rows, held), len(rows) - 1)
+            scores[at[rows[at] == held]] = INCUMBENT
+        return Raw(scores)
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads(shared=frozenset({(cells.OWN_DECISIONS, *self._owner)}))
+
+    def basis(self, _context: Context, /) -> object:
+        return None
+
+    def until(self, _context: Context, _rows: Rows, /) -> Micros:
+        return NEVER_CHANGES

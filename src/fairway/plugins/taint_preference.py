@@ -1,0 +1,66 @@
+"""TaintPreference: prefers clusters without PreferNoSelect taints that the placement does not tolerate.
+
+Opt-in: Placements that do not name it treat such taints as if they were not there.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from fairway.api.cluster import PREFER_NO_SELECT
+from fairway.api.placement import Toleration
+from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Raw, Reads, Rows, Scores
+from fairway.fleet import cells
+from fairway.fleet.cells import Shape
+from fairway.fleet.instant import Micros
+from fairway.plugins.taints import matches
+
+NAME = "TaintPreference"
+
+
+class TaintPreference:
+    """Raw scores count the taints, so 100 is for none and -100 for as many as the worst candidate has."""
+
+    name = NAME
+
+    def __init__(self, *, tolerations: Sequence[Toleration]) -> None:
+        self._tolerations = tuple(tolerations)
+
+    def score(self, context: Context, row: int, /) -> int:
+        return self._unwanted(cells.shape_of(context.snapshot.cluster(row).spec.taints))
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        column = context.snapshot.codes(cells.TAINTS)
+        table = np.zeros(len(column.values), dtype=np.int64)
+        for value, code in column.items():
+            table[code] = self._unwanted(cast("Shape", value))
+        return Raw(table[column.codes[rows]])
+
+    def normalize(self, raw: float, extent: Extent, /) -> int:
+        return 100 if raw == 0 else int(100 - 200 * raw / extent.high)
+
+    def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
+        if extent.high == 0:
+            return np.full(len(raw), 100, dtype=np.int64)
+        return (100 - 200 * raw / extent.high).astype(np.int64)
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads(cells=frozenset({cells.TAINTS}))
+
+    def basis(self, _context: Context, /) -> object:
+        return None
+
+    def until(self, _context: Context, _rows: Rows, /) -> Micros:
+        return NEVER_CHANGES
+
+    def _unwanted(self, shape: Shape) -> int:
+        """A toleration that runs out counts as none: a preference does not end at an instant."""
+        return sum(
+            effect == PREFER_NO_SELECT
+            and not any(
+                each.tolerationSeconds is None and matches(each, key, value, effect)
+                for each in self._tolerations
+            )
+            for key, value, effect in shape
+        )

@@ -1,0 +1,222 @@
+"""TaintToleration: a taint keeps clusters from placements that do not tolerate it.
+
+Whether a set of taints is tolerated depends on their keys, values and effects, of which fleets have few
+combinations, so it is decided once per combination. Only where a toleration runs out does the time a taint was
+added matter, and only for clusters already chosen does it matter that they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from fairway.api.cluster import NO_SELECT_IF_NEW, PREFER_NO_SELECT, ManagedCluster, Taint
+from fairway.api.meta import format_time
+from fairway.api.placement import EQUAL, EXISTS, Toleration
+from fairway.engine.points import NEVER_CHANGES, Context, Reads, Rows
+from fairway.engine.status import OK, Status, misconfigured, unschedulable
+from fairway.fleet import bitmap, cells
+from fairway.fleet.bitmap import Bits
+from fairway.fleet.cells import Shape
+from fairway.fleet.instant import SECOND, Micros, from_micros, to_micros
+
+NAME = "TaintToleration"
+
+KEY_NEEDED = "If the key is empty, operator must be Exists."
+VALUE_UNWANTED = "If the operator is Exists, the value should be empty."
+UNTOLERATED = "has taint {taint}, which the placement does not tolerate"
+RUN_OUT = "has taint {taint}, tolerated for {seconds} s until {end}"
+
+_YEAR_ONE = to_micros(datetime(1, 1, 1, tzinfo=UTC))
+"""When a taint without a time counts as added."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Of one taint shape, for clusters not in the decision."""
+
+    tolerated: bool
+    timed: bool
+    """Whether the time a taint was added decides."""
+
+
+class TaintToleration:
+    name = NAME
+
+    def __init__(self, *, tolerations: Sequence[Toleration], owner: tuple[str, str]) -> None:
+        self._tolerations = tuple(tolerations)
+        self._owner = owner
+        self._refusal = _refusal(self._tolerations)
+        self._timed = any(each.tolerationSeconds is not None for each in self._tolerations)
+        self._verdicts: dict[Shape, _Verdict] = {}
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        if self._refusal is not None:
+            return self._refusal
+        cluster = context.snapshot.cluster(row)
+        taints = cluster.spec.taints
+        if not taints:
+            return OK
+        decided = cluster.metadata.name in context.snapshot.decisions.clusters_of(self._owner)
+        for taint in taints:
+            reason = self._objection(taint, decided=decided, now=context.now)
+            if reason is not None:
+                return unschedulable(reason, plugin=NAME)
+        return OK
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        if not candidates.any():
+            return OK, candidates
+        if self._refusal is not None:
+            return self._refusal, candidates
+        snapshot = context.snapshot
+        column = snapshot.codes(cells.TAINTS)
+        passed = candidates
+        timed: list[int] = []
+        for value, code in column.items():
+            shape: Shape = value  # type: ignore[assignment]  # what this column holds
+            verdict = self._verdicts.get(shape)
+            if verdict is None:
+                verdict = self._verdicts[shape] = self._judge(shape)
+            if not verdict.tolerated:
+                passed = passed & ~column.bitmap(code)
+            elif verdict.timed:
+                timed.append(code)
+        for code in timed:
+            passed = passed & ~self._late(context, candidates & column.bitmap(code))
+        decided = snapshot.rows_named(snapshot.decisions.clusters_of(self._owner))
+        if decided and any(effect == NO_SELECT_IF_NEW for shape in self._verdicts for _, _, effect in shape):
+            passed = passed.copy() if passed is candidates else passed
+            for row in decided:
+                if bitmap.test(candidates, row) and not bitmap.test(passed, row):
+                    bitmap.put(passed, row, not self.filter(context, row).rejects)
+        return OK, passed
+
+    def wake(self, context: Context, /) -> Micros | None:
+        """When the first toleration runs out that keeps a cluster in the decision."""
+        if not self._timed or self._refusal is not None:
+            return None
+        soonest: Micros | None = None
+        snapshot = context.snapshot
+        for row in snapshot.rows_named(snapshot.decisions.clusters_of(self._owner)):
+            deadlines = self._deadlines(snapshot.cluster(row), decided=True, now=context.now)
+            if deadlines:
+                soonest = min(deadlines) if soonest is None else min(soonest, *deadlines)
+        return soonest
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads(
+            cells=frozenset({cells.TAINTS}), shared=frozenset({(cells.OWN_DECISIONS, *self._owner)})
+        )
+
+    def basis(self, _context: Context, /) -> object:
+        return None
+
+    def until(self, context: Context, rows: Rows, /) -> Micros:
+        if not self._timed or self._refusal is not None:
+            return NEVER_CHANGES
+        snapshot = context.snapshot
+        tainted = rows[snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)]
+        soonest = NEVER_CHANGES
+        held = set(snapshot.decisions.clusters_of(self._owner))
+        for row in tainted.tolist():
+            cluster = snapshot.cluster(row)
+            deadlines = self._deadlines(cluster, decided=cluster.metadata.name in held, now=context.now)
+            soonest = min(soonest, *deadlines) if deadlines else soonest
+        return soonest
+
+    def _judge(self, shape: Shape) -> _Verdict:
+        timed = False
+        for key, value, effect in shape:
+            if effect == PREFER_NO_SELECT:
+                continue
+            matching = [each for each in self._tolerations if matches(each, key, value, effect)]
+            if not matching:
+                return _Verdict(tolerated=False, timed=False)
+            if matching[0].tolerationSeconds is not None:
+                timed = True
+        return _Verdict(tolerated=True, timed=timed)
+
+    def _late(self, context: Context, candidates: Bits) -> Bits:
+        """The rows of which a toleration that matters has run out."""
+        snapshot = context.snapshot
+        late = [
+            row
+            for row in bitmap.rows_of(candidates).tolist()
+            if any(
+                self._objection(taint, decided=False, now=context.now) is not None
+                for taint in snapshot.cluster(row).spec.taints
+            )
+        ]
+        return bitmap.from_rows(np.array(late, dtype=np.int64), snapshot.capacity)
+
+    def _objection(self, taint: Taint, *, decided: bool, now: Micros) -> str | None:
+        if taint.effect == PREFER_NO_SELECT or (taint.effect == NO_SELECT_IF_NEW and decided):
+            return None
+        expired: Toleration | None = None
+        for each in self._tolerations:
+            if not matches(each, taint.key, taint.value, taint.effect):
+                continue
+            if each.tolerationSeconds is None or now < _deadline(taint, each.tolerationSeconds):
+                return None
+            expired = each
+        if expired is not None and expired.tolerationSeconds is not None:
+            return RUN_OUT.format(
+                taint=describe(taint), seconds=expired.tolerationSeconds, end=_end(taint, expired)
+            )
+        return UNTOLERATED.format(taint=describe(taint))
+
+    def _deadlines(self, cluster: ManagedCluster, *, decided: bool, now: Micros) -> list[Micros]:
+        """Of the tolerations in use; empty when the cluster is not fully tolerated or nothing runs out."""
+        deadlines: list[Micros] = []
+        for taint in cluster.spec.taints:
+            if taint.effect == PREFER_NO_SELECT or (taint.effect == NO_SELECT_IF_NEW and decided):
+                continue
+            for each in self._tolerations:
+                if not matches(each, taint.key, taint.value, taint.effect):
+                    continue
+                if each.tolerationSeconds is None:
+                    break
+                deadline = _deadline(taint, each.tolerationSeconds)
+                if now < deadline:
+                    deadlines.append(deadline)
+                    break
+            else:
+                return []
+        return deadlines
+
+
+def matches(toleration: Toleration, key: str, value: str, effect: str) -> bool:
+    if toleration.effect and toleration.effect != effect:
+        return False
+    if toleration.key and toleration.key != key:
+        return False
+    if toleration.operator in ("", EQUAL):
+        return toleration.value == value
+    return toleration.operator == EXISTS
+
+
+def describe(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def _refusal(tolerations: Sequence[Toleration]) -> Status | None:
+    for each in tolerations:
+        if not each.key and each.operator != EXISTS:
+            return misconfigured(KEY_NEEDED, plugin=NAME)
+        if each.operator == EXISTS and each.value:
+            return misconfigured(VALUE_UNWANTED, plugin=NAME)
+    return None
+
+
+def _deadline(taint: Taint, seconds: int) -> Micros:
+    added = _YEAR_ONE if taint.timeAdded is None else to_micros(taint.timeAdded)
+    return added + seconds * SECOND
+
+
+def _end(taint: Taint, toleration: Toleration) -> str:
+    if taint.timeAdded is None or toleration.tolerationSeconds is None:
+        return "long ago (the taint has no timeAdded)"
+    return format_time(from_micros(max(_YEAR_ONE, _deadline(taint, toleration.tolerationSeconds))))

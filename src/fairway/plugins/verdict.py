@@ -1,0 +1,136 @@
+"""One look at one Placement: from the fleet as it is to all that should be written because of it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairway.api.decision import ClusterDecision, PlacementDecision
+from fairway.api.meta import Condition
+from fairway.api.placement import SORT_BY_SCORE, DecisionGroupStatus
+from fairway.engine import cycle
+from fairway.engine.outcome import Outcome
+from fairway.engine.status import Code, Status, failed
+from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
+from fairway.plugins import clustersets, conditions, groups, pages
+from fairway.plugins.placement import PlacementWorkload
+
+
+LABEL_LENGTH = 63
+NAME_TOO_LONG = (
+    "placement name {name} has {length} characters: decisions bear it as a label, which holds 63; "
+    "give the placement a shorter name"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """With ``frozen``, a broken cluster set keeps anyone from knowing better: nothing is to be written."""
+
+    outcome: Outcome
+    status: Status
+    conditions: tuple[Condition, ...]
+    groups: tuple[DecisionGroupStatus, ...]
+    pages: tuple[pages.Page, ...]
+    writes: pages.Writes
+    frozen: bool = False
+
+    @property
+    def error(self) -> str | None:
+        """Why to look again soon."""
+        return None if self.status.code is Code.SUCCESS else self.status.message
+
+    @property
+    def selected(self) -> int:
+        return len(self.outcome.selected_rows)
+
+
+def reach(
+    snapshot: Snapshot,
+    workload: PlacementWorkload,
+    *,
+    now: Micros,
+    existing: Mapping[str, PlacementDecision],
+) -> Verdict:
+    """``existing``: the PlacementDecisions of the namespace by name."""
+    outcome = cycle.run(snapshot, workload, workload.profile, now=now)
+    return conclude(outcome, workload, existing=existing)
+
+
+def conclude(
+    outcome: Outcome, workload: PlacementWorkload, *, existing: Mapping[str, PlacementDecision]
+) -> Verdict:
+    snapshot = outcome.snapshot
+    if len(workload.name) > LABEL_LENGTH:
+        refused = failed(NAME_TOO_LONG.format(name=workload.name, length=len(workload.name)))
+        return Verdict(outcome, refused, (), (), (), pages.Writes(), frozen=True)
+    if outcome.status.aborts and outcome.status.plugin == clustersets.NAME:
+        nothing = pages.Writes()
+        return Verdict(outcome, outcome.status, (), (), (), nothing, frozen=True)
+    spec = workload.placement.spec
+    division = groups.divide(
+        snapshot,
+        outcome.selected,
+        spec.decisionStrategy.groupStrategy,
+        order=_by_rank(outcome) if spec.sortBy == SORT_BY_SCORE else sorted,
+    )
+    status = division.status if division.status.aborts else outcome.status
+    paper = pages.paginate(workload.name, division.groups, _details(outcome))
+    return Verdict(
+        outcome=outcome,
+        status=status,
+        conditions=(
+            conditions.misconfigured_condition(status),
+            conditions.satisfied_condition(
+                asked=spec.clusterSets,
+                found=outcome.context.state.read(clustersets.NAME, clustersets.Found),
+                available=bool(outcome.eligible.any()),
+                selected=len(outcome.selected_rows),
+                unscheduled=outcome.unscheduled,
+                status=status,
+            ),
+        ),
+        groups=paper.groups,
+        pages=paper.pages,
+        writes=pages.plan(
+            namespace=workload.namespace,
+            placement=workload.name,
+            existing=existing,
+            paper=paper,
+            status=status,
+            scores=_LazyTotals(outcome),
+        ),
+    )
+
+
+class _LazyTotals(Mapping[str, int]):
+    """Totals by cluster name, looked up only if an event needs them."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self._known: dict[str, int] | None = None
+
+    def _all(self) -> dict[str, int]:
+        if self._known is None:
+            self._known = self._outcome.totals_by_name()
+        return self._known
+
+    def __getitem__(self, name: str) -> int:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._outcome.rows)
+
+
+def _by_rank(outcome: Outcome) -> Callable[[Sequence[str]], list[str]]:
+    place = {name: at for at, name in enumerate(outcome.selected)}
+    return lambda clusters: sorted(clusters, key=place.__getitem__)
+
+
+def _details(outcome: Outcome) -> dict[str, ClusterDecision]:
+    return {
+        name: ClusterDecision(clusterName=name, reason=reason, score=total)
+        for name, reason, total in outcome.reasons()
+    }

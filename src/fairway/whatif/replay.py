@@ -1,0 +1,110 @@
+"""Recorded placement scenarios, answered by this engine in the form in which the reference's answers were recorded."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from fairway.api.kinds import decode
+from fairway.api.meta import format_time
+from fairway.api.placement import PLACEMENT_LABEL, PlacementStatus
+from fairway.fleet.instant import from_micros, to_micros
+from fairway.plugins.verdict import Verdict
+from fairway.whatif.world import Key, World
+
+
+def answers(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One answer per step of the scenario's schedule."""
+    now = to_micros(datetime.fromisoformat(scenario["now"]))
+    world = World(decode(each) for each in scenario["objects"])
+    found: list[dict[str, Any]] = []
+    for text in scenario["schedule"]:
+        namespace, name = text.split("/", 1)
+        key = (namespace, name)
+        found.append(_answer(world, key, world.place(key, now=now)))
+    return found
+
+
+def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
+    outcome = found.outcome
+    answer: dict[str, Any] = {"placement": "/".join(key)}
+    status = world.placements[key].status
+    left_alone = world.workload(key).idle
+    if found.error is not None and not left_alone:
+        answer["error"] = found.error
+    answer |= {
+        "numberOfSelectedClusters": status.numberOfSelectedClusters,
+        "selectedInRankOrder": None if left_alone else outcome.selected,
+        "conditions": _conditions(status),
+        "decisionGroups": [
+            {
+                "decisionGroupIndex": each.decisionGroupIndex,
+                "decisionGroupName": each.decisionGroupName,
+                "decisions": list(each.decisions),
+                "clusterCount": each.clusterCount,
+            }
+            for each in status.decisionGroups
+        ],
+        "decisions": _decisions(world, key),
+    }
+    if left_alone or found.frozen:
+        return answer
+    stages: dict[str, list[str]] = {}
+    passed: list[str] = []
+    for stage in outcome.stages:
+        passed.append(stage.plugin)
+        stages[",".join(passed)] = outcome.names(stage.survivors)
+    if stages:
+        answer["filters"] = stages
+    names = outcome.snapshot.hosts.names
+    rows = outcome.rows.tolist()
+    if outcome.scored:
+        answer["prioritizers"] = sorted(
+            (
+                {
+                    "name": each.plugin,
+                    "weight": each.weight,
+                    "scores": {
+                        names[row]: score
+                        for at, (row, score) in enumerate(zip(rows, each.scores.tolist(), strict=True))
+                        if each.present is None or each.present[at]
+                    },
+                }
+                for each in outcome.scored
+            ),
+            key=lambda each: (each["name"], each["weight"]),
+        )
+    if rows:
+        answer["totalScores"] = outcome.totals_by_name()
+    if outcome.wake is not None:
+        answer["requeueAt"] = format_time(from_micros(outcome.wake))
+    if found.writes.events:
+        answer["events"] = [
+            {
+                "type": each.type,
+                "reason": each.reason,
+                "action": each.action,
+                "message": each.message.rstrip(" "),
+            }
+            for each in found.writes.events
+        ]
+    return answer
+
+
+def _conditions(status: PlacementStatus) -> list[dict[str, Any]]:
+    return [
+        {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
+        for each in sorted(status.conditions, key=lambda each: each.type)
+    ]
+
+
+def _decisions(world: World, key: Key) -> list[dict[str, Any]]:
+    namespace, name = key
+    return [
+        {
+            "name": each.metadata.name,
+            "labels": dict(each.metadata.labels),
+            "clusters": [decision.clusterName for decision in each.status.decisions],
+        }
+        for _, each in sorted(world.decisions(namespace).items())
+        if each.metadata.labels.get(PLACEMENT_LABEL) == name
+    ]

@@ -1,0 +1,138 @@
+"""A hub in memory: objects in, placements looked at one after the other, each seeing what the last one wrote."""
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.decision import PlacementDecision, PlacementDecisionStatus
+from fairway.api.meta import ObjectMeta, OwnerReference, set_condition
+from fairway.api.placement import Placement
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.fleet import Fleet
+from fairway.fleet.instant import Micros, from_micros
+from fairway.plugins import verdict
+from fairway.plugins.pages import Page
+from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.verdict import Verdict
+
+Key = tuple[str, str]
+"""(namespace, name)"""
+
+
+class World:
+    """Not a hub: nothing here has versions, and what is written is believed."""
+
+    def __init__(self, objects: Iterable[object] = ()) -> None:
+        self.fleet = Fleet()
+        self.placements: dict[Key, Placement] = {}
+        self._decisions: dict[str, dict[str, PlacementDecision]] = {}
+        """By namespace, then name."""
+        self._workloads: dict[Key, PlacementWorkload] = {}
+        clusters: list[ManagedCluster] = []
+        scores: list[AddOnPlacementScore] = []
+        for each in objects:
+            if isinstance(each, ManagedCluster):
+                clusters.append(each)
+            elif isinstance(each, AddOnPlacementScore):
+                scores.append(each)
+            else:
+                self.put(each)
+        self.fleet.load(clusters)
+        self.fleet.load_scores(scores)
+
+    def put(self, thing: object) -> None:
+        """Creates or replaces an object of any kind that matters to placement; ignores others."""
+        match thing:
+            case ManagedCluster():
+                self.fleet.upsert_cluster(thing)
+            case ManagedClusterSet():
+                self.fleet.upsert_set(thing)
+            case ManagedClusterSetBinding():
+                self.fleet.upsert_binding(thing)
+            case AddOnPlacementScore():
+                self.fleet.upsert_score(thing)
+            case ManagedClusterScore():
+                self.fleet.upsert_cluster_score(thing)
+            case PlacementDecision():
+                meta = thing.metadata
+                self._decisions.setdefault(meta.namespace, {})[meta.name] = thing
+                self.fleet.upsert_decision(thing)
+            case Placement():
+                key = (thing.metadata.namespace, thing.metadata.name)
+                self.placements[key] = thing
+                self._workloads.pop(key, None)
+
+    def workload(self, key: Key) -> PlacementWorkload:
+        """Raises KeyError when there is no such placement."""
+        found = self._workloads.get(key)
+        if found is None:
+            found = self._workloads[key] = PlacementWorkload(self.placements[key])
+        return found
+
+    def decisions(self, namespace: str) -> dict[str, PlacementDecision]:
+        """The caller must not write to it."""
+        return self._decisions.get(namespace, {})
+
+    def look(self, key: Key, *, now: Micros) -> Verdict:
+        """What Fairway makes of a placement now. Changes nothing."""
+        workload = self.workload(key)
+        return verdict.reach(
+            self.fleet.snapshot(), workload, now=now, existing=self.decisions(workload.namespace)
+        )
+
+    def place(self, key: Key, *, now: Micros) -> Verdict:
+        """Looks at a placement and carries out what follows. Placements to be left alone are only looked at."""
+        found = self.look(key, now=now)
+        workload = self.workload(key)
+        if workload.idle or found.frozen:
+            return found
+        self.placements[key] = _with_status(workload.placement, found, now=now)
+        writes = found.writes
+        for page in writes.create:
+            self.put(_decision(workload.placement, page))
+        mine = self.decisions(workload.namespace)
+        for page in writes.rewrite:
+            self.put(structs.replace(mine[page.name], status=PlacementDecisionStatus(decisions=page.decisions)))
+        for page in writes.relabel:
+            meta = structs.replace(mine[page.name].metadata, labels=dict(page.labels))
+            self.put(structs.replace(mine[page.name], metadata=meta))
+        for name in writes.delete:
+            del self._decisions[workload.namespace][name]
+            self.fleet.delete_decision(workload.namespace, name)
+        return found
+
+
+def _with_status(placement: Placement, found: Verdict, *, now: Micros) -> Placement:
+    conditions = placement.status.conditions
+    for condition in found.conditions:
+        conditions = set_condition(conditions, condition, now=from_micros(now))
+    status = structs.replace(
+        placement.status,
+        numberOfSelectedClusters=found.selected,
+        decisionGroups=found.groups,
+        conditions=conditions,
+    )
+    return structs.replace(placement, status=status)
+
+
+def _decision(placement: Placement, page: Page) -> PlacementDecision:
+    meta = placement.metadata
+    owner = OwnerReference(
+        apiVersion=placement.apiVersion,
+        kind="Placement",
+        name=meta.name,
+        uid=meta.uid,
+        controller=True,
+        blockOwnerDeletion=True,
+    )
+    return PlacementDecision(
+        metadata=ObjectMeta(
+            name=page.name,
+            namespace=meta.namespace,
+            labels=dict(page.labels),
+            ownerReferences=(owner,),
+        ),
+        status=PlacementDecisionStatus(decisions=page.decisions),
+    )
