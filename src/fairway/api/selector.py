@@ -1,10 +1,54 @@
-"""Label selectors."""
+"""Label selectors: the wire form, and the compiled form that decides.
 
-from typing import Annotated
+A selector in the wire form may be wrong in ways only compiling finds. The refusals repeat Kubernetes' own
+words, because they end up in the status of placements, where users and their tools compare them.
+"""
 
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
 from msgspec import Struct, field
 
 from fairway.api.annotation import Field
+
+IN: Final = "In"
+NOT_IN: Final = "NotIn"
+EXISTS: Final = "Exists"
+DOES_NOT_EXIST: Final = "DoesNotExist"
+OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
+
+VALUES_NEEDED: Final = "for 'in', 'notin' operators, values set can't be empty"
+VALUES_UNWANTED: Final = "values set must be empty for exists and does not exist"
+
+_NAME_RULE: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE_RULE: Final = f"({_NAME_RULE})?"
+_DNS_LABEL_RULE: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_RULE: Final = rf"{_DNS_LABEL_RULE}(\.{_DNS_LABEL_RULE})*"
+_NAME: Final = re.compile(_NAME_RULE)
+_VALUE: Final = re.compile(_VALUE_RULE)
+_SUBDOMAIN: Final = re.compile(_SUBDOMAIN_RULE)
+
+_EDGES: Final = "and must start and end with an alphanumeric character"
+NAME_REFUSED: Final = (
+    f"must consist of alphanumeric characters, '-', '_' or '.', {_EDGES} "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_RULE}')"
+)
+SUBDOMAIN_REFUSED: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    f"{_EDGES} (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN_RULE}')"
+)
+VALUE_REFUSED: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    f"{_EDGES} (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE_RULE}')"
+)
+EMPTY: Final = "must be non-empty"
+
+
+class SelectorError(ValueError):
+    """The selector cannot be compiled. The text is what Kubernetes says of the same selector."""
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -28,3 +72,163 @@ class LabelSelector(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     matchLabels: Annotated[dict[str, str], Field("Keys with the exact value each must have.")] = field(
         default_factory=dict
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        if self.operator == IN:
+            return value is not None and value in self.values
+        if self.operator == NOT_IN:
+            return value is None or value not in self.values
+        return (value is not None) is (self.operator == EXISTS)
+
+    def explain(self, labels: Mapping[str, str], *, noun: str = "label") -> str | None:
+        """Why it is not met, or None when it is."""
+        if self.matches(labels):
+            return None
+        value = labels.get(self.key)
+        found = f"{noun} {quote(self.key)} is {'missing' if value is None else quote(value)}"
+        listed = ", ".join(quote(each) for each in sorted(self.values))
+        several = "one of " if len(self.values) > 1 else ""
+        match self.operator:
+            case "In":
+                return f"{found}, needs {several}{listed}"
+            case "NotIn":
+                return f"{found}, must not be {several}{listed}"
+            case "Exists":
+                return found
+            case _:
+                return f"{found}, must be absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return not self.nothing and all(each.matches(labels) for each in self.requirements)
+
+    def explain(self, labels: Mapping[str, str], *, noun: str = "label") -> str | None:
+        """The first requirement not met, in words, or None when all are."""
+        if self.nothing:
+            return f"no {noun} selector is given, so nothing is selected"
+        unmet = (each.explain(labels, noun=noun) for each in self.requirements)
+        return next((text for text in unmet if text is not None), None)
+
+
+SELECT_NOTHING: Final = Selector(nothing=True)
+SELECT_EVERYTHING: Final = Selector()
+
+
+def compile_selector(selector: LabelSelector | None) -> Selector:
+    """Raises SelectorError for the first requirement that breaks a rule: labels by key, then expressions."""
+    if selector is None:
+        return SELECT_NOTHING
+    return Selector(
+        requirements=(
+            *(_requirement(key, IN, (selector.matchLabels[key],)) for key in sorted(selector.matchLabels)),
+            *(_requirement(each.key, each.operator, each.values) for each in selector.matchExpressions),
+        )
+    )
+
+
+def compile_requirements(requirements: Iterable[LabelSelectorRequirement]) -> Selector:
+    """As for a selector without ``matchLabels``, which is what a claim selector is."""
+    return compile_selector(LabelSelector(matchExpressions=tuple(requirements)))
+
+
+def _requirement(key: str, operator: str, values: Sequence[str]) -> Requirement:
+    problems = tuple(requirement_problems(key=key, operator=operator, values=values))
+    if not problems:
+        return Requirement(key=key, operator=operator, values=frozenset(values))
+    distinct = tuple(dict.fromkeys(problem for _, problem in problems))
+    raise SelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+
+
+def requirement_problems(*, key: str, operator: str, values: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of (field, refusal), with the field relative to the requirement.
+
+    An unknown operator hides the rest, as it does in Kubernetes.
+    """
+    if operator not in OPERATORS:
+        yield "operator", f"{quote(operator)} is not a valid label selector operator"
+        return
+    if faults := "; ".join(label_key_faults(key)):
+        yield "key", f"key: Invalid value: {quote(key)}: {faults}"
+    if operator in (IN, NOT_IN):
+        if not values:
+            yield "values", f"values: Invalid value: null: {VALUES_NEEDED}"
+    elif values:
+        yield "values", f"values: Invalid value: {_json(values)}: {VALUES_UNWANTED}"
+    for index, value in enumerate(values):
+        if faults := "; ".join(label_value_faults(value)):
+            yield f"values[{index}]", f"values[{index}][{key}]: Invalid value: {quote(value)}: {faults}"
+
+
+def label_key_faults(key: str) -> Iterator[str]:
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        yield (
+            f"a valid label key {NAME_REFUSED} with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        )
+        return
+    if slash and not prefix:
+        yield f"prefix part {EMPTY}"
+    elif slash:
+        if len(prefix.encode()) > 253:
+            yield "prefix part must be no more than 253 bytes"
+        if not _SUBDOMAIN.fullmatch(prefix):
+            yield f"prefix part {SUBDOMAIN_REFUSED}"
+    if not name:
+        yield f"name part {EMPTY}"
+    elif len(name.encode()) > 63:
+        yield "name part must be no more than 63 bytes"
+    if not _NAME.fullmatch(name):
+        yield f"name part {NAME_REFUSED}"
+
+
+def label_value_faults(value: str) -> Iterator[str]:
+    if len(value.encode()) > 63:
+        yield "must be no more than 63 bytes"
+    if not _VALUE.fullmatch(value):
+        yield VALUE_REFUSED
+
+
+_ESCAPES: Final = {
+    "\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v",
+    '"': r"\"", "\\": r"\\",
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """In double quotes, escaped the way Go's ``%q`` does it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_escape(char) for char in text) + '"'
+
+
+def _escape(char: str) -> str:
+    if (known := _ESCAPES.get(char)) is not None:
+        return known
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json(values: Sequence[str]) -> str:
+    text = msgspec.json.encode(values).decode()
+    # Go's encoder also escapes what HTML and JavaScript would trip over.
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
