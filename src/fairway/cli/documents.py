@@ -76,8 +76,10 @@ def yaml_documents(data: bytes) -> Iterator[Document]:
         loader.dispose()
 
 
-_MERGE: Final = "<<"
 _OPEN: Final = object()  # what an anchor stands for until its node is complete
+_MERGE: Final = (
+    object()
+)  # the key of a merge until its mapping is complete; a quoted "<<" is a key like any other
 _WANTED: Final = object()  # the pending key of a mapping that expects a key next
 _TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp"})
 _PLAIN_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
@@ -115,6 +117,8 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
                     value = resolve(value)
                 elif tag is not None and tag not in _TEXT_TAGS:
                     raise _error(event, UNKNOWN_TAG.format(tag=tag))
+            elif value == "<<" and event.implicit[0]:
+                value = _MERGE
             if event.anchor is not None:
                 anchors[event.anchor] = (value, 1)
         elif kind is mapping or kind is sequence:
@@ -169,7 +173,7 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
             container.append(value)
         elif key is _WANTED:
             if value in container:
-                raise _error(event, DUPLICATE_KEY.format(key=value))
+                raise _error(event, DUPLICATE_KEY.format(key=event.value))
             key = value
         else:
             container[key] = value
@@ -186,10 +190,10 @@ def _aliased(event: Any, anchors: dict[str, tuple[Any, int]]) -> tuple[Any, int]
     return value, size
 
 
-def _merge(event: Any, mapping: dict[str, Any]) -> dict[str, Any]:
+def _merge(event: Any, mapping: dict[Any, Any]) -> dict[Any, Any]:
     """`<<` brings in the keys a mapping does not have; of several sources the earlier wins."""
     sources = mapping.pop(_MERGE)
-    merged: dict[str, Any] = {}
+    merged: dict[Any, Any] = {}
     for source in reversed(sources if isinstance(sources, list) else [sources]):
         if not isinstance(source, dict):
             raise _error(event, MERGE_NOT_MAPPING)

@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, Any, Final, Literal
 
 import msgspec
-import yaml
 
+from fairway.cli.dumper import dump_yaml
 from fairway.cli.errors import BadInputError
 
 Format = Literal["yaml", "json", "jsonl"]
@@ -94,8 +94,7 @@ def _writer(stream: IO[bytes], output: Format) -> Iterator[Any]:
         if not first:
             stream.write(b"---\n")
         first = False
-        text = yaml.dump(document, Dumper=yaml.CSafeDumper, encoding="utf-8", allow_unicode=True, width=110)
-        stream.write(text)
+        stream.write(dump_yaml(document).encode())
 
     def write_line(document: dict[str, Any]) -> None:
         stream.write(encode(document) + b"\n")

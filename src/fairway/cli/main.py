@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 import click
+from click.shell_completion import shell_complete
 
 from fairway import __version__
 from fairway.cli.errors import (
@@ -28,9 +29,10 @@ INTERNAL_ERROR = (
     "fairway: internal error: {error}\n"
     f"This is a fault in Fairway, not in your input. Set {DEBUG_VARIABLE}=1 to see where it happened."
 )
+COMPLETION_VARIABLE = "_FAIRWAY_COMPLETE"
 INTERRUPTED = "fairway: interrupted"
 OUT_OF_MEMORY = "fairway: not enough memory for this input"
-NO_SPACE = "fairway: {error}"
+SYSTEM_ERROR = "fairway: {error}"
 
 
 class Verb(NamedTuple):
@@ -90,11 +92,17 @@ def fairway() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; messages go to stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = fairway.main(
-            args=None if arguments is None else list(arguments), prog_name="fairway", standalone_mode=False
-        )
+        # click's own main would turn a broken pipe into exit status 1, which here means that the answer is no.
+        instruction = os.environ.get(COMPLETION_VARIABLE)
+        if instruction:
+            return shell_complete(fairway, {}, "fairway", COMPLETION_VARIABLE, instruction)
+        with fairway.make_context("fairway", words) as context:
+            result = fairway.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except CommandError as error:
         _tell("\n".join(f"fairway: {line}" for line in error.lines()))
         return error.exit_code
@@ -113,7 +121,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if _debugging():
             raise
-        _tell(NO_SPACE.format(error=error.strerror or error))
+        _tell(SYSTEM_ERROR.format(error=error.strerror or error))
         return EXIT_BAD_INPUT
     except Exception as error:
         if _debugging():

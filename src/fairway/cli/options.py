@@ -61,8 +61,8 @@ def files_options(command: _Command) -> _Command:
             multiple=True,
             required=True,
             metavar="FILE|DIR",
-            help="YAML or JSON with Kubernetes objects, plain or gzipped; a directory to search; - for standard "
-            "input. May be given several times.",
+            help="YAML or JSON with Kubernetes objects, plain or gzipped; a directory to search; - for "
+            "standard input. May be given several times.",
         ),
     ):
         command = option(command)

@@ -98,12 +98,10 @@ def to_json(document: object) -> str:
 
 def to_yaml(document: object) -> str:
     import msgspec
-    import yaml
 
-    plain = msgspec.to_builtins(document, order="sorted")
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110)
-    return text
+    from fairway.cli.dumper import dump_yaml
+
+    return dump_yaml(msgspec.to_builtins(document, order="sorted"))
 
 
 def _is_number(value: object) -> bool:

@@ -85,13 +85,13 @@ def _note(node: Any, path: Path, first: int, places: Places, seen: set[int]) -> 
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, str(key.value))
-            plain = value.value if isinstance(value, yaml.ScalarNode) and value.style is None else ""
+            plain = value.value if isinstance(value, yaml.ScalarNode) and not value.style else ""
             places[inner] = Place(first + key.start_mark.line, plain)
             _note(value, inner, first, places, seen)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             inner = (*path, index)
-            plain = value.value if isinstance(value, yaml.ScalarNode) and value.style is None else ""
+            plain = value.value if isinstance(value, yaml.ScalarNode) and not value.style else ""
             places[inner] = Place(first + value.start_mark.line, plain)
             _note(value, inner, first, places, seen)
 

@@ -1,0 +1,30 @@
+"""Data → YAML that means the same to kubectl, to PyYAML and to us.
+
+PyYAML leaves text such as `1e3` unquoted because YAML 1.1 does not see a number there; kubectl does. Here
+every text that anybody could take for something else is quoted. Anchors are never written.
+"""
+
+from typing import Any
+
+import yaml
+
+from fairway.cli.scalars import resolve
+
+
+class _Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    style = None if resolve(value) == value else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump_yaml(document: object, *, sort_keys: bool = True) -> str:
+    """One document, in block style, without a document marker."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=sort_keys, allow_unicode=True, width=110)
+    return text

@@ -1,0 +1,159 @@
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.cli.documents import (
+    ALIAS_BOMB,
+    ALIAS_OF_ITSELF,
+    MAX_DEPTH,
+    TOO_DEEP,
+    Document,
+    DocumentError,
+    json_documents,
+    value_of,
+    yaml_documents,
+)
+from fairway.cli.dumper import dump_yaml
+
+
+def values(text: str) -> list[object]:
+    return [document.value for document in yaml_documents(text.encode())]
+
+
+def test_documents_know_their_number_and_line() -> None:
+    text = "# hello\na: 1\n---\n---\n# empty above\nb:\n  c: 2\n"
+    assert list(yaml_documents(text.encode())) == [
+        Document(value={"a": 1}, number=1, line=2),
+        Document(value={"b": {"c": 2}}, number=3, line=6),
+    ]
+
+
+def test_items_of_a_list_know_their_lines() -> None:
+    text = "kind: List\nitems:\n- a: {b: [{c: 1}]}\n- a: 2\n  b: [x]\n-\n  a: 3\n"
+    (document,) = yaml_documents(text.encode())
+    assert document.item_lines == (3, 4, 7)
+
+
+def test_timestamps_stay_text_and_traps_are_read_like_kubectl() -> None:
+    assert values("a: 2026-01-01T00:00:00Z\nb: on\nc: 'on'\nd: 010\ne: 1e3\non: 1\n") == [
+        {"a": "2026-01-01T00:00:00Z", "b": True, "c": "on", "d": 8, "e": 1000, "on": 1}
+    ]
+
+
+def test_aliases_and_merge_keys() -> None:
+    text = "base: &b {x: 1, y: 2}\none: {<<: *b, y: 3}\ntwo: *b\nthree: {<<: [{z: 9}, *b], x: 0}\n"
+    assert values(text) == [
+        {
+            "base": {"x": 1, "y": 2},
+            "one": {"x": 1, "y": 3},
+            "two": {"x": 1, "y": 2},
+            "three": {"x": 0, "y": 2, "z": 9},
+        }
+    ]
+
+
+def test_tags_that_say_text_are_obeyed() -> None:
+    assert values("a: !!str 1\nb: !!int '2'\n") == [{"a": "1", "b": 2}]
+
+
+def bomb() -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 9)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        (bomb(), ALIAS_BOMB, 5),
+        ("a: &a\n  b: *a\n", ALIAS_OF_ITSELF.format(name="a"), 2),
+        ("a: *nowhere\n", "the alias *nowhere has no anchor &nowhere before it", 1),
+        ("a: 1\nb: 2\na: 3\n", "the key 'a' is given twice", 3),
+        ("? [a, b]\n: 1\n", "a mapping key must be text", 1),
+        ("a: !!python/object:os.system 1\n", "the tag tag:yaml.org,2002:python/object:os.system", 1),
+        ("a: !thing {}\n", "the tag !thing is not supported", 1),
+        ("a: {<<: {b: 1}, <<: {c: 1}}\n", "the key '<<' is given twice", 1),
+        ("a: {<<: 3}\n", "<< takes a mapping", 1),
+        ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), TOO_DEEP, 1),
+        ("[" * 100_000, TOO_DEEP, 1),
+        ("a: 1\n b: 2\n", "mapping values are not allowed", 2),
+        ("a: [1, 2\nb: 3\n", "did not find expected", 2),
+        ("a:\n\t- b\n", "cannot start any token", 2),
+        ("a: \x07\n", "control characters are not allowed", 1),
+    ],
+)
+def test_malformed_yaml_is_refused_with_its_line(text: str, message: str, line: int) -> None:
+    with pytest.raises(DocumentError) as caught:
+        values(text)
+    assert message in str(caught.value)
+    assert caught.value.line == line
+    assert caught.value.notation == "YAML"
+
+
+scalars = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), documents, min_size=1))
+def test_what_we_write_reads_back_here_and_with_pyyaml(document: dict[str, object]) -> None:
+    text = dump_yaml(document)
+    assert values(text) == [document]
+    assert yaml.safe_load(text) == document
+
+
+@pytest.mark.parametrize("text", ["1e3", "010", "on", "1.30", "~", "0o7", "2026-01-01", "<<", "1:30", ""])
+def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
+    assert dump_yaml({"a": text}) == f"a: '{text}'\n"
+
+
+def test_a_json_list_yields_its_items_with_lines() -> None:
+    text = b'\n{"kind": "List",\n "items": [\n  {"a": 1},\n  {"a": {"b":\n 2}},\n  {"a": 1}]}\n'
+    found = list(json_documents(text))
+    assert [(value_of(item), item.number, item.line) for item in found] == [
+        ({"a": 1}, 1, 4),
+        ({"a": {"b": 2}}, 2, 5),
+        ({"a": 1}, 3, 7),
+    ]
+    assert [text[item.offset :][: len(item.raw or b"")] for item in found] == [item.raw for item in found]
+
+
+def test_one_object_an_array_and_lines_are_told_apart() -> None:
+    one = b' {"kind": "Placement", "spec": {}}'
+    assert [value_of(item) for item in json_documents(one)] == [{"kind": "Placement", "spec": {}}]
+    assert [value_of(item) for item in json_documents(b"[1,\n2]")] == [1, 2]
+    lines = list(json_documents(b'{"a": 1}\n\n  {"b": 2}\n'))
+    assert [(value_of(item), item.number, item.line, item.offset) for item in lines] == [
+        ({"a": 1}, 1, 1, 0),
+        ({"b": 2}, 3, 3, 12),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        (b'{"a": 1,\n "b": }\n', 2, 7),
+        (b'{"a": 1}\n{"b": 1,}\n', 2, 9),
+        (b'{"a": [1, 2\n', 2, 1),
+        (b"[" * 100_000, 1, 0),
+        (b'{"a": "\xed\xa0\x80"}', 1, 0),
+    ],
+)
+def test_malformed_json_is_refused_with_its_place(text: bytes, line: int, column: int) -> None:
+    with pytest.raises(DocumentError) as caught:
+        [value_of(item) for item in json_documents(text)]
+    assert (caught.value.line, caught.value.notation) == (line, "JSON")
+    if column:
+        assert caught.value.column == column
+
+
+@given(st.lists(documents))
+def test_json_items_decode_as_json_says(items: list[object]) -> None:
+    text = json.dumps({"kind": "FooList", "items": items}, indent=1).encode()
+    assert [value_of(item) for item in json_documents(text)] == items

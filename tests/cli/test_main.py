@@ -1,0 +1,172 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+
+from fairway import __version__
+from fairway.cli import main
+from fairway.cli.errors import (
+    BadInputError,
+    InputProblemsError,
+    NegativeAnswerError,
+    Problem,
+)
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Installs a verb named `probe` that does what the test says."""
+
+    def install(action: Callable[[], object]) -> None:
+        command = click.Command("probe", callback=action)
+        monkeypatch.setattr(main, "PROBE", command, raising=False)
+        monkeypatch.setitem(main.VERBS, "probe", main.Verb("fairway.cli.main:PROBE", "A probe."))
+
+    return install
+
+
+def raiser(error: BaseException) -> Callable[[], object]:
+    def action() -> object:
+        raise error
+
+    return action
+
+
+Install = Callable[[Callable[[], object]], None]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (NegativeAnswerError("the answer is no"), 1, "fairway: the answer is no\n"),
+        (BadInputError("not like this"), 2, "fairway: not like this\n"),
+        (KeyboardInterrupt(), 130, "fairway: interrupted\n"),
+        (MemoryError(), 2, "fairway: not enough memory for this input\n"),
+        (OSError(28, "No space left on device"), 2, "fairway: No space left on device\n"),
+    ],
+)
+def test_errors_become_messages_and_codes(
+    verb: Install, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, message: str
+) -> None:
+    verb(raiser(error))
+    assert main.run(["probe"]) == code
+    assert capsys.readouterr().err.lstrip("\n") == message
+
+
+def test_a_fault_of_ours_says_so_without_a_traceback(
+    verb: Install, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
+    verb(raiser(ZeroDivisionError("oops")))
+    assert main.run(["probe"]) == 2
+    text = capsys.readouterr().err
+    assert "internal error: ZeroDivisionError: oops" in text
+    assert "Traceback" not in text
+
+
+def test_with_debugging_on_the_traceback_comes_through(
+    verb: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_DEBUG", "1")
+    verb(raiser(ZeroDivisionError("oops")))
+    with pytest.raises(ZeroDivisionError):
+        main.run(["probe"])
+
+
+def test_a_broken_pipe_is_quiet(verb: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    verb(raiser(BrokenPipeError(32, "Broken pipe")))
+    assert main.run(["probe"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_value_of_a_verb_is_the_exit_code(verb: Install) -> None:
+    verb(lambda: 1)
+    assert main.run(["probe"]) == 1
+    verb(lambda: None)
+    assert main.run(["probe"]) == 0
+
+
+def test_problems_are_cut_at_one_screen(verb: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    problems = [Problem(file="a.yaml", line=n, message="is wrong", remedy="mend it") for n in range(1, 26)]
+    verb(raiser(InputProblemsError(problems)))
+    assert main.run(["probe"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "fairway: a.yaml:1: is wrong; mend it"
+    assert (len(lines), lines[-1]) == (21, "fairway: and 5 more")
+
+
+def test_a_problem_names_file_line_object_and_field() -> None:
+    problem = Problem(file="f.yaml", line=3, subject="Placement ns/p", path="spec.x", message="is bad")
+    assert str(problem) == "f.yaml:3: Placement ns/p: spec.x: is bad"
+
+
+def test_every_verb_can_be_imported_and_has_examples() -> None:
+    context = click.Context(main.fairway)
+    for name in main.VERBS:
+        command = main.fairway.get_command(context, name)
+        assert command is not None
+        assert "Examples:" in (command.epilog or "")
+        if isinstance(command, click.Group):
+            for inner in command.commands.values():
+                assert "Examples:" in (inner.epilog or "")
+
+
+def fairway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fairway.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def test_help_and_version() -> None:
+    shown = fairway("--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "conformance" in shown.stdout
+    assert fairway("--version").stdout == f"fairway, version {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["--nonsense"], ["fleet", "generate"], ["fleet", "show", "-o", "xml"]]
+)
+def test_wrong_usage_exits_2(arguments: list[str]) -> None:
+    done = fairway(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Usage:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_imports_neither_numpy_nor_yaml_nor_rich() -> None:
+    code = (
+        "import sys; from fairway.cli.main import run; run(['--help']); "
+        "sys.exit(any(name in sys.modules for name in ('numpy', 'yaml', 'rich', 'msgspec')))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
+    )
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "fairway.cli.main", "fleet", "generate", "--clusters", "500", "-o", "jsonl"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    writer.stdout.readline()
+    writer.stdout.close()
+    error = writer.stderr.read()
+    writer.stderr.close()
+    assert (writer.wait(), error) == (0, b"")
+
+
+def test_shell_completion_knows_the_verbs() -> None:
+    words = {"COMP_WORDS": "fairway con", "COMP_CWORD": "1", "_FAIRWAY_COMPLETE": "bash_complete"}
+    assert fairway(**words).stdout == "plain,conformance\n"

@@ -1,0 +1,72 @@
+import io
+import json
+
+import yaml
+
+from fairway.cli.output import emit, plain_table
+
+ROWS = [
+    {"name": "a", "score": 12, "labels": {"z": "1", "b": None}, "hidden": 1},
+    {"name": "x" * 300, "score": -7, "labels": {}, "hidden": True},
+]
+COLUMNS = {"name": "Name", "score": "Score", "labels": "Labels"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_plain_table_is_aligned_whole_and_without_decoration() -> None:
+    lines = plain_table(ROWS, columns=COLUMNS).splitlines()
+    assert lines == [
+        f"{'NAME':300}  SCORE  LABELS",
+        f"{'a':300}     12  b=-,z=1",
+        f"{'x' * 300}     -7",
+    ]
+
+
+def test_cells_hold_one_line() -> None:
+    rows = [{"a": "two\nlines", "b": [], "c": ["x", 1], "d": True, "e": None, "f": 1.5}]
+    table = plain_table(rows, columns={key: key for key in "abcdef"})
+    assert table.splitlines()[1].split("  ") == ["two lines", "-", "x,1", "yes", "-", "1.5"]
+
+
+def test_no_rows() -> None:
+    assert plain_table([], columns=COLUMNS) == "No rows.\n"
+
+
+def test_a_pipe_gets_the_plain_table() -> None:
+    stream = io.StringIO()
+    emit(ROWS, columns=COLUMNS, stream=stream)
+    assert stream.getvalue() == plain_table(ROWS, columns=COLUMNS)
+
+
+def test_a_terminal_gets_a_drawn_table_with_everything_in_it() -> None:
+    stream = Terminal()
+    emit([{"name": "[bold]x[/bold]", "score": 1}], columns=COLUMNS, stream=stream)
+    assert "[bold]x[/bold]" in stream.getvalue()
+    assert "SCORE" in stream.getvalue()
+    stream = Terminal()
+    emit([], columns=COLUMNS, stream=stream)
+    assert "No rows." in stream.getvalue()
+
+
+def test_json_and_yaml_hold_every_key_in_order() -> None:
+    stream = io.StringIO()
+    emit(ROWS[:1], columns=COLUMNS, output="json", stream=stream)
+    text = stream.getvalue()
+    assert json.loads(text) == ROWS[:1]
+    assert text.index("hidden") < text.index("labels") < text.index("name") < text.index("score")
+    again = io.StringIO()
+    emit([dict(reversed(ROWS[0].items()))], columns=COLUMNS, output="json", stream=again)
+    assert again.getvalue() == text
+    stream = io.StringIO()
+    emit(ROWS[:1], columns=COLUMNS, output="yaml", stream=stream)
+    assert yaml.safe_load(stream.getvalue()) == ROWS[:1]
+
+
+def test_a_document_replaces_the_rows_for_programs() -> None:
+    stream = io.StringIO()
+    emit(ROWS, columns=COLUMNS, output="json", document={"kind": "Whole"}, stream=stream)
+    assert json.loads(stream.getvalue()) == {"kind": "Whole"}

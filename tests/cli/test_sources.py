@@ -1,0 +1,140 @@
+import gzip
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from fairway.cli import sources
+from fairway.cli.errors import Problem
+
+
+def refused(path: Path | str, *, max_bytes: int = 1 << 20) -> Problem:
+    with pytest.raises(sources.SourceError) as caught:
+        sources.read(str(path), max_bytes=max_bytes)
+    return caught.value.problem
+
+
+def test_directories_are_searched_in_name_order(tmp_path: Path) -> None:
+    names = ["b.yaml", "a/z.yml", "a/c.json", "x.jsonl.gz", "a/b/deep.yaml.gz"]
+    for name in [*names, "readme.md", ".hidden.yaml", ".git/x.yaml", "script.py"]:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("a: 1")
+    problems: list[Problem] = []
+    found = sources.find_files([str(tmp_path)], problems=problems)
+    assert found == sorted(str(tmp_path / name) for name in names)
+    assert problems == []
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("a: 1")
+    (tmp_path / "link.yaml").symlink_to(file)
+    paths = [str(file), str(tmp_path), "-", str(tmp_path / "." / "a.yaml"), "-"]
+    assert sources.find_files(paths, problems=[]) == [str(file), "-"]
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    problems: list[Problem] = []
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (tmp_path / "dangling.yaml").symlink_to(tmp_path / "gone")
+    found = sources.find_files([str(tmp_path / "no"), str(empty), str(tmp_path), "a\0b"], problems=problems)
+    assert found == []
+    assert [(problem.file, problem.message) for problem in problems] == [
+        (str(tmp_path / "no"), sources.NOT_FOUND),
+        (str(empty), sources.NO_FILES),
+        (str(tmp_path / "dangling.yaml"), sources.NOT_FOUND),
+        ("a\0b", sources.CANNOT_READ.format(reason="embedded null byte")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "line"),
+    [
+        (b"", sources.EMPTY, 0),
+        (b" \n\t\n", sources.EMPTY, 0),
+        (b"\x7fELF\x00\x01", sources.BINARY, 0),
+        (b"a: 1\n" * 20000 + b"\x00", sources.BINARY, 0),
+        ("a: 1".encode("utf-16"), sources.UTF16, 0),
+        (b"a: 1\nb: caf\xe9\n", sources.NOT_UTF8.format(byte=0xE9), 2),
+        (b"\x1f\x8bgarbage", None, 0),
+        (gzip.compress(b"a: 1\n" * 999)[:-12], None, 0),
+        (gzip.compress(b"\x00\x01"), sources.BINARY, 0),
+        (gzip.compress(b""), sources.EMPTY, 0),
+    ],
+)
+def test_content_that_is_no_text(tmp_path: Path, content: bytes, message: str | None, line: int) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(content)
+    problem = refused(file)
+    assert (problem.file, problem.line) == (str(file), line)
+    assert problem.message == message if message else "damaged gzip" in problem.message
+    assert problem.remedy
+
+
+def test_gzip_is_told_by_content_and_a_mark_is_dropped(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(gzip.compress("\ufeffa: ü".encode()) + gzip.compress(b"\nb: 1"))
+    assert sources.read(str(file)).data == "a: ü\nb: 1".encode()
+
+
+def test_a_large_file_is_refused_unread(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    with file.open("wb") as stream:
+        stream.write(b"a: 1\n" * 20_000)
+        stream.truncate(3 << 30)  # sparse: takes no room on the disk
+    problem = refused(file, max_bytes=512 << 20)
+    assert problem.message == "is 3 GiB, larger than the limit of 512 MiB"
+    assert "--max-file-size" in problem.remedy
+
+
+def test_large_garbage_is_named_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "disk.yaml"
+    with file.open("wb") as stream:
+        stream.truncate(2 << 30)
+    assert refused(file).message == sources.BINARY
+
+
+def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.yaml.gz"
+    file.write_bytes(gzip.compress(b"a" * (8 << 20)))
+    assert refused(file).message == "is larger than the limit of 1 MiB once read or unpacked"
+
+
+def test_what_is_not_a_file(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo.yaml"
+    os.mkfifo(fifo)
+    assert refused(fifo).message == "is a named pipe, not a file or directory"
+    assert refused("/dev/zero").message == "is a character device, not a file or directory"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s.yaml"))
+        assert refused(tmp_path / "s.yaml").message == "is a socket, not a file or directory"
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("a: 1")
+
+    def denied(*args: object) -> None:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    # Tests may run as root, who may read everything.
+    monkeypatch.setattr("builtins.open", denied)
+    assert refused(file).message == sources.NO_PERMISSION
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (512 << 20, "512 MiB"),
+        (5 << 40, "5120 GiB"),
+    ],
+)
+def test_sizes_in_words(size: int, text: str) -> None:
+    assert sources.format_size(size) == text

@@ -1,0 +1,100 @@
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairway.whatif import conformance
+from fairway.whatif.conformance import ConformanceError, Result, Row, open_recording
+from fairway.whatif.differences import differences
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def write(path: Path, *rows: object) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def echo(rows: Iterable[Row], /) -> Iterator[Result]:
+    """A runner for tests: it answers what the row says it would."""
+    for row in rows:
+        yield Result(name=row["name"], differences=tuple(differences(row["expected"], row["got"])))
+
+
+def test_every_quantity_the_reference_answered() -> None:
+    results = list(open_recording(str(GOLDEN / "quantity.jsonl")).run())
+    assert len(results) == 134
+    assert [result for result in results if not result.passed] == []
+
+
+def test_a_wrong_quantity_is_found(tmp_path: Path) -> None:
+    rows = [{"text": "1Ki", "valid": True, "float": 1000}, {"text": "abc", "valid": True, "float": 1}]
+    file = write(tmp_path / "x", *rows)
+    first, second = open_recording(file).run()
+    assert [(d.path, d.expected, d.got) for d in first.differences] == [
+        ("float", "1000.0", "1024.0"),
+        ("quick float", "1000.0", "1024.0"),
+    ]
+    assert ("valid", "true", "false") in [(d.path, d.expected, d.got) for d in second.differences]
+
+
+def test_the_family_is_told_by_content_whatever_the_name(tmp_path: Path) -> None:
+    file = tmp_path / "placement.yaml"
+    file.write_bytes(gzip.compress((GOLDEN / "quantity.jsonl").read_bytes()))
+    recording = open_recording(str(file))
+    assert (recording.family, len(recording)) == ("quantity", 134)
+
+
+@pytest.mark.parametrize(
+    ("row", "family"),
+    [
+        ({"name": "x", "objects": [], "schedule": [], "expected": []}, "placement"),
+        ({"clusters": [], "scores": []}, "cel"),
+        ({"text": "1", "valid": True}, "quantity"),
+        ({"pod": {}, "requests": {}}, "pod-requests"),
+        ({"case": {}, "expected": {}}, "pod-scheduling"),
+    ],
+)
+def test_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Row, family: str) -> None:
+    monkeypatch.setattr(conformance, "echo", echo, raising=False)
+    monkeypatch.setitem(conformance.RUNNERS, family, "fairway.whatif.conformance:echo")
+    assert open_recording(write(tmp_path / "x", row)).family == family
+
+
+def test_a_family_without_a_runner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(conformance.RUNNERS, "pod-requests", raising=False)
+    with pytest.raises(ConformanceError, match="pod-requests: this version has no implementation to check"):
+        open_recording(write(tmp_path / "x", {"pod": {}, "requests": {}}))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no recorded answers"),
+        (b"\n \n", "holds no recorded answers"),
+        (b"hello\n", "x:1: not a JSON object"),
+        (b"[1]\n", "x:1: not a JSON object"),
+        (b'{"a": 1}\n', r"x:1: not recorded answers of any family known here \(placement, cel, "),
+        (b"\x1f\x8bxx", "cannot be read"),
+    ],
+)
+def test_content_that_is_no_recording(tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(content)
+    with pytest.raises(ConformanceError, match=message):
+        open_recording(str(file))
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(ConformanceError, match=r"nowhere: cannot be read: No such file"):
+        open_recording("nowhere")
+
+
+def test_later_lines_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    good = {"text": "1", "valid": True, "float": 1}
+    with pytest.raises(ConformanceError, match=":2: the row has no 'valid'"):
+        list(open_recording(write(tmp_path / "x", good, {"text": "1"})).run())
+    with pytest.raises(ConformanceError, match=":2: not a JSON object"):
+        list(open_recording(write(tmp_path / "x", good, [])).run())

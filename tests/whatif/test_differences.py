@@ -1,0 +1,34 @@
+import pytest
+
+from fairway.whatif.differences import Difference, differences
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "found"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": None}, {"a": [1, 2]}, []),
+        ({"a": None}, {}, []),
+        (None, {"whatever": 1}, []),
+        ({"a": 1.0}, {"a": 1}, []),
+        ({"a": True}, {"a": 1}, [Difference("a", "true", "1")]),
+        ({"a": 0}, {"a": False}, [Difference("a", "0", "false")]),
+        ({"a": [{"b": 1}]}, {"a": [{"b": 2}]}, [Difference("a[0].b", "1", "2")]),
+        ({"a": [1, None]}, {"a": [1, 5]}, []),
+        ({"a": [1]}, {"a": [1, 2]}, [Difference("a[1]", "(absent)", "2")]),
+        ({"a": [1, 2]}, {"a": [1]}, [Difference("a[1]", "2", "(absent)")]),
+        ({"a": 1}, {"b": 2}, [Difference("a", "1", "(absent)"), Difference("b", "(absent)", "2")]),
+        ({}, {"b": None}, []),
+        ({"a": {"x": 1}}, {"a": 3}, [Difference("a", '{"x":1}', "3")]),
+        ("x", "y", [Difference("", '"x"', '"y"')]),
+    ],
+)
+def test_differences(expected: object, got: object, found: list[Difference]) -> None:
+    assert list(differences(expected, got)) == found
+
+
+def test_long_values_are_cut() -> None:
+    (difference,) = differences("x" * 1000, "")
+    assert len(difference.expected) == 300
+    (difference,) = differences(1, object())
+    assert "object" in difference.got

@@ -1,0 +1,138 @@
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.whatif.synthetic import BASE_TIME, NAMESPACES, generate, stamp
+from fairway.whatif.synthetic_placements import placements
+
+SET_LABEL = "cluster.open-cluster-management.io/clusterset"
+
+
+@pytest.fixture(scope="module")
+def fleet() -> list[dict[str, Any]]:
+    return list(generate(clusters=2000, seed=7, placements=24))
+
+
+def of(fleet: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [document for document in fleet if document["kind"] == kind]
+
+
+def test_the_same_seed_is_the_same_fleet_and_another_is_not() -> None:
+    assert list(generate(clusters=50, seed=1)) == list(generate(clusters=50, seed=1))
+    assert list(generate(clusters=50, seed=1)) != list(generate(clusters=50, seed=2))
+
+
+def test_a_larger_fleet_begins_with_the_smaller_one() -> None:
+    small = list(generate(clusters=20, seed=3, placements=0))
+    large = list(generate(clusters=60, seed=3, placements=0))
+    assert large[: len(small)] == small
+
+
+def digest(hash_seed: str) -> str:
+    code = (
+        "import hashlib, msgspec; from fairway.whatif.synthetic import generate; "
+        "print(hashlib.sha256(msgspec.json.encode(list(generate(clusters=30, seed=5)))).hexdigest())"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_fleet_does_not_depend_on_pythons_hash_seed() -> None:
+    here = hashlib.sha256(msgspec.json.encode(list(generate(clusters=30, seed=5)))).hexdigest()
+    assert digest("1") == digest("2") == here
+
+
+def test_objects_are_complete_and_distinct(fleet: list[dict[str, Any]]) -> None:
+    identities = Counter(
+        (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
+        for document in fleet
+    )
+    assert max(identities.values()) == 1
+    assert len(of(fleet, "ManagedCluster")) == 2000
+    assert len(of(fleet, "Placement")) == 24
+    assert {document["metadata"]["name"] for document in of(fleet, "ManagedClusterSet")} == {
+        "default", "prod", "dev", "edge", "hosting", "gpus", "global",
+    }  # fmt: skip
+
+
+def test_clusters_look_like_real_ones(fleet: list[dict[str, Any]]) -> None:
+    clusters = of(fleet, "ManagedCluster")
+    sizes = [len(msgspec.json.encode(cluster)) for cluster in clusters]
+    assert 2500 < sum(sizes) / len(sizes) < 4500
+    sets = {document["metadata"]["name"] for document in of(fleet, "ManagedClusterSet")}
+    for cluster in clusters:
+        labels = cluster["metadata"]["labels"]
+        assert 8 <= len(labels) <= 20
+        assert all(len(value) <= 63 for value in labels.values())
+        assert len(cluster["metadata"]["name"]) <= 63
+        assert labels[SET_LABEL] in sets
+        assert len(cluster["status"]["clusterClaims"]) <= 20
+        status = cluster["status"]
+        assert float(status["allocatable"]["cpu"].rstrip("m")) / 1000 < float(status["capacity"]["cpu"])
+        assert ("nvidia.com/gpu" in status["capacity"]) == ("gpu" in labels)
+
+
+def test_taints_go_with_availability(fleet: list[dict[str, Any]]) -> None:
+    clusters = of(fleet, "ManagedCluster")
+    tainted = [cluster for cluster in clusters if "taints" in cluster["spec"]]
+    assert 0.03 < len(tainted) / len(clusters) < 0.12
+    effects = {taint["effect"] for cluster in tainted for taint in cluster["spec"]["taints"]}
+    assert effects == {"NoSelect", "NoSelectIfNew", "PreferNoSelect"}
+    for cluster in clusters:
+        available = next(
+            c["status"] for c in cluster["status"]["conditions"] if c["type"].endswith("Available")
+        )
+        keys = {taint["key"].rpartition("/")[2] for taint in cluster["spec"].get("taints", [])}
+        assert ("unreachable" in keys) == (available == "Unknown")
+        assert ("unavailable" in keys) == (available == "False")
+
+
+def test_scores_are_mostly_valid_some_expired_some_missing(fleet: list[dict[str, Any]]) -> None:
+    usage = [
+        score
+        for score in of(fleet, "AddOnPlacementScore")
+        if score["metadata"]["name"] == "resource-usage-score"
+    ]
+    expired = [score for score in usage if score["status"]["validUntil"] < stamp(BASE_TIME)]
+    assert 0.9 < len(usage) / 2000 < 1
+    assert 0.01 < len(expired) / len(usage) < 0.1
+    assert all(-100 <= item["value"] <= 100 for score in usage for item in score["status"]["scores"])
+    hosted = [
+        score
+        for score in of(fleet, "AddOnPlacementScore")
+        if score["metadata"]["name"] == "hosted-clusters-score"
+    ]
+    assert len({score["status"]["scores"][0]["value"] for score in hosted}) > 5
+    for score in of(fleet, "ManagedClusterScore"):
+        assert score["metadata"]["name"].startswith(score["metadata"]["namespace"] + "-resourceratio")
+
+
+def test_placements_are_bound_to_something(fleet: list[dict[str, Any]]) -> None:
+    bound = {document["metadata"]["namespace"] for document in of(fleet, "ManagedClusterSetBinding")}
+    assert bound == set(NAMESPACES)
+    assert {document["metadata"]["namespace"] for document in of(fleet, "Placement")} == bound
+
+
+def test_time_moves_with_now() -> None:
+    later = datetime(2030, 6, 1, tzinfo=UTC)
+    assert all(
+        "2026" not in str(document["metadata"]) for document in generate(clusters=0, seed=0, now=later)
+    )
+
+
+def test_numbers_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        next(generate(clusters=-1))
+    with pytest.raises(ValueError, match="no namespace"):
+        next(placements(random.Random(1), count=1, namespaces=()))
