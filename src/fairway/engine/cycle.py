@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from fairway.engine import ranking
-from fairway.engine.outcome import Outcome, Scored, Stage
+from fairway.engine.outcome import Details, Outcome, Scored, Stage
 from fairway.engine.points import (
     Amounts,
     Context,
@@ -20,7 +20,6 @@ from fairway.engine.points import (
     NormalizeScore,
     PreScore,
     Raw,
-    Rows,
     Score,
     Scores,
     Waker,
@@ -30,7 +29,7 @@ from fairway.engine.points import (
 from fairway.engine.profile import Profile, Weighted
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Bits
+from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
@@ -40,59 +39,52 @@ def run(
 ) -> Outcome:
     """``whole_fleet`` False asks every plugin host by host: slower, same outcome."""
     context = Context(snapshot=snapshot, workload=workload, now=now)
-    status, eligible = pre_filter(context, profile)
-    if status.aborts:
-        return Outcome(context=context, profile=profile, status=status, eligible=eligible)
-    final = status
+    final, eligible = pre_filter(context, profile)
+    if final.aborts:
+        return _aborted(context, profile, final, Details(eligible=eligible))
     stages: list[Stage] = []
     survivors = eligible
     for plugin in profile.filters:
         status, survivors = filter_rows(context, plugin, survivors, whole_fleet=whole_fleet)
         if status.aborts:
-            return Outcome(
-                context=context, profile=profile, status=status, eligible=eligible, stages=tuple(stages)
-            )
+            return _aborted(context, profile, status, Details(eligible=eligible, stages=tuple(stages)))
         if status.code is Code.WARNING:
             final = status
         stages.append(Stage(plugin.name, survivors))
     if profile.refusal is not None:
-        return Outcome(
-            context=context, profile=profile, status=profile.refusal, eligible=eligible, stages=tuple(stages)
-        )
+        return _aborted(context, profile, profile.refusal, Details(eligible=eligible, stages=tuple(stages)))
     rows = bitmap.rows_of(survivors)
     totals = np.zeros(len(rows), dtype=np.int64)
     scored: list[Scored] = []
     for scorer in profile.scores:
         status, scores = score_rows(context, scorer, rows, whole_fleet=whole_fleet)
         if status.aborts:
-            return Outcome(
-                context=context, profile=profile, status=status, eligible=eligible, stages=tuple(stages)
-            )
+            return _aborted(context, profile, status, Details(eligible=eligible, stages=tuple(stages)))
         if status.code is Code.WARNING:
             final = status
         scored.append(scores)
         totals += scores.scores if scorer.weight == 1 else scores.scores * scorer.weight
-    choose = profile.choice or best
     return Outcome(
         context=context,
         profile=profile,
         status=final,
-        eligible=eligible,
-        stages=tuple(stages),
-        rows=rows,
-        totals=totals,
-        scored=tuple(scored),
-        selected=choose(context, rows, totals),
+        details=Details(
+            eligible=eligible, stages=tuple(stages), rows=rows, totals=totals, scored=tuple(scored)
+        ),
+        selected=(profile.choice or best)(context, rows, totals),
         wake=wake_of(context, profile),
     )
+
+
+def _aborted(context: Context, profile: Profile, status: Status, details: Details) -> Outcome:
+    return Outcome(context=context, profile=profile, status=status, details=details)
 
 
 def wake_of(context: Context, profile: Profile) -> Micros | None:
     moments = [
         moment
         for plugin in profile.filters
-        if "Waker" in points_of(type(plugin))
-        and (moment := cast("Waker", plugin).wake(context)) is not None
+        if "Waker" in points_of(type(plugin)) and (moment := cast("Waker", plugin).wake(context)) is not None
     ]
     return min(moments, default=None)
 
@@ -129,20 +121,18 @@ def filter_rows(
     return final, bitmap.from_rows(passed, context.snapshot.capacity)
 
 
-def score_rows(
-    context: Context, scorer: Weighted, rows: Rows, *, whole_fleet: bool
-) -> tuple[Status, Scored]:
+def score_rows(context: Context, scorer: Weighted, rows: Rows, *, whole_fleet: bool) -> tuple[Status, Scored]:
     plugin = scorer.plugin
     points = points_of(type(plugin))
     status = cast("PreScore", plugin).pre_score(context, rows) if "PreScore" in points else OK
     if status.aborts or status.code is Code.SKIP:
-        return status, Scored(plugin.name, scorer.weight, np.zeros(len(rows), dtype=np.int64), None, None)
+        return status, Scored(plugin.name, scorer.weight, np.zeros(len(rows), dtype=np.int64))
     if whole_fleet and "FleetScore" in points:
         raw = cast("FleetScore", plugin).score_fleet(context, rows)
     else:
         raw = _host_by_host(context, plugin, rows)
     if "NormalizeScore" not in points:
-        return status, Scored(plugin.name, scorer.weight, cast("Scores", raw.values), raw.present, None)
+        return status, Scored(plugin.name, scorer.weight, cast("Scores", raw.values), raw.present)
     extent = extent_of(raw)
     if extent is None:
         scores = np.zeros(len(rows), dtype=np.int64)
@@ -152,7 +142,7 @@ def score_rows(
             scores[~raw.present] = 0
     else:
         scores = _normalized_one_by_one(cast("NormalizeScore", plugin), raw, extent)
-    return status, Scored(plugin.name, scorer.weight, scores, raw.present, extent)
+    return status, Scored(plugin.name, scorer.weight, scores, raw.present, extent, raw.values)
 
 
 def extent_of(raw: Raw) -> Extent | None:
@@ -162,16 +152,18 @@ def extent_of(raw: Raw) -> Extent | None:
 
 
 def best(context: Context, rows: Rows, totals: Scores) -> Rows:
-    return ranking.best(
-        rows, totals, context.snapshot.hosts.rank[rows], wanted=context.workload.wanted
-    )
+    return ranking.best(rows, totals, context.snapshot.hosts.rank[rows], wanted=context.workload.wanted)
 
 
 def _host_by_host(context: Context, plugin: Score, rows: Rows) -> Raw:
     found = [plugin.score(context, row) for row in rows.tolist()]
     present = np.array([score is not None for score in found], dtype=np.bool_)
-    kind = np.float64 if any(isinstance(score, float) for score in found) else np.int64
-    values = np.array([0 if score is None else score for score in found], dtype=kind)
+    numbers = [0 if score is None else score for score in found]
+    values: Amounts = (
+        np.array(numbers, dtype=np.float64)
+        if any(isinstance(score, float) for score in found)
+        else np.array(numbers, dtype=np.int64)
+    )
     return Raw(values, None if present.all() else present)
 
 
@@ -184,5 +176,3 @@ def _normalized_one_by_one(plugin: NormalizeScore, raw: Raw, extent: Extent) -> 
         ],
         dtype=np.int64,
     )
-
-

@@ -1,18 +1,20 @@
 """What a cycle concluded."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from fairway.engine.points import Context, Extent, Rows, Scores
+from fairway.engine.points import Amounts, Context, Extent, Scores
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
 from fairway.fleet import bitmap
-from fairway.fleet.bitmap import Bits, Mask
+from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
+
+NOBODY: Rows = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +27,33 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One prioritizer's final scores, in the order of the outcome's rows."""
+    """One prioritizer's final scores, in the order of the details' rows."""
 
     plugin: str
     weight: int
     scores: Scores
-    present: Mask | None
+    present: Mask | None = None
     """False where the prioritizer knows nothing of the host, which then counts 0. None: it knows all."""
-    extent: Extent | None
+    extent: Extent | None = None
+    raw: Amounts | None = None
+    """What a normalised score was before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Everything that led to the choice, for every host at once."""
+
+    eligible: Bits
+    """Rows the PreFilter plugins let in."""
+    stages: tuple[Stage, ...] = ()
+    rows: Rows = field(default_factory=lambda: NOBODY)
+    """Rows that passed every filter, ascending; empty when the cycle was aborted."""
+    totals: Scores = field(default_factory=lambda: NOBODY)
+    scored: tuple[Scored, ...] = ()
 
 
 class Outcome:
-    """Selected rows, best first, and what led there. Names are looked up only when asked for."""
+    """Selected rows, best first, and what led there. Names and details are worked out only when asked for."""
 
     def __init__(
         self,
@@ -44,61 +61,43 @@ class Outcome:
         context: Context,
         profile: Profile,
         status: Status,
-        eligible: Bits,
-        stages: tuple[Stage, ...] = (),
-        rows: Rows | None = None,
-        totals: Scores | None = None,
-        scored: tuple[Scored, ...] = (),
-        selected: Rows | None = None,
+        details: Details | Callable[[], Details],
+        selected: Rows = NOBODY,
         wake: Micros | None = None,
     ) -> None:
-        nobody = np.zeros(0, dtype=np.int64)
         self.context = context
         self.profile = profile
         self.status = status
-        self.eligible = eligible
-        """Rows the PreFilter plugins let in."""
-        self.stages = stages
-        self.rows = nobody if rows is None else rows
-        """Rows that passed every filter, ascending; empty when the cycle was aborted."""
-        self.totals = nobody if totals is None else totals
-        self.scored = scored
-        self.selected_rows = nobody if selected is None else selected
+        self.selected_rows = selected
         self.wake = wake
         """When a selected host's right to be selected runs out by time alone."""
+        self._details = details
 
     @property
     def snapshot(self) -> Snapshot:
         return self.context.snapshot
+
+    @property
+    def details(self) -> Details:
+        if not isinstance(self._details, Details):
+            self._details = self._details()
+        return self._details
+
+    @property
+    def eligible(self) -> bool:
+        """Whether any host was worth looking at."""
+        return bool(len(self.selected_rows)) or bool(self.details.eligible.any())
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any host passed every filter and was scored."""
+        return bool(len(self.selected_rows)) or bool(len(self.details.rows))
 
     @cached_property
     def selected(self) -> list[str]:
         """Best first."""
         names = self.snapshot.hosts.names
         return [names[row] for row in self.selected_rows.tolist()]
-
-    def total(self, row: int) -> int:
-        at = int(np.searchsorted(self.rows, row))
-        return int(self.totals[at])
-
-    def totals_by_name(self) -> dict[str, int]:
-        """Of every host that passed the filters."""
-        names = self.snapshot.hosts.names
-        return {
-            names[row]: total
-            for row, total in zip(self.rows.tolist(), self.totals.tolist(), strict=True)
-        }
-
-    def reasons(self) -> Iterator[tuple[str, str, int]]:
-        """For each selected host, best first: its name, why it was chosen, and its total."""
-        rows = self.selected_rows
-        at = np.searchsorted(self.rows, rows)
-        totals = self.totals[at].tolist()
-        parts = [(each, each.scores[at].tolist()) for each in self.scored]
-        for place, (name, total) in enumerate(zip(self.selected, totals, strict=True)):
-            terms = ", ".join(term(each.plugin, each.weight, scores[place]) for each, scores in parts)
-            ranked = f"Rank {place + 1} of {len(self.rows)} with {total} points"
-            yield name, f"{ranked}: {terms}" if terms else ranked, total
 
     @property
     def unscheduled(self) -> int:
@@ -107,6 +106,26 @@ class Outcome:
         if wanted is None or self.status.aborts:
             return 0
         return max(0, wanted - len(self.selected_rows))
+
+    def totals_by_name(self) -> dict[str, int]:
+        """Of every host that passed the filters."""
+        names = self.snapshot.hosts.names
+        details = self.details
+        return {
+            names[row]: total
+            for row, total in zip(details.rows.tolist(), details.totals.tolist(), strict=True)
+        }
+
+    def reasons(self) -> Iterator[tuple[str, str, int]]:
+        """For each selected host, best first: its name, why it was chosen, and its total."""
+        details = self.details
+        at = np.searchsorted(details.rows, self.selected_rows)
+        totals = details.totals[at].tolist()
+        parts = [(each, each.scores[at].tolist()) for each in details.scored]
+        for place, (name, total) in enumerate(zip(self.selected, totals, strict=True)):
+            terms = ", ".join(term(each.plugin, each.weight, scores[place]) for each, scores in parts)
+            ranked = f"Rank {place + 1} of {len(details.rows)} with {total} points"
+            yield name, f"{ranked}: {terms}" if terms else ranked, total
 
     def names(self, bits: Bits) -> list[str]:
         """In name order."""

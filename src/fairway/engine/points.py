@@ -11,7 +11,6 @@ the plugin's own books. PreBind, Bind and PostBind may do I/O and are therefore 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -94,6 +93,16 @@ class Reader(Plugin, Protocol):
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
         """When an answer for one of these rows changes with nothing but time: the first moment it is different."""
+
+
+class Timeless:
+    """For readers whose answers have nothing in common between hosts and do not change with time."""
+
+    def basis(self, _context: Context, /) -> object:
+        return None
+
+    def until(self, _context: Context, _rows: Rows, /) -> Micros:
+        return NEVER_CHANGES
 
 
 @runtime_checkable
@@ -207,12 +216,21 @@ EXTENSION_POINTS: Mapping[str, type[Any]] = {
 }
 
 
-@cache
+_FORMS: tuple[type[Any], ...] = (*EXTENSION_POINTS.values(), FleetFilter, FleetScore, Reader, Waker)
+_KNOWN: dict[type[Any], frozenset[str]] = {}
+
+
 def points_of(kind: type[Any]) -> frozenset[str]:
-    """Names of the extension points and forms a plugin class implements. Asked once per class: the check is slow."""
-    forms = (*EXTENSION_POINTS.values(), FleetFilter, FleetScore, Reader, Waker)
-    return frozenset(form.__name__ for form in forms if all(hasattr(kind, name) for name in _methods(form)))
+    """Names of the extension points and forms a plugin class implements."""
+    found = _KNOWN.get(kind)
+    if found is None:
+        found = _KNOWN[kind] = frozenset(
+            form.__name__ for form in _FORMS if all(hasattr(kind, name) for name in _methods(form))
+        )
+    return found
 
 
 def _methods(form: type[Any]) -> list[str]:
-    return [name for base in form.__mro__ for name in vars(base) if not name.startswith("_") and name != "name"]
+    return [
+        name for base in form.__mro__ for name in vars(base) if not name.startswith("_") and name != "name"
+    ]

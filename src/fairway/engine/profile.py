@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fairway.engine.points import Context, Filter, Plugin, PreFilter, Rows, Score, Scores, points_of
+from fairway.engine.points import Context, Filter, Plugin, PreFilter, Score, Scores, points_of
 from fairway.engine.status import Status
+from fairway.fleet.bitmap import Rows
 
 
 @dataclass(frozen=True, slots=True)

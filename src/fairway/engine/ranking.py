@@ -8,11 +8,16 @@ from bisect import bisect_left, insort
 
 import numpy as np
 
-from fairway.engine.points import Rows, Scores
+from fairway.engine.points import Scores
+from fairway.fleet.bitmap import Rows
 from fairway.fleet.hosts import RANK_BITS
 
 TOTAL_BOUND = 1 << (62 - RANK_BITS)
 """Totals beyond ±this do not fit a key and are sorted the slow way."""
+
+
+ABSENT = int(np.iinfo(np.int64).max)
+"""Stands for the key of a row that is not feasible: behind all others."""
 
 
 def fits(totals: Scores) -> bool:
@@ -53,17 +58,16 @@ class Front:
 
     SLACK = 64
 
-    def __init__(self, rows: Rows, totals: Scores, ranks: Scores, *, wanted: int) -> None:
+    def __init__(self, rows: Rows, keys: Scores, *, wanted: int) -> None:
         self.wanted = wanted
         self._size = len(rows)
         keep = min(len(rows), wanted + max(self.SLACK, wanted // 4))
-        keys = keys_of(totals, ranks)
         if keep < len(rows):
             front = np.argpartition(keys, keep - 1)[:keep]
             keys, rows = keys[front], rows[front]
             self._limit = int(keys.max())
         else:
-            self._limit = np.iinfo(np.int64).max
+            self._limit = ABSENT - 1
         order = np.argsort(keys)
         self._entries: list[tuple[int, int]] = list(
             zip(keys[order].tolist(), rows[order].tolist(), strict=True)
@@ -75,16 +79,12 @@ class Front:
             return None
         return [row for _, row in self._entries[: self.wanted]]
 
-    def move(self, row: int, old: int | None, new: int | None) -> None:
-        """A row's key changed; None stands for not being feasible."""
+    def move(self, row: int, old: int, new: int) -> None:
+        """A row's key changed; ABSENT stands for not being feasible."""
         if old == new:
             return
-        if old is not None:
-            self._size -= 1
-            if old <= self._limit:
-                at = bisect_left(self._entries, (old, row))
-                del self._entries[at]
-        if new is not None:
-            self._size += 1
-            if new <= self._limit:
-                insort(self._entries, (new, row))
+        self._size += (new != ABSENT) - (old != ABSENT)
+        if old <= self._limit:
+            del self._entries[bisect_left(self._entries, (old, row))]
+        if new <= self._limit:
+            insort(self._entries, (new, row))

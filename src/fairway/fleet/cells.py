@@ -125,7 +125,7 @@ def all_columns(cluster: ManagedCluster) -> set[Key]:
     return changed
 
 
-def _differing(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> set[Key]:
+def _differing(kind: str, old: Mapping[str, object], new: Mapping[str, object]) -> set[Key]:
     return {(kind, key) for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
 
 
@@ -136,7 +136,7 @@ def _last_claim(cluster: ManagedCluster, name: str) -> str | None:
     return None
 
 
-def _amount(amounts: Mapping[str, str], name: str) -> float | None:
+def _amount(amounts: Mapping[str, str | int | float], name: str) -> float | None:
     text = amounts.get(name)
     return None if text is None else quantity_float(text)
 

@@ -54,7 +54,7 @@ class CodeColumn:
         return self._code_of.get(value)
 
     def value(self, row: int) -> Hashable | None:
-        return self.values[self.codes[row]]
+        return self.values[int(self.codes[row])]
 
     def items(self) -> list[tuple[Hashable, int]]:
         """Every value that at least one host has, with its code."""
@@ -191,11 +191,7 @@ class ScoreColumn:
         else:
             given, expires = value
             score, present = (0, False) if given is None else (given, True)
-        if (
-            self.values[row] == score
-            and self.expires[row] == expires
-            and bool(self.present[row]) == present
-        ):
+        if self.values[row] == score and self.expires[row] == expires and bool(self.present[row]) == present:
             return False
         self.values[row] = score
         self.expires[row] = expires

@@ -18,6 +18,7 @@ from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.fleet import cells
 from fairway.fleet.column import Column, CountColumn, Key
 from fairway.fleet.decisions import Decisions, Holding
+from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.hostset import HostSet, host_set
 from fairway.fleet.journal import NOTHING, Change, Journal
@@ -29,7 +30,7 @@ from fairway.fleet.scores import (
     score_cell,
     score_item,
 )
-from fairway.fleet.snapshot import Derived, Snapshot
+from fairway.fleet.snapshot import Snapshot
 
 Part = TypeVar("Part", Hosts[ManagedCluster], Decisions)
 
@@ -229,9 +230,8 @@ class Fleet:
         for item in {
             item.name for source in (old, score) if source is not None for item in source.status.scores
         }:
-            key = (cells.SCORE, name, item)
             if score_item(old, item) != score_item(score, item):
-                changed.add(key)
+                changed.add((cells.SCORE, name, item))
         for key in parts.columns:
             if key[0] == cells.SCORE and key[1] == name and row is not None:
                 cell = score_cell(parts.scores, cluster, key)

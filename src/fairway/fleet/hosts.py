@@ -25,7 +25,18 @@ FIRST_CAPACITY = 256
 
 
 class Hosts(Generic[Host]):
-    __slots__ = ("_free", "_order", "_size", "live", "names", "objects", "rank", "renumbered", "row_of", "stamp")
+    __slots__ = (
+        "_free",
+        "_order",
+        "_size",
+        "live",
+        "names",
+        "objects",
+        "rank",
+        "renumbered",
+        "row_of",
+        "stamp",
+    )
 
     def __init__(self, *, capacity: int = FIRST_CAPACITY, stamp: int = 0) -> None:
         self.names: list[str] = []

@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
+_FIRST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
 Micros = int
 """Microseconds since 1970-01-01T00:00:00Z."""
 
@@ -16,4 +19,5 @@ def to_micros(moment: datetime) -> Micros:
 
 
 def from_micros(micros: Micros) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
+    """Moments beyond what a datetime holds become its last or first."""
+    return _EPOCH + timedelta(microseconds=max(_FIRST, min(micros, _LAST)))

@@ -27,9 +27,7 @@ def score_item(score: AddOnPlacementScore | None, name: str) -> tuple[int | None
     return None, expiry(score)
 
 
-def score_cell(
-    tables: Mapping[str, ScoreTable], cluster: str, key: Key
-) -> tuple[int | None, Micros] | None:
+def score_cell(tables: Mapping[str, ScoreTable], cluster: str, key: Key) -> tuple[int | None, Micros] | None:
     _, resource, name = key
     return score_item(tables.get(resource, {}).get(cluster), name)
 

@@ -15,7 +15,6 @@ from fairway.fleet.hostset import HostSet
 from fairway.fleet.journal import Journal
 from fairway.fleet.scores import CalculatorTable, ScoreTable, calculator_cell, score_cell
 
-
 DERIVED_LIMIT = 1024
 
 

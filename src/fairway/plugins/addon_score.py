@@ -4,18 +4,17 @@ A cluster without the score, or whose score has run out, counts 0. Scores that h
 warning.
 """
 
-import numpy as np
-
-from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Rows
+from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Timeless
 from fairway.engine.status import OK, Status, warning
 from fairway.fleet import cells
+from fairway.fleet.bitmap import Rows
 from fairway.fleet.column import NEVER
 from fairway.fleet.instant import Micros
 
 EXPIRED = "AddOnPlacementScores {scores} expired"
 
 
-class AddOnScore:
+class AddOnScore(Timeless):
     def __init__(self, *, resource: str, score: str) -> None:
         self.name = f"AddOn/{resource}/{score}"
         self._resource = resource
@@ -43,9 +42,6 @@ class AddOnScore:
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({self._column}))
-
-    def basis(self, _context: Context, /) -> object:
-        return None
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
         expires = context.snapshot.score_column(self._column).expires[rows]

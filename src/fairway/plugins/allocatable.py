@@ -6,14 +6,14 @@ report the resource, as capacity and as allocatable, gets no score.
 
 import numpy as np
 
-from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Raw, Reads, Rows, Scores
+from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
+from fairway.fleet.bitmap import Rows
 from fairway.fleet.cells import ALLOCATABLE, CAPACITY
-from fairway.fleet.instant import Micros
 
 RESOURCES = {"ResourceAllocatableCPU": "cpu", "ResourceAllocatableMemory": "memory"}
 
 
-class Allocatable:
+class Allocatable(Timeless):
     def __init__(self, *, name: str) -> None:
         self.name = name
         self._allocatable = (ALLOCATABLE, RESOURCES[name])
@@ -50,9 +50,3 @@ class Allocatable:
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({self._allocatable, self._capacity}))
-
-    def basis(self, _context: Context, /) -> object:
-        return None
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES

@@ -4,16 +4,16 @@ from collections import Counter
 
 import numpy as np
 
-from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Rows
+from fairway.engine.points import Context, Raw, Reads, Timeless
 from fairway.engine.status import OK, Status
 from fairway.fleet import cells
-from fairway.fleet.instant import Micros
+from fairway.fleet.bitmap import Rows
 from fairway.fleet.snapshot import Snapshot
 
 NAME = "Balance"
 
 
-class Balance:
+class Balance(Timeless):
     name = NAME
 
     def __init__(self, *, owner: tuple[str, str]) -> None:
@@ -47,9 +47,6 @@ class Balance:
 
     def basis(self, context: Context, /) -> object:
         return self._most(context.snapshot)
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES
 
     def _own(self, snapshot: Snapshot) -> Counter[str]:
         row_of = snapshot.hosts.row_of

@@ -6,17 +6,17 @@ bytes: then the candidates' amounts are stretched over -100 to 100. A cluster wi
 
 import numpy as np
 
-from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Raw, Reads, Rows, Scores
+from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, misconfigured
 from fairway.fleet import cells
-from fairway.fleet.instant import Micros
+from fairway.fleet.bitmap import Rows
 
 RATIOS = ("ResourceRatioCPU", "ResourceRatioMemory")
 UNKNOWN = "incorrect builtin prioritizer: {name}"
 LOWEST, HIGHEST = -100, 100
 
 
-class Calculator:
+class Calculator(Timeless):
     def __init__(self, *, name: str) -> None:
         self.name = name
         self._column = (cells.CALCULATOR, name.lower())
@@ -58,6 +58,3 @@ class Calculator:
 
     def basis(self, context: Context, /) -> object:
         return self._column[1] in context.snapshot.calculators
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from fairway.engine.points import NEVER_CHANGES, Context, Reads, Rows
+from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Status, failed, unschedulable
 from fairway.fleet import cells, selection
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import Key
 from fairway.fleet.hostset import HostSet
-from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
 NAME = "ClusterSets"
@@ -29,7 +28,7 @@ class Found:
     """Those of them the placement wants."""
 
 
-class ClusterSets:
+class ClusterSets(Timeless):
     name = NAME
 
     def __init__(self, *, namespace: str, wanted: tuple[str, ...]) -> None:
@@ -81,12 +80,6 @@ class ClusterSets:
         shared: set[Key] = {(cells.BINDINGS, self._namespace)}
         shared.update((cells.SETS, name) for name in bindings)
         return Reads(cells=frozenset(keys), shared=frozenset(shared))
-
-    def basis(self, _context: Context, /) -> object:
-        return None
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES
 
 
 def _failure(broken: HostSet) -> Status:

@@ -34,9 +34,7 @@ def satisfied_condition(
 ) -> Condition:
     """``asked`` are the sets the placement names; ``available``: whether any cluster is in the eligible ones."""
     if not found.bound:
-        return _unsatisfied(
-            NO_BINDINGS, "No valid ManagedClusterSetBindings found in placement namespace"
-        )
+        return _unsatisfied(NO_BINDINGS, "No valid ManagedClusterSetBindings found in placement namespace")
     if not found.eligible:
         return _unsatisfied(
             NO_INTERSECTION,

@@ -75,7 +75,10 @@ def _percentage(text: str) -> float:
     try:
         if number == text or number != number.strip() or "_" in number:
             raise ValueError
-        return float(number)
+        share = float(number)
+        if math.isinf(share) and "inf" not in number.lower():
+            raise ValueError
+        return share
     except ValueError:
         raise _LengthError(NOT_A_PERCENTAGE.format(value=text)) from None
 

@@ -12,7 +12,7 @@ from fairway.api.placement import (
     PrioritizerConfig,
     ScoreCoordinate,
 )
-from fairway.engine.points import Score
+from fairway.engine.points import Filter, Score
 from fairway.engine.profile import Profile, Weighted
 from fairway.engine.status import Status, misconfigured
 from fairway.plugins.addon_score import AddOnScore
@@ -78,7 +78,7 @@ class _Entry:
     weight: int
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.status = misconfigured(reason)
@@ -91,9 +91,9 @@ def profile_of(placement: Placement) -> Profile:
     refusal: Status | None = None
     try:
         scores = tuple(_scores(placement, owner))
-    except _Refused as error:
+    except _RefusedError as error:
         refusal = error.status
-    filters = [
+    filters: list[Filter] = [
         Predicate(predicates=spec.predicates),
         TaintToleration(tolerations=spec.tolerations, owner=owner),
     ]
@@ -101,7 +101,7 @@ def profile_of(placement: Placement) -> Profile:
     return Profile(
         name="placement",
         pre_filters=(ClusterSets(namespace=owner[0], wanted=spec.clusterSets),),
-        filters=(*filters, spread) if spread.constraints else tuple(filters),
+        filters=(*filters, spread) if spread.hard else tuple(filters),
         scores=scores,
         refusal=refusal,
         choice=spread.choose if spread.constraints else None,
@@ -120,7 +120,7 @@ def _scores(placement: Placement, owner: tuple[str, str]) -> Iterable[Weighted]:
         coordinate = entry.coordinate
         if coordinate.type != BUILT_IN:
             if coordinate.addOn is None:
-                raise _Refused(ADDON_NEEDED)
+                raise _RefusedError(ADDON_NEEDED)
             addon = coordinate.addOn
             yield Weighted(AddOnScore(resource=addon.resourceName, score=addon.scoreName), entry.weight)
             continue
@@ -138,7 +138,7 @@ def _entries(placement: Placement) -> Iterable[_Entry]:
     policy = placement.spec.prioritizerPolicy
     mode = "" if policy is None else policy.mode
     if mode not in ("", ADDITIVE, EXACT):
-        raise _Refused(WRONG_MODE.format(mode=mode))
+        raise _RefusedError(WRONG_MODE.format(mode=mode))
     entries: dict[object, _Entry] = {}
     if mode != EXACT:
         for name in DEFAULTS:
@@ -149,7 +149,7 @@ def _entries(placement: Placement) -> Iterable[_Entry]:
     for at, configuration in enumerate(configurations):
         coordinate_given = configuration.scoreCoordinate
         if coordinate_given is None:
-            raise _Refused(COORDINATE_NEEDED)
+            raise _RefusedError(COORDINATE_NEEDED)
         entry = _Entry(_identity(coordinate_given, at=at), coordinate_given, configuration.weight)
         entries[entry.identity] = entry
     return entries.values()

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 from fairway.api.placement import ClusterPredicate
 from fairway.api.selector import Selector, SelectorError, compile_requirements, compile_selector
-from fairway.engine.points import NEVER_CHANGES, Context, Reads, Rows
+from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet import cells, selection
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import Key
-from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 from fairway.plugins.expressions import ExpressionError, Expressions
 
@@ -48,7 +47,7 @@ class Compiled:
         return self.expressions.holds(snapshot, bits)
 
 
-class Predicate:
+class Predicate(Timeless):
     name = NAME
 
     def __init__(self, *, predicates: Sequence[ClusterPredicate]) -> None:
@@ -86,12 +85,6 @@ class Predicate:
             keys.update(cells.claim(requirement.key) for requirement in each.claims.requirements)
             keys.update(each.expressions.reads or ())
         return Reads(cells=frozenset(keys))
-
-    def basis(self, _context: Context, /) -> object:
-        return None
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES
 
 
 def compile_predicate(source: ClusterPredicate) -> Compiled:

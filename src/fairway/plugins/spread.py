@@ -13,12 +13,11 @@ import numpy as np
 
 from fairway.api.placement import DO_NOT_SCHEDULE, TOPOLOGY_CLAIM, SpreadConstraint
 from fairway.engine import ranking
-from fairway.engine.points import NEVER_CHANGES, Context, Reads, Rows, Scores
+from fairway.engine.points import Context, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.fleet import cells
-from fairway.fleet.bitmap import Bits
+from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import CodeColumn, Key
-from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
 NAME = "Spread"
@@ -41,7 +40,7 @@ class Constraint:
         return self.column[1]
 
 
-class Spread:
+class Spread(Timeless):
     """Filters out what has no topology a hard constraint asks for, and does the choosing."""
 
     name = NAME
@@ -59,6 +58,10 @@ class Spread:
             for each in constraints
         )
 
+    @property
+    def hard(self) -> bool:
+        return any(each.hard for each in self.constraints)
+
     def filter(self, context: Context, row: int, /) -> Status:
         for each in self.constraints:
             if each.hard and not context.snapshot.codes(each.column).codes[row]:
@@ -73,12 +76,6 @@ class Spread:
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset(each.column for each in self.constraints))
-
-    def basis(self, _context: Context, /) -> object:
-        return None
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES
 
     def choose(self, context: Context, rows: Rows, totals: Scores) -> Rows:
         """The wanted rows in the order they were taken."""
@@ -159,18 +156,14 @@ class _Tally:
             if place is None:
                 continue
             broken = tuple(self._broken(pool.topology, lowest))
-            if any(
-                each.hard and too_far for each, too_far in zip(self._constraints, broken, strict=True)
-            ):
+            if any(each.hard and too_far for each, too_far in zip(self._constraints, broken, strict=True)):
                 continue
             if best is None or (broken, place) < best:
                 best, found = (broken, place), pool
         return found
 
     def _broken(self, topology: tuple[int, ...], lowest: list[int]) -> Iterator[bool]:
-        for each, counts, code, low in zip(
-            self._constraints, self._counts, topology, lowest, strict=True
-        ):
+        for each, counts, code, low in zip(self._constraints, self._counts, topology, lowest, strict=True):
             yield code == 0 or counts[code] + 1 - low > each.most
 
 
@@ -183,5 +176,3 @@ def _pools(snapshot: Snapshot, constraints: Sequence[Constraint], ordered: Rows)
         rows.append(row)
         places.append(place)
     return [_Pool(topology, rows, places) for topology, (rows, places) in members.items()]
-
-

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Rows
+from fairway.engine.points import Context, Raw, Reads, Timeless
 from fairway.fleet import cells
-from fairway.fleet.instant import Micros
+from fairway.fleet.bitmap import Rows
 
 NAME = "Steady"
 INCUMBENT = 100
 
 
-class Steady:
+class Steady(Timeless):
     name = NAME
 
     def __init__(self, *, owner: tuple[str, str]) -> None:
@@ -32,9 +32,3 @@ class Steady:
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(shared=frozenset({(cells.OWN_DECISIONS, *self._owner)}))
-
-    def basis(self, _context: Context, /) -> object:
-        return None
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES

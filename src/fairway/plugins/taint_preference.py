@@ -10,16 +10,16 @@ import numpy as np
 
 from fairway.api.cluster import PREFER_NO_SELECT
 from fairway.api.placement import Toleration
-from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Raw, Reads, Rows, Scores
+from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.fleet import cells
+from fairway.fleet.bitmap import Rows
 from fairway.fleet.cells import Shape
-from fairway.fleet.instant import Micros
 from fairway.plugins.taints import matches
 
 NAME = "TaintPreference"
 
 
-class TaintPreference:
+class TaintPreference(Timeless):
     """Raw scores count the taints, so 100 is for none and -100 for as many as the worst candidate has."""
 
     name = NAME
@@ -47,12 +47,6 @@ class TaintPreference:
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({cells.TAINTS}))
-
-    def basis(self, _context: Context, /) -> object:
-        return None
-
-    def until(self, _context: Context, _rows: Rows, /) -> Micros:
-        return NEVER_CHANGES
 
     def _unwanted(self, shape: Shape) -> int:
         """A toleration that runs out counts as none: a preference does not end at an instant."""

@@ -14,10 +14,10 @@ import numpy as np
 from fairway.api.cluster import NO_SELECT_IF_NEW, PREFER_NO_SELECT, ManagedCluster, Taint
 from fairway.api.meta import format_time
 from fairway.api.placement import EQUAL, EXISTS, Toleration
-from fairway.engine.points import NEVER_CHANGES, Context, Reads, Rows
+from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet import bitmap, cells
-from fairway.fleet.bitmap import Bits
+from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.cells import Shape
 from fairway.fleet.instant import SECOND, Micros, from_micros, to_micros
 
@@ -41,7 +41,7 @@ class _Verdict:
     """Whether the time a taint was added decides."""
 
 
-class TaintToleration:
+class TaintToleration(Timeless):
     name = NAME
 
     def __init__(self, *, tolerations: Sequence[Toleration], owner: tuple[str, str]) -> None:
@@ -106,18 +106,15 @@ class TaintToleration:
         return soonest
 
     def reads(self, _context: Context, /) -> Reads:
-        return Reads(
-            cells=frozenset({cells.TAINTS}), shared=frozenset({(cells.OWN_DECISIONS, *self._owner)})
-        )
-
-    def basis(self, _context: Context, /) -> object:
-        return None
+        return Reads(cells=frozenset({cells.TAINTS}), shared=frozenset({(cells.OWN_DECISIONS, *self._owner)}))
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
         if not self._timed or self._refusal is not None:
             return NEVER_CHANGES
         snapshot = context.snapshot
-        tainted = rows[snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)]
+        tainted = rows[
+            snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)
+        ]
         soonest = NEVER_CHANGES
         held = set(snapshot.decisions.clusters_of(self._owner))
         for row in tainted.tolist():

@@ -11,9 +11,11 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code, Status, failed
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
-from fairway.plugins import clustersets, conditions, groups, pages
+from fairway.plugins import clustersets
+from fairway.plugins.conditions import misconfigured_condition, satisfied_condition
+from fairway.plugins.groups import divide
+from fairway.plugins.pages import Page, Writes, paginate, plan
 from fairway.plugins.placement import PlacementWorkload
-
 
 LABEL_LENGTH = 63
 NAME_TOO_LONG = (
@@ -29,9 +31,10 @@ class Verdict:
     outcome: Outcome
     status: Status
     conditions: tuple[Condition, ...]
+    """The two a placement has; others on the object are none of our business."""
     groups: tuple[DecisionGroupStatus, ...]
-    pages: tuple[pages.Page, ...]
-    writes: pages.Writes
+    pages: tuple[Page, ...]
+    writes: Writes
     frozen: bool = False
 
     @property
@@ -59,31 +62,30 @@ def reach(
 def conclude(
     outcome: Outcome, workload: PlacementWorkload, *, existing: Mapping[str, PlacementDecision]
 ) -> Verdict:
-    snapshot = outcome.snapshot
     if len(workload.name) > LABEL_LENGTH:
         refused = failed(NAME_TOO_LONG.format(name=workload.name, length=len(workload.name)))
-        return Verdict(outcome, refused, (), (), (), pages.Writes(), frozen=True)
+        return Verdict(outcome, refused, (), (), (), Writes(), frozen=True)
     if outcome.status.aborts and outcome.status.plugin == clustersets.NAME:
-        nothing = pages.Writes()
+        nothing = Writes()
         return Verdict(outcome, outcome.status, (), (), (), nothing, frozen=True)
     spec = workload.placement.spec
-    division = groups.divide(
-        snapshot,
+    division = divide(
+        outcome.snapshot,
         outcome.selected,
         spec.decisionStrategy.groupStrategy,
         order=_by_rank(outcome) if spec.sortBy == SORT_BY_SCORE else sorted,
     )
     status = division.status if division.status.aborts else outcome.status
-    paper = pages.paginate(workload.name, division.groups, _details(outcome))
+    paper = paginate(workload.name, division.groups, _details(outcome))
     return Verdict(
         outcome=outcome,
         status=status,
         conditions=(
-            conditions.misconfigured_condition(status),
-            conditions.satisfied_condition(
+            misconfigured_condition(status),
+            satisfied_condition(
                 asked=spec.clusterSets,
                 found=outcome.context.state.read(clustersets.NAME, clustersets.Found),
-                available=bool(outcome.eligible.any()),
+                available=outcome.eligible,
                 selected=len(outcome.selected_rows),
                 unscheduled=outcome.unscheduled,
                 status=status,
@@ -91,7 +93,7 @@ def conclude(
         ),
         groups=paper.groups,
         pages=paper.pages,
-        writes=pages.plan(
+        writes=plan(
             namespace=workload.namespace,
             placement=workload.name,
             existing=existing,
@@ -121,7 +123,7 @@ class _LazyTotals(Mapping[str, int]):
         return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._outcome.rows)
+        return len(self._outcome.details.rows)
 
 
 def _by_rank(outcome: Outcome) -> Callable[[Sequence[str]], list[str]]:

@@ -20,6 +20,9 @@ def answers(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
     for text in scenario["schedule"]:
         namespace, name = text.split("/", 1)
         key = (namespace, name)
+        if key not in world.placements:
+            found.append({"placement": text, "numberOfSelectedClusters": 0})
+            continue
         found.append(_answer(world, key, world.place(key, now=now)))
     return found
 
@@ -50,14 +53,14 @@ def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
         return answer
     stages: dict[str, list[str]] = {}
     passed: list[str] = []
-    for stage in outcome.stages:
+    for stage in outcome.details.stages:
         passed.append(stage.plugin)
         stages[",".join(passed)] = outcome.names(stage.survivors)
     if stages:
         answer["filters"] = stages
     names = outcome.snapshot.hosts.names
-    rows = outcome.rows.tolist()
-    if outcome.scored:
+    rows = outcome.details.rows.tolist()
+    if outcome.details.scored:
         answer["prioritizers"] = sorted(
             (
                 {
@@ -69,7 +72,7 @@ def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
                         if each.present is None or each.present[at]
                     },
                 }
-                for each in outcome.scored
+                for each in outcome.details.scored
             ),
             key=lambda each: (each["name"], each["weight"]),
         )

@@ -94,7 +94,9 @@ class World:
             self.put(_decision(workload.placement, page))
         mine = self.decisions(workload.namespace)
         for page in writes.rewrite:
-            self.put(structs.replace(mine[page.name], status=PlacementDecisionStatus(decisions=page.decisions)))
+            self.put(
+                structs.replace(mine[page.name], status=PlacementDecisionStatus(decisions=page.decisions))
+            )
         for page in writes.relabel:
             meta = structs.replace(mine[page.name].metadata, labels=dict(page.labels))
             self.put(structs.replace(mine[page.name], metadata=meta))

@@ -1,0 +1,307 @@
+"""Cycles that go on from where the last one of the same workload stopped.
+
+After a cycle, the memory keeps who was feasible and everybody's total. When the same workload comes again and
+only a few rows have changed since, only those are asked again, and the best rows are known without looking at the
+rest. The outcome is the same as that of a cycle from scratch, which is what runs whenever this cannot be shown:
+after a change of something shared, when a normalising prioritizer's range moved, when time made a difference.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.engine import cycle, ranking
+from fairway.engine.outcome import Outcome, Scored
+from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Reader, Workload, points_of
+from fairway.engine.profile import Profile
+from fairway.engine.ranking import ABSENT, Front
+from fairway.engine.state import CycleState
+from fairway.engine.status import OK, Code, Status
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Rows
+from fairway.fleet.column import Key
+from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
+
+GONE = Status(code=Code.UNRESOLVABLE, reasons=("is gone",))
+
+FEW = 64
+"""Up to so many changed rows are followed; more make a cycle from scratch."""
+
+
+EXACT = float(1 << 53)
+"""Whole numbers up to here are the same as doubles."""
+
+
+@dataclass(slots=True)
+class _Range:
+    """A normalising prioritizer's raw scores by row, not-a-number for none, and how many lie at either end."""
+
+    raw: npt.NDArray[np.float64]
+    extent: Extent | None
+    lowest: int
+    highest: int
+
+    def replace(self, row: int, new: float | None) -> bool:
+        """False when the ends may have moved, so that every score may be another."""
+        extent, old = self.extent, float(self.raw[row])
+        if extent is None:
+            return new is None
+        if new is not None and not extent.low <= new <= extent.high:
+            return False
+        self.lowest += (new == extent.low) - (old == extent.low)
+        self.highest += (new == extent.high) - (old == extent.high)
+        self.raw[row] = np.nan if new is None else new
+        return bool(self.lowest and self.highest)
+
+
+@dataclass(slots=True)
+class _Memo:
+    """The last cycle of one workload."""
+
+    profile: Profile
+    status: Status
+    state: CycleState
+    generation: int
+    renumbered: int
+    until: Micros
+    cells: frozenset[Key]
+    shared: frozenset[Key]
+    based: list[tuple[Reader, frozenset[Key], object]]
+    """Readers with a basis: what it depends on, and what it was."""
+    keys: npt.NDArray[np.int64]
+    """Each row's place in the ranking, see ``ranking``."""
+    ranges: list[_Range | None]
+    front: Front
+
+    @property
+    def size(self) -> int:
+        return self.keys.nbytes + sum(each.raw.nbytes for each in self.ranges if each is not None)
+
+
+class Memory:
+    """Keeps the most recently used workloads, as many as fit ``limit`` bytes."""
+
+    def __init__(self, *, limit: int = 256 << 20) -> None:
+        self._limit = limit
+        self._size = 0
+        self._memos: OrderedDict[tuple[str, str], _Memo] = OrderedDict()
+        self.followed = 0
+        """How many cycles went on from the one before."""
+
+    def run(self, snapshot: Snapshot, workload: Workload, profile: Profile, *, now: Micros) -> Outcome:
+        """What ``cycle.run`` returns, sooner. The snapshot must be of the same fleet every time."""
+        key = (workload.namespace, workload.name)
+        memo = self._memos.get(key)
+        if memo is not None:
+            if memo.profile is profile and now < memo.until:
+                followed = _follow(memo, snapshot, workload, now=now)
+                if followed is not None:
+                    self.followed += 1
+                    self._memos.move_to_end(key)
+                    return followed
+            self._drop(key)
+        outcome = cycle.run(snapshot, workload, profile, now=now)
+        memo = _remember(outcome)
+        if memo is not None and memo.size <= self._limit:
+            self._memos[key] = memo
+            self._size += memo.size
+            while self._size > self._limit:
+                self._drop(next(iter(self._memos)))
+        return outcome
+
+    def forget(self, namespace: str, name: str) -> None:
+        """A workload that is gone."""
+        if (namespace, name) in self._memos:
+            self._drop((namespace, name))
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        self._size -= self._memos.pop(key).size
+
+
+def _remember(outcome: Outcome) -> _Memo | None:
+    """None when the next cycle has to start from scratch in any case."""
+    context, profile = outcome.context, outcome.profile
+    wanted = context.workload.wanted
+    if outcome.status.code is not Code.SUCCESS or profile.choice is not None or wanted is None:
+        return None
+    details = outcome.details
+    plugins: list[Any] = [*profile.pre_filters, *profile.filters, *(each.plugin for each in profile.scores)]
+    if not all("Reader" in points_of(type(plugin)) for plugin in plugins):
+        return None
+    if not ranking.fits(details.totals):
+        return None
+    snapshot = outcome.snapshot
+    cells: set[Key] = set()
+    shared: set[Key] = set()
+    based: list[tuple[Reader, frozenset[Key], object]] = []
+    until = NEVER_CHANGES
+    for plugin in cast("list[Reader]", plugins):
+        reads = plugin.reads(context)
+        cells |= reads.cells
+        shared |= reads.shared
+        basis = plugin.basis(context)
+        if basis is not None:
+            based.append((plugin, reads.cells, basis))
+        until = min(until, plugin.until(context, details.rows))
+    ranges: list[_Range | None] = []
+    for scored in details.scored:
+        if scored.raw is None:
+            ranges.append(None)
+            continue
+        kept = _range(scored, details.rows, capacity=snapshot.capacity)
+        if kept is None:
+            return None
+        ranges.append(kept)
+    ranks = snapshot.hosts.rank[details.rows]
+    keys = np.full(snapshot.capacity, ABSENT, dtype=np.int64)
+    keys[details.rows] = ranking.keys_of(details.totals, ranks)
+    return _Memo(
+        profile=profile,
+        status=outcome.status,
+        state=context.state,
+        generation=snapshot.generation,
+        renumbered=snapshot.hosts.renumbered,
+        until=until,
+        cells=frozenset(cells),
+        shared=frozenset(shared),
+        based=based,
+        keys=keys,
+        ranges=ranges,
+        front=Front(details.rows, keys[details.rows], wanted=wanted),
+    )
+
+
+def _range(scored: Scored, rows: Rows, *, capacity: int) -> _Range | None:
+    """None when doubles cannot tell the raw scores apart."""
+    extent = scored.extent
+    values = cast("Amounts", scored.raw).astype(np.float64)
+    if scored.present is not None:
+        values[~scored.present] = np.nan
+    raw = np.full(capacity, np.nan)
+    raw[rows] = values
+    if extent is None:
+        return _Range(raw, None, 0, 0)
+    if (
+        max(abs(extent.low), abs(extent.high)) > EXACT
+        and scored.raw is not None
+        and scored.raw.dtype == np.int64
+    ):
+        return None
+    return _Range(raw, extent, int((values == extent.low).sum()), int((values == extent.high).sum()))
+
+
+def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros) -> Outcome | None:
+    """None when it takes a cycle from scratch; the memo is then worth nothing any more."""
+    if (
+        snapshot.capacity != len(memo.keys)
+        or snapshot.hosts.renumbered != memo.renumbered
+        or snapshot.generation != snapshot.journal.generation
+        or workload.wanted != memo.front.wanted
+    ):
+        return None
+    changes = snapshot.journal.since(memo.generation)
+    if changes is None:
+        return None
+    rows: set[int] = set()
+    columns: set[Key] = set()
+    for change in changes:
+        if not memo.shared.isdisjoint(change.columns):
+            return None
+        if not memo.cells.isdisjoint(change.columns):
+            rows.update(change.rows)
+            columns |= change.columns
+    if len(rows) > FEW:
+        return None
+    context = Context(snapshot=snapshot, workload=workload, now=now, state=memo.state)
+    for reader, cells, basis in memo.based:
+        if not cells.isdisjoint(columns) and reader.basis(context) != basis:
+            return None
+    for row in rows:
+        if not _ask(memo, context, row):
+            return None
+    best = memo.front.take()
+    if best is None:
+        return None
+    memo.generation = snapshot.generation
+    profile = memo.profile
+    return Outcome(
+        context=context,
+        profile=profile,
+        status=memo.status,
+        details=lambda: cycle.run(snapshot, workload, profile, now=now).details,
+        selected=np.array(best, dtype=np.int64),
+        wake=cycle.wake_of(context, profile),
+    )
+
+
+def _ask(memo: _Memo, context: Context, row: int) -> bool:
+    """Puts one row's new answers in the place of the old; False when they are about more than this row."""
+    status = _admission(memo.profile, context, row)
+    if status.aborts or status.code is Code.WARNING:
+        return False
+    if status.rejects:
+        return _leave(memo, row)
+    total = 0
+    alone = np.array([row], dtype=np.int64)
+    until = memo.until
+    for scorer, kept in zip(memo.profile.scores, memo.ranges, strict=True):
+        plugin: Any = scorer.plugin
+        raw = plugin.score(context, row)
+        if kept is None:
+            total += scorer.weight * (raw or 0)
+        else:
+            if not kept.replace(row, raw):
+                return False
+            if raw is not None:
+                total += scorer.weight * plugin.normalize(raw, kept.extent)
+        if not _calm(plugin, context, alone):
+            return False
+        until = min(until, plugin.until(context, alone))
+    for reader in cast("tuple[Reader, ...]", (*memo.profile.pre_filters, *memo.profile.filters)):
+        until = min(until, reader.until(context, alone))
+    if abs(total) >= ranking.TOTAL_BOUND:
+        return False
+    memo.until = until
+    _move(memo, row, ranking.key_of(total, int(context.snapshot.hosts.rank[row])))
+    return True
+
+
+def _admission(profile: Profile, context: Context, row: int) -> Status:
+    """What the first filter that does not just let the row pass says."""
+    if not bitmap.test(context.snapshot.live, row):
+        return GONE
+    for plugin in profile.pre_filters:
+        status = plugin.admits(context, row)
+        if status is not OK:
+            return status
+    for each in profile.filters:
+        status = each.filter(context, row)
+        if status is not OK:
+            return status
+    return OK
+
+
+def _calm(plugin: Any, context: Context, rows: Rows) -> bool:
+    """Whether preparing to score a row gives no reason to warn. A basis has been compared already."""
+    if "PreScore" not in points_of(type(plugin)) or plugin.basis(context) is not None:
+        return True
+    status: Status = plugin.pre_score(context, rows)
+    return status.code is Code.SUCCESS
+
+
+def _leave(memo: _Memo, row: int) -> bool:
+    if memo.keys[row] == ABSENT:
+        return True
+    if not all(kept is None or kept.replace(row, None) for kept in memo.ranges):
+        return False
+    _move(memo, row, ABSENT)
+    return True
+
+
+def _move(memo: _Memo, row: int, key: int) -> None:
+    memo.front.move(row, int(memo.keys[row]), key)
+    memo.keys[row] = key
