@@ -21,6 +21,10 @@ Choice = Callable[[Context, Rows, Scores], Rows]
 """Picks among feasible rows with their totals, best first."""
 
 
+Explanation = Callable[[Context, int, Rows, Rows], str | None]
+"""Of one row, given the selected rows and all feasible ones."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
     """Compared by identity: what a cycle remembers about a profile is about this very object."""
@@ -33,6 +37,8 @@ class Profile:
     """Why this workload cannot be scored. Reported once filters have run, before any score is computed."""
     choice: Choice | None = None
     """Replaces taking the best; a profile with one is computed in full every time."""
+    explain_choice: Explanation | None = None
+    """Says why the choice passed over a feasible row, if it was not for its place in the ranking."""
     extra: tuple[Plugin, ...] = ()
     """Plugins at the points after NormalizeScore, and QueueSort."""
 

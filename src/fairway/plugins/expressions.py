@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairway.api.kinds import cluster_as_json
+from fairway.api.cluster import cluster_as_json
 from fairway.cel import CompileError, EvaluationError, Outcome, Program, cluster_environment
 from fairway.fleet import cells
 from fairway.fleet.bitmap import Bits, Mask, Rows

@@ -95,14 +95,14 @@ class Spread(Timeless):
             tally.add(pool.topology)
         return np.array(taken, dtype=np.int64)
 
-    def objection(self, context: Context, row: int, chosen: Sequence[int], rows: Rows) -> str | None:
+    def objection(self, context: Context, row: int, chosen: Rows, rows: Rows) -> str | None:
         """Which hard constraint keeps a row out beside the chosen ones, in words."""
         snapshot = context.snapshot
         for each in self.constraints:
             column = snapshot.codes(each.column)
             topologies = {int(code) for code in column.codes[rows]}
             counts = dict.fromkeys(topologies, 0)
-            for other in chosen:
+            for other in chosen.tolist():
                 counts[int(column.codes[other])] += 1
             mine = int(column.codes[row])
             skew = counts[mine] + 1 - min(counts.values())

@@ -1,0 +1,134 @@
+"""Why: for every host, who turned it away and in which words, or what each prioritizer gave it.
+
+A trace is worked out from an outcome when somebody asks, by asking the plugins host by host. The cycle itself
+keeps nothing for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairway.engine.outcome import Outcome
+from fairway.engine.status import Status
+
+NOT_CHOSEN = "passed every filter, but {better} better hosts fill the {wanted} wanted"
+LEFT_OUT = "passed every filter, but was not chosen"
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """score × weight = points; ``known`` is False where the prioritizer has nothing on the host."""
+
+    plugin: str
+    score: int
+    weight: int
+    known: bool = True
+
+    @property
+    def points(self) -> int:
+        return self.score * self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class HostTrace:
+    """``rejected_by`` is empty for hosts that passed every filter; those have a total and a rank from 1."""
+
+    host: str
+    selected: bool = False
+    rejected_by: str = ""
+    reason: str = ""
+    rank: int | None = None
+    total: int | None = None
+    contributions: tuple[Contribution, ...] = ()
+
+
+class Trace:
+    """All hosts of the fleet, or one."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self._ranks: dict[int, int] | None = None
+
+    def __iter__(self) -> Iterator[HostTrace]:
+        """Selected hosts by rank, then other feasible ones by rank, then rejected ones by name."""
+        outcome = self._outcome
+        ranks = self._rank_by_row()
+        chosen = outcome.selected_rows.tolist()
+        taken = set(chosen)
+        for row in chosen:
+            yield self._feasible(row)
+        for row in sorted(ranks, key=ranks.__getitem__):
+            if row not in taken:
+                yield self._feasible(row)
+        hosts = outcome.snapshot.hosts
+        for name in hosts.in_name_order():
+            row = hosts.row_of[name]
+            if row not in ranks:
+                yield self._rejected(row)
+
+    def host(self, name: str) -> HostTrace:
+        """Raises KeyError when the fleet has no such host."""
+        row = self._outcome.snapshot.hosts.row_of[name]
+        return self._feasible(row) if row in self._rank_by_row() else self._rejected(row)
+
+    def _rank_by_row(self) -> dict[int, int]:
+        if self._ranks is None:
+            details = self._outcome.details
+            ranks = self._outcome.snapshot.hosts.rank[details.rows]
+            order = np.lexsort((ranks, -details.totals))
+            self._ranks = {row: at for at, row in enumerate(details.rows[order].tolist(), 1)}
+        return self._ranks
+
+    def _feasible(self, row: int) -> HostTrace:
+        outcome, details = self._outcome, self._outcome.details
+        at = int(np.searchsorted(details.rows, row))
+        selected = bool((outcome.selected_rows == row).any())
+        rank = self._rank_by_row()[row]
+        return HostTrace(
+            host=outcome.snapshot.hosts.names[row],
+            selected=selected,
+            reason="" if selected else self._why_not(row, rank),
+            rank=rank,
+            total=int(details.totals[at]),
+            contributions=tuple(
+                Contribution(
+                    plugin=each.plugin,
+                    score=int(each.scores[at]),
+                    weight=each.weight,
+                    known=each.present is None or bool(each.present[at]),
+                )
+                for each in details.scored
+            ),
+        )
+
+    def _why_not(self, row: int, rank: int) -> str:
+        outcome = self._outcome
+        explain = outcome.profile.explain_choice
+        if explain is not None:
+            words = explain(outcome.context, row, outcome.selected_rows, outcome.details.rows)
+            if words is not None:
+                return words
+        wanted = outcome.context.workload.wanted
+        if wanted is None or rank <= wanted:
+            return LEFT_OUT
+        return NOT_CHOSEN.format(better=rank - 1, wanted=wanted)
+
+    def _rejected(self, row: int) -> HostTrace:
+        status = self.verdict(row)
+        return HostTrace(
+            host=self._outcome.snapshot.hosts.names[row], rejected_by=status.plugin, reason=status.message
+        )
+
+    def verdict(self, row: int) -> Status:
+        """What the first plugin that does not let the row pass says of it; the cycle's own status if none did."""
+        outcome = self._outcome
+        for plugin in outcome.profile.pre_filters:
+            status = plugin.admits(outcome.context, row)
+            if status.rejects or status.aborts:
+                return status
+        for each in outcome.profile.filters:
+            status = each.filter(outcome.context, row)
+            if status.rejects or status.aborts:
+                return status
+        return outcome.status
