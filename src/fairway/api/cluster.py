@@ -1,11 +1,15 @@
 """ManagedCluster: a cluster that joined the hub."""
 
-from typing import Annotated, Final
+from base64 import b64encode
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, Any, Final
 
 from msgspec import Struct, field
 
 from fairway.api.annotation import LABEL_KEY, NAMESPACE, Field, Int32, QuantityText, Time
-from fairway.api.meta import Condition, Conditions, ObjectMeta
+from fairway.api.meta import Condition, Conditions, ObjectMeta, format_time
+from fairway.api.quantity import Quantity, QuantityError
 
 NO_SELECT: Final = "NoSelect"
 PREFER_NO_SELECT: Final = "PreferNoSelect"
@@ -19,9 +23,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     url: Annotated[str, Field("Address of the cluster's API server.", required=True)] = field(
         default_factory=str
     )
-    caBundle: Annotated[
-        bytes, Field("CA certificates to trust there; the system's own when empty.", format="byte")
-    ] = b""
+    caBundle: Annotated[bytes, Field("CA certificates to trust there; the system's own when empty.")] = b""
 
 
 class Taint(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -33,9 +35,7 @@ class Taint(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
         str,
         Field("What happens to placements that do not tolerate the taint.", required=True, enum=EFFECTS),
     ] = field(default_factory=str)
-    timeAdded: Annotated[
-        Time | None, Field("When the taint was added.", format="date-time", nullable=True)
-    ] = None
+    timeAdded: Annotated[Time | None, Field("When the taint was added.", nullable=True)] = None
 
 
 class ManagedClusterSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -100,3 +100,100 @@ class ManagedCluster(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[ManagedClusterSpec, Field("What is wanted of the cluster.")] = ManagedClusterSpec()
     status: Annotated[ManagedClusterStatus, Field("What is known of the cluster.")] = ManagedClusterStatus()
+
+
+def cluster_as_json(cluster: ManagedCluster) -> dict[str, Any]:
+    """The cluster as a CEL expression sees it in OCM.
+
+    That is the typed object turned into plain maps: what Go leaves out when empty is missing, what it does not
+    is there (``status.conditions`` as null, a taint's ``timeAdded`` as null), and there is no apiVersion or kind.
+    """
+    spec, status = cluster.spec, cluster.status
+    return {
+        "metadata": _meta_as_json(cluster.metadata),
+        "spec": _filled(
+            hubAcceptsClient=spec.hubAcceptsClient,
+            managedClusterClientConfigs=[
+                {"url": each.url} | _filled(caBundle=b64encode(each.caBundle).decode())
+                for each in spec.managedClusterClientConfigs
+            ],
+            leaseDurationSeconds=spec.leaseDurationSeconds,
+            taints=[
+                {"key": each.key, "effect": each.effect, "timeAdded": _time(each.timeAdded)}
+                | _filled(value=each.value)
+                for each in spec.taints
+            ],
+        ),
+        "status": {
+            "conditions": None if status.conditions is None else _conditions_as_json(status.conditions),
+            "version": _filled(kubernetes=status.version.kubernetes),
+        }
+        | _filled(
+            capacity={name: canonical(text) for name, text in status.capacity.items()},
+            allocatable={name: canonical(text) for name, text in status.allocatable.items()},
+            clusterClaims=[_filled(name=each.name, value=each.value) for each in status.clusterClaims],
+            managedNamespaces=[
+                {"name": each.name, "clusterSet": each.clusterSet}
+                | _filled(conditions=_conditions_as_json(each.conditions))
+                for each in status.managedNamespaces
+            ],
+        ),
+    }
+
+
+def _meta_as_json(meta: ObjectMeta) -> dict[str, Any]:
+    deleted = {} if meta.deletionTimestamp is None else {"deletionTimestamp": _time(meta.deletionTimestamp)}
+    filled = _filled(
+        name=meta.name,
+        generateName=meta.generateName,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+        generation=meta.generation,
+        creationTimestamp=_time(meta.creationTimestamp),
+        labels=meta.labels,
+        annotations=meta.annotations,
+        finalizers=list(meta.finalizers),
+        ownerReferences=[
+            {"apiVersion": each.apiVersion, "kind": each.kind, "name": each.name, "uid": each.uid}
+            | _present(controller=each.controller, blockOwnerDeletion=each.blockOwnerDeletion)
+            for each in meta.ownerReferences
+        ],
+    )
+    return filled | deleted | _present(deletionGracePeriodSeconds=meta.deletionGracePeriodSeconds)
+
+
+def _conditions_as_json(conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": each.type,
+            "status": each.status,
+            "lastTransitionTime": _time(each.lastTransitionTime),
+            "reason": each.reason,
+            "message": each.message,
+        }
+        | _filled(observedGeneration=each.observedGeneration)
+        for each in conditions
+    ]
+
+
+def _filled(**fields: Any) -> dict[str, Any]:
+    """Without what Go's ``omitempty`` leaves out. ``False`` stays: the one boolean here is always written."""
+    return {name: value for name, value in fields.items() if value or value is False}
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None or moment.year == 1 else format_time(moment)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def canonical(text: str | int | float) -> str:
+    """A quantity as Kubernetes prints it. What is none stays as it is: one bad cell must not hide a cluster."""
+    try:
+        return str(Quantity.parse(text))
+    except QuantityError:
+        return str(text)

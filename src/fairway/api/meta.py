@@ -58,9 +58,7 @@ class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     observedGeneration: Annotated[
         Int64, Field("The generation of the object this condition was derived from.", minimum=0)
     ] = 0
-    lastTransitionTime: Annotated[
-        Time | None, Field("When the status last changed.", required=True, format="date-time")
-    ] = None
+    lastTransitionTime: Annotated[Time | None, Field("When the status last changed.", required=True)] = None
     reason: Annotated[
         str,
         Field(

@@ -258,9 +258,9 @@ class PlacementStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         tuple[DecisionGroupStatus, ...], Field("The groups the decision was divided into.")
     ] = ()
     conditions: Conditions = ()
-    lastScoreUpdateTime: Annotated[
-        Time | None, Field("When scores were last recorded in the decisions.", format="date-time")
-    ] = None
+    lastScoreUpdateTime: Annotated[Time | None, Field("When scores were last recorded in the decisions.")] = (
+        None
+    )
 
 
 class Placement(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

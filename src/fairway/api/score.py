@@ -23,7 +23,7 @@ class AddOnPlacementScoreStatus(Struct, frozen=True, kw_only=True, gc=False, omi
     ] = ()
     validUntil: Annotated[
         Time | None,
-        Field("After this moment the scores count as missing; absent means never.", format="date-time"),
+        Field("After this moment the scores count as missing; absent means never."),
     ] = None
 
 
@@ -37,9 +37,7 @@ class AddOnPlacementScore(Struct, frozen=True, kw_only=True, gc=False, omit_defa
 
 
 class ManagedClusterScoreCondition(Condition, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    lastUpdateTime: Annotated[
-        Time | None, Field("When the score was last written.", required=True, format="date-time")
-    ] = None
+    lastUpdateTime: Annotated[Time | None, Field("When the score was last written.", required=True)] = None
 
 
 class ManagedClusterScoreStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -1,0 +1,182 @@
+"""The CustomResourceDefinitions of every kind, generated from the Structs."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec import Struct
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import Placement
+from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
+from fairway.api.schema import object_schema
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+
+GROUP: Final = "cluster.open-cluster-management.io"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of ``kubectl get``."""
+
+    name: str
+    type: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    name: str
+    struct: type[Struct]
+    storage: bool = True
+    deprecation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """What the hub must know of a kind beyond its fields."""
+
+    kind: str
+    plural: str
+    namespaced: bool
+    versions: tuple[Version, ...]
+    group: str = GROUP
+    short_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def name(self) -> str:
+        return f"{self.plural}.{self.group}"
+
+
+_AGE: Final = Column(name="Age", type="date", path=".metadata.creationTimestamp")
+
+
+def _condition(name: str, condition: str, attribute: str = "status") -> Column:
+    path = f'.status.conditions[?(@.type=="{condition}")].{attribute}'
+    return Column(name=name, type="string", path=path)
+
+
+RESOURCES: Final = (
+    Resource(
+        kind="ManagedCluster",
+        plural="managedclusters",
+        namespaced=False,
+        short_names=("mcl", "mcls"),
+        versions=(Version(name="v1", struct=ManagedCluster),),
+        columns=(
+            Column(name="Hub Accepted", type="boolean", path=".spec.hubAcceptsClient"),
+            Column(
+                name="Managed Cluster URLs",
+                type="string",
+                path=".spec.managedClusterClientConfigs[*].url",
+            ),
+            _condition("Joined", "ManagedClusterJoined"),
+            _condition("Available", "ManagedClusterConditionAvailable"),
+            _AGE,
+        ),
+    ),
+    Resource(
+        kind="ManagedClusterSet",
+        plural="managedclustersets",
+        namespaced=False,
+        short_names=("mclset", "mclsets"),
+        versions=(Version(name="v1beta2", struct=ManagedClusterSet),),
+        columns=(_condition("Empty", "ClusterSetEmpty"), _AGE),
+    ),
+    Resource(
+        kind="ManagedClusterSetBinding",
+        plural="managedclustersetbindings",
+        namespaced=True,
+        short_names=("mclsetbinding", "mclsetbindings"),
+        versions=(Version(name="v1beta2", struct=ManagedClusterSetBinding),),
+    ),
+    Resource(
+        kind="Placement",
+        plural="placements",
+        namespaced=True,
+        versions=(
+            Version(name="v1beta1", struct=Placement),
+            Version(
+                name="v1alpha1",
+                struct=PlacementV1Alpha1,
+                storage=False,
+                deprecation=f"{GROUP}/v1alpha1 Placement is deprecated; use {GROUP}/v1beta1",
+            ),
+        ),
+        columns=(
+            _condition("Succeeded", "PlacementSatisfied"),
+            _condition("Reason", "PlacementSatisfied", "reason"),
+            Column(name="SelectedClusters", type="integer", path=".status.numberOfSelectedClusters"),
+        ),
+    ),
+    Resource(
+        kind="PlacementDecision",
+        plural="placementdecisions",
+        namespaced=True,
+        versions=(Version(name="v1beta1", struct=PlacementDecision),),
+    ),
+    Resource(
+        kind="AddOnPlacementScore",
+        plural="addonplacementscores",
+        namespaced=True,
+        versions=(Version(name="v1alpha1", struct=AddOnPlacementScore),),
+    ),
+    Resource(
+        kind="ManagedClusterScore",
+        plural="managedclusterscores",
+        namespaced=True,
+        versions=(Version(name="v1alpha1", struct=ManagedClusterScore),),
+        columns=(Column(name="Score", type="integer", path=".status.score"), _AGE),
+    ),
+)
+
+
+def crds() -> tuple[dict[str, Any], ...]:
+    return tuple(crd(resource) for resource in RESOURCES)
+
+
+def crd(resource: Resource) -> dict[str, Any]:
+    names: dict[str, Any] = {
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "plural": resource.plural,
+        "singular": resource.singular,
+    }
+    if resource.short_names:
+        names["shortNames"] = list(resource.short_names)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.name},
+        "spec": {
+            "group": resource.group,
+            "names": names,
+            "preserveUnknownFields": False,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [_version(resource, version) for version in resource.versions],
+        },
+    }
+
+
+def _version(resource: Resource, version: Version) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": version.name,
+        "served": True,
+        "storage": version.storage,
+        "schema": {"openAPIV3Schema": object_schema(version.struct)},
+        "subresources": {"status": {}},
+    }
+    if resource.columns:
+        entry["additionalPrinterColumns"] = [
+            {"name": column.name, "type": column.type, "jsonPath": column.path} for column in resource.columns
+        ]
+    if version.deprecation:
+        entry["deprecated"] = True
+        entry["deprecationWarning"] = version.deprecation
+    return entry

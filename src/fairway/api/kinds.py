@@ -1,0 +1,195 @@
+"""Between documents and Structs: which kind is which type, decoding, encoding."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec import Struct, ValidationError, structs
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import EXCLUSIVE_LABEL, ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.crd import GROUP
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import format_time
+from fairway.api.placement import Placement
+from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+
+KubeObject = (
+    ManagedCluster
+    | ManagedClusterSet
+    | ManagedClusterSetBinding
+    | Placement
+    | PlacementDecision
+    | AddOnPlacementScore
+    | ManagedClusterScore
+)
+
+S = TypeVar("S", bound=Struct)
+
+KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
+    {
+        (f"{GROUP}/v1", "ManagedCluster"): ManagedCluster,
+        (f"{GROUP}/v1beta2", "ManagedClusterSet"): ManagedClusterSet,
+        (f"{GROUP}/v1beta1", "ManagedClusterSet"): ManagedClusterSet,
+        (f"{GROUP}/v1beta2", "ManagedClusterSetBinding"): ManagedClusterSetBinding,
+        (f"{GROUP}/v1beta1", "ManagedClusterSetBinding"): ManagedClusterSetBinding,
+        (f"{GROUP}/v1beta1", "Placement"): Placement,
+        (f"{GROUP}/v1alpha1", "Placement"): PlacementV1Alpha1,
+        (f"{GROUP}/v1beta1", "PlacementDecision"): PlacementDecision,
+        (f"{GROUP}/v1alpha1", "AddOnPlacementScore"): AddOnPlacementScore,
+        (f"{GROUP}/v1alpha1", "ManagedClusterScore"): ManagedClusterScore,
+    }
+)
+"""The type a document of that version and kind is written in. ``decode`` upgrades the older ones."""
+
+NO_KIND: Final = "names no kind"
+UNKNOWN_KIND: Final = "is of a kind Fairway does not know"
+WRONG_SHAPE: Final = "does not have the shape of its kind"
+
+_LEGACY_SELECTOR: Final = "LegacyClusterSetLabel"  # v1beta1's word for ExclusiveClusterSetLabel
+
+
+class DecodeError(ValueError):
+    """A document cannot become an object. ``path`` is empty when the document as a whole is at fault."""
+
+    def __init__(self, *, identity: str, path: str, message: str, remedy: str) -> None:
+        self.identity, self.path, self.message, self.remedy = identity, path, message, remedy
+        place = f" at {path}" if path else ""
+        super().__init__(f"{identity}{place}: {message}; {remedy}")
+
+
+def identity_of(document: Mapping[str, Any]) -> str:
+    """How the document is named in messages: ``Placement ns1/p1``."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, Mapping):
+        metadata = {}
+    name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+    namespace = metadata.get("namespace")
+    return f"{document.get('kind') or 'document'} {f'{namespace}/' if namespace else ''}{name}"
+
+
+def type_of(document: Mapping[str, Any]) -> type[Struct]:
+    """Raises DecodeError, naming the nearest known kind."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if isinstance(version, str) and isinstance(kind, str) and (known := KINDS.get((version, kind))):
+        return known
+    identity = identity_of(document)
+    if not version or not kind:
+        remedy = (
+            'write both, like "apiVersion: cluster.open-cluster-management.io/v1beta1" and "kind: Placement"'
+        )
+        raise DecodeError(
+            identity=identity, path="", message=f"{NO_KIND} (apiVersion and kind)", remedy=remedy
+        )
+    written = [f"{each_kind} ({each_version})" for each_version, each_kind in KINDS]
+    near = difflib.get_close_matches(f"{kind} ({version})", written, n=1, cutoff=0.5)
+    remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(set(written)))}"
+    raise DecodeError(
+        identity=identity, path="", message=f"{UNKNOWN_KIND}: {kind} ({version})", remedy=remedy
+    )
+
+
+def decode(document: Mapping[str, Any]) -> KubeObject:
+    """The typed object, older versions upgraded. Unknown fields are dropped, null counts as absent."""
+    struct = type_of(document)
+    try:
+        return _upgrade(_convert(document, struct))
+    except ValidationError as error:
+        raise _decode_error(error, document) from None
+
+
+def decode_json(raw: bytes | str, struct: type[S]) -> S:
+    """For one known kind, from the wire: no upgrading, and no detour unless something is null."""
+    try:
+        return _decoder(struct)(raw)
+    except ValidationError as error:
+        document = msgspec.json.decode(raw)
+        if not isinstance(document, dict):
+            raise _decode_error(error, {}) from None
+        try:
+            return msgspec.convert(without_nulls(document), struct)
+        except ValidationError as second:
+            raise _decode_error(second, document) from None
+
+
+def encode(obj: Struct) -> dict[str, Any]:
+    """JSON-like builtins. An object gets its ``apiVersion`` and ``kind``, which as defaults would be left out."""
+    body = cast("dict[str, Any]", _with_times_written(msgspec.to_builtins(obj, builtin_types=(datetime,))))
+    if isinstance(obj, KubeObject):
+        return {"apiVersion": obj.apiVersion, "kind": obj.kind, **body}
+    return body
+
+
+def without_nulls(value: Any) -> Any:
+    """Go reads null as absent, and the API server prunes it. Nulls inside lists are kept, to be refused."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(child) for key, child in value.items() if child is not None}
+    return [without_nulls(child) for child in value] if isinstance(value, list) else value
+
+
+_DECODERS: Final[dict[type[Struct], Callable[[bytes | str], Any]]] = {}
+
+
+def _decoder(struct: type[S]) -> Callable[[bytes | str], S]:
+    known = _DECODERS.get(struct)
+    if known is None:
+        known = _DECODERS[struct] = msgspec.json.Decoder(struct).decode
+    return known
+
+
+def _convert(document: Mapping[str, Any], struct: type[Struct]) -> Struct:
+    try:
+        return msgspec.convert(document, struct)
+    except ValidationError:
+        return msgspec.convert(without_nulls(document), struct)
+
+
+def _upgrade(obj: Struct) -> KubeObject:
+    match obj:
+        case PlacementV1Alpha1():
+            return obj.upgrade()
+        case ManagedClusterSet(apiVersion=version) if version != ManagedClusterSet().apiVersion:
+            selector = obj.spec.clusterSelector
+            if selector.selectorType == _LEGACY_SELECTOR:
+                selector = structs.replace(selector, selectorType=EXCLUSIVE_LABEL)
+            spec = structs.replace(obj.spec, clusterSelector=selector)
+            return structs.replace(obj, apiVersion=ManagedClusterSet().apiVersion, spec=spec)
+        case ManagedClusterSetBinding(apiVersion=version) if version != ManagedClusterSetBinding().apiVersion:
+            return structs.replace(obj, apiVersion=ManagedClusterSetBinding().apiVersion)
+        case _:
+            return cast("KubeObject", obj)
+
+
+def _decode_error(error: ValidationError, document: Mapping[str, Any]) -> DecodeError:
+    message, _, path = str(error).partition(" - at `$")
+    path = path.rstrip("`").removeprefix(".")
+    if expected := re.match(r"Expected `(.+?)`, got `(.+?)`$", message):
+        remedy = f"write {_ASKED.get(expected[1].removesuffix(' | null'), expected[1])} there"
+    else:
+        remedy = "compare it with the schema of the kind"
+    return DecodeError(
+        identity=identity_of(document), path=path, message=f"{WRONG_SHAPE}: {message}", remedy=remedy
+    )
+
+
+_ASKED: Final = {
+    "str": "text (in quotes if it looks like a number)",
+    "int": "a whole number",
+    "bool": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "datetime": 'a time like "2026-03-01T12:00:00Z"',
+}
+
+
+def _with_times_written(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_times_written(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_times_written(child) for child in value]
+    return format_time(value) if isinstance(value, datetime) else value

@@ -1,0 +1,103 @@
+"""The generated CRDs against the ones OCM publishes (open-cluster-management.io/api 1.3), field by field."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairway.api import crds
+
+REPOSITORY = Path(__file__).parents[2]
+REFERENCE = REPOSITORY.parent / "shared" / "reference" / "crds"
+
+PLACEMENTS = "placements.cluster.open-cluster-management.io"
+
+ALLOWED = {
+    f"{PLACEMENTS}: spec.versions[v1alpha1]": "documents written for the version OCM dropped are still read",
+    "managedclusterscores.cluster.open-cluster-management.io": "proposed to OCM, never published there",
+}
+
+
+def without_descriptions(value: Any) -> Any:
+    """A property may be called description; only the texts of schemas are dropped."""
+    if isinstance(value, dict):
+        return {
+            key: without_descriptions(child)
+            for key, child in value.items()
+            if not (key == "description" and isinstance(child, str))
+        }
+    return [without_descriptions(child) for child in value] if isinstance(value, list) else value
+
+
+def by_name(value: list[Any]) -> dict[str, Any] | None:
+    if value and all(isinstance(each, dict) and "name" in each for each in value):
+        return {f"[{each['name']}]": each for each in value}
+    return None
+
+
+def differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
+    if isinstance(ours, list) and isinstance(theirs, list):
+        mine, other = by_name(ours), by_name(theirs)
+        if mine is not None and other is not None and [*mine] != [*other] and not set(other) < set(mine):
+            yield f"{path}: order {[*mine]} for {[*other]}"
+        if mine is not None and other is not None:
+            ours, theirs = mine, other
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted(ours.keys() | theirs.keys()):
+            place = f"{path}{key}" if key.startswith("[") else f"{path}.{key}".removeprefix(".")
+            if key not in theirs:
+                yield f"{place}: only in ours"
+            elif key not in ours:
+                yield f"{place}: only in theirs"
+            else:
+                yield from differences(ours[key], theirs[key], place)
+    elif ours != theirs or type(ours) is not type(theirs):
+        yield f"{path}: {ours!r} for {theirs!r}"
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Any]:
+    if not REFERENCE.is_dir():
+        pytest.skip("the published CRDs are not beside this checkout")
+    documents = (yaml.safe_load(path.read_text()) for path in REFERENCE.glob("*_clusters.*.yaml"))
+    return {document["metadata"]["name"]: document for document in documents}
+
+
+def found_differences(reference: dict[str, Any]) -> set[str]:
+    found: set[str] = set()
+    ours = {crd["metadata"]["name"]: crd for crd in crds()}
+    for name in ours.keys() | reference.keys():
+        if name not in reference or name not in ours:
+            found.add(name)
+            continue
+        theirs = {key: value for key, value in reference[name].items() if key != "status"}
+        for difference in differences(without_descriptions(ours[name]), without_descriptions(theirs), ""):
+            found.add(f"{name}: {difference}")
+    return found
+
+
+def test_only_the_listed_differences_exist(reference: dict[str, Any]) -> None:
+    found = {difference.removesuffix(": only in ours") for difference in found_differences(reference)}
+    assert found == set(ALLOWED)
+
+
+def test_every_published_kind_was_compared(reference: dict[str, Any]) -> None:
+    assert len(reference) == 6
+    assert reference.keys() < {crd["metadata"]["name"] for crd in crds()}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"a": 1}, {"a": 1.0}),
+        ({"a": True}, {"a": 1}),
+        ({"a": {}}, {}),
+        ({}, {"a": {}}),
+        ([{"name": "x"}, {"name": "y"}], [{"name": "y"}, {"name": "x"}]),
+        ({"required": ["a", "b"]}, {"required": ["b", "a"]}),
+    ],
+)
+def test_the_comparison_sees_small_differences(ours: Any, theirs: Any) -> None:
+    assert list(differences(ours, theirs, ""))
