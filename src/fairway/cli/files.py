@@ -1,8 +1,9 @@
 """`-f`: files, directories and standard input → typed objects, or everything that is wrong with them in one
 go.
 
-Each object remembers the file, document and line it came from, so that whatever is found wrong with it later
-can be shown where it was written.
+A file is treated as the API server would treat it: checked strictly, then given the defaults of its CRD. Each
+object remembers the file, document and line it came from, so that whatever is found wrong with it later can
+be shown where it was written.
 """
 
 from collections import Counter
@@ -10,7 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from fairway.api import KINDS, DecodeError, check, decode
+from fairway.api.crd import RESOURCES
+from fairway.api.defaults import apply_defaults
+from fairway.api.kinds import KINDS, DecodeError, KubeObject, decode, type_of
+from fairway.api.validation import check
 from fairway.cli import sources
 from fairway.cli.documents import Document, DocumentError, json_documents, value_of, yaml_documents
 from fairway.cli.errors import InputProblemsError, Problem
@@ -34,8 +38,10 @@ QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}
 
 _DEFAULT_NAMESPACE: Final = "default"
 _PROGRESS_FROM: Final = 4 * 1024 * 1024
-_CLUSTER_SCOPED: Final = frozenset({"ManagedCluster", "ManagedClusterSet", "Node", "Namespace"})
+_CLUSTER_SCOPED: Final = frozenset(resource.kind for resource in RESOURCES if not resource.namespaced)
 _IN_CLUSTER_NAMESPACE: Final = frozenset({"AddOnPlacementScore", "ManagedClusterScore"})
+
+_VERSIONS: Final = {kind: tuple(v for v, k in KINDS if k == kind) for _, kind in KINDS}
 
 _Object = TypeVar("_Object")
 
@@ -54,7 +60,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class LoadedObject:
-    object: Any
+    object: KubeObject
     origin: Origin
 
 
@@ -73,7 +79,7 @@ class LoadedObjects:
 
     def of(self, kind: type[_Object]) -> list[_Object]:
         """All objects of one type."""
-        return [loaded.object for loaded in self.objects if type(loaded.object) is kind]
+        return [loaded.object for loaded in self.objects if isinstance(loaded.object, kind)]
 
     def origin(self, wanted: object) -> Origin | None:
         """Where exactly this object was written."""
@@ -141,7 +147,7 @@ class _Loading:
         def report(path: str, message: str, remedy: str) -> None:
             self.problems.append(page.problem(value, prefix, path, message, remedy))
 
-        verdict = classify(value, KINDS)
+        verdict = classify(value, _VERSIONS)
         if verdict is False:
             self.ignored[value["kind"]] += 1
             return
@@ -152,15 +158,16 @@ class _Loading:
         if nameless:
             report(nameless.path, nameless.message, nameless.remedy)
             return
-        findings = check(value)
+        kind = type_of(value)
+        findings = check(value, kind=kind)
         for finding in findings:
             report(finding.path, finding.message, finding.remedy)
         if findings:
             return
         try:
-            typed = decode(value)
+            typed = decode(apply_defaults(value, kind))
         except DecodeError as error:
-            report("", str(error), "")
+            report(error.path, error.message, error.remedy)
             return
         origin = Origin(page.source.name, page.document.number, line)
         first = self._seen.setdefault(_identity(value), origin)
@@ -266,7 +273,9 @@ def _malformed(source: sources.Source, error: DocumentError) -> Problem:
     remedy = JSON_REMEDY if error.notation == "JSON" else YAML_REMEDY
     where = f" (column {error.column})" if error.column else ""
     message = MALFORMED.format(notation=error.notation, reason=f"{error}{where}")
-    return Problem(file=source.name, line=error.line, message=message, remedy=remedy)
+    # Parsers that miss something at the end report the line after the last one.
+    last = source.data.rstrip().count(b"\n") + 1
+    return Problem(file=source.name, line=min(error.line, last), message=message, remedy=remedy)
 
 
 def _size(path: str) -> int:

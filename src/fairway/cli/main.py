@@ -94,7 +94,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; messages go to stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        # click's own main would turn a broken pipe into exit status 1, which here means that the answer is no.
+        # click's own main would make exit status 1 of a broken pipe, which here means that the answer is no.
         instruction = os.environ.get(COMPLETION_VARIABLE)
         if instruction:
             return shell_complete(fairway, {}, "fairway", COMPLETION_VARIABLE, instruction)

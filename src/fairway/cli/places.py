@@ -15,7 +15,7 @@ from fairway.cli.documents import Document
 # Mapping keys and list positions from the document's root.
 Path = tuple[str | int, ...]
 
-_STEP: Final = re.compile(r"\[(\d+)\]|\[(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]|\.?([^.\[\]]+)")
+_STEP: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
 _JSON_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _MOST_TOKENS: Final = 2_000_000
 
@@ -42,14 +42,11 @@ def find(places: Places, path: str, *, default: Place) -> Place:
 
 
 def parse_path(path: str) -> Path:
-    """`spec.taints[0].key` and `metadata.labels["a/b"]` as steps."""
+    """`spec.taints[0].key` and `metadata.labels[example.com/zone]` as steps."""
     steps: list[str | int] = []
-    for match in _STEP.finditer(path.removeprefix("$")):
-        index, single, double, name = match.groups()
-        if index is not None:
-            steps.append(int(index))
-        else:
-            steps.append(next(part for part in (single, double, name) if part is not None))
+    for match in _STEP.finditer(path):
+        index, key, name = match.groups()
+        steps.append(int(index) if index is not None else name if key is None else key)
     return tuple(steps)
 
 

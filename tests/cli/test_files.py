@@ -1,0 +1,297 @@
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.placement import Placement
+from fairway.cli.errors import InputProblemsError, Problem
+from fairway.cli.files import DUPLICATE_REMEDY, NO_CLUSTER, NO_NAME, NO_OBJECTS, LoadedObjects, load
+from fairway.cli.main import run
+from fairway.whatif.synthetic import generate
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+PLACEMENT = """\
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata:
+  name: web
+  namespace: ns1
+"""
+CLUSTER = """\
+apiVersion: cluster.open-cluster-management.io/v1
+kind: ManagedCluster
+metadata:
+  name: c1
+  labels: {a: b}
+"""
+
+
+def loaded(tmp_path: Path, text: str | bytes, name: str = "x.yaml") -> LoadedObjects:
+    file = tmp_path / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load([str(file)])
+
+
+def problems(tmp_path: Path, text: str | bytes, name: str = "x.yaml") -> tuple[Problem, ...]:
+    with pytest.raises(InputProblemsError) as caught:
+        loaded(tmp_path, text, name)
+    for problem in caught.value.problems:
+        assert problem.file == str(tmp_path / name)
+    return caught.value.problems
+
+
+def problem(tmp_path: Path, text: str | bytes, name: str = "x.yaml") -> Problem:
+    (only,) = problems(tmp_path, text, name)
+    return only
+
+
+def test_objects_are_typed_and_remember_where_they_came_from(tmp_path: Path) -> None:
+    objects = loaded(tmp_path, f"{CLUSTER}---\n---\n# a comment\n{PLACEMENT}spec: {{numberOfClusters: 2}}\n")
+    (cluster,) = objects.of(ManagedCluster)
+    (placement,) = objects.of(Placement)
+    assert cluster.metadata.labels == {"a": "b"}
+    assert placement.spec.numberOfClusters == 2
+    origin = objects.origin(placement)
+    assert origin is not None
+    assert (origin.document, origin.line, str(origin)) == (3, 9, f"{tmp_path / 'x.yaml'}:9")
+    assert objects.origin(object()) is None
+
+
+def test_the_example_fleet_loads() -> None:
+    objects = load([str(EXAMPLES)])
+    assert len(objects.of(ManagedCluster)) == 8
+    assert {placement.metadata.name for placement in objects.of(Placement)} >= {"least-hosted", "placement"}
+    assert objects.ignored == {}
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.yaml", "x.txt", "x.json.gz"])
+def test_lists_are_opened(tmp_path: Path, name: str) -> None:
+    documents = list(generate(clusters=10, seed=1))
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, indent=1).encode()
+    objects = loaded(tmp_path, gzip.compress(text) if name.endswith(".gz") else text, name)
+    assert len(objects) == len(documents)
+    lines = [each.origin.line for each in objects]
+    assert lines == sorted(lines)
+    assert text.splitlines()[lines[5] - 1].strip() == b"{"
+
+
+def test_a_yaml_list_gives_every_item_its_line(tmp_path: Path) -> None:
+    item = "".join(f"  {line}\n" for line in CLUSTER.splitlines())
+    second = item.replace("c1", "c2")
+    text = f"kind: ManagedClusterList\napiVersion: v1\nitems:\n- {item[2:]}- {second[2:]}"
+    assert [each.origin.line for each in loaded(tmp_path, text)] == [4, 9]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps(document) for document in generate(clusters=3, seed=1))
+    assert len(loaded(tmp_path, lines, "x.jsonl").of(ManagedCluster)) == 3
+
+
+def test_yaml_that_begins_like_json(tmp_path: Path) -> None:
+    text = "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: a}}"
+    assert len(loaded(tmp_path, text)) == 1
+
+
+def test_kinds_of_others_are_counted(tmp_path: Path) -> None:
+    others = "".join(
+        f"---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: x}}\n" for kind in ("Namespace", "Secret")
+    )
+    assert loaded(tmp_path, CLUSTER + others).ignored == {"Namespace": 1, "Secret": 1}
+
+
+def test_a_namespace_not_given_is_default(tmp_path: Path) -> None:
+    text = PLACEMENT.replace("  namespace: ns1\n", "spec: {}\n")
+    (placement,) = loaded(tmp_path, text).of(Placement)
+    assert placement.metadata.namespace == "default"
+
+
+def test_the_old_version_of_placement_is_read(tmp_path: Path) -> None:
+    text = PLACEMENT.replace("v1beta1", "v1alpha1") + "spec: {numberOfClusters: 1}\n"
+    (placement,) = loaded(tmp_path, text).of(Placement)
+    assert placement.spec.numberOfClusters == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "line"),
+    [
+        ("  numberOfClusters: three\n", "spec.numberOfClusters", 7),
+        ("  numberOfClusters: 1\n  nunberOfClusters: 2\n", "spec.nunberOfClusters", 8),
+        (
+            "  tolerations:\n  - key: a\n    tolerationSeconds: soon\n",
+            "spec.tolerations[0].tolerationSeconds",
+            9,
+        ),
+        ("  clusterSets: prod\n", "spec.clusterSets", 7),
+        ("  clusterSets: [a, [b]]\n", "spec.clusterSets[1]", 7),
+        (
+            "  predicates:\n  - requiredClusterSelector:\n      labelSelector:\n        matchExpressions:\n"
+            "        - {key: a, operator: in, values: [b]}\n",
+            "spec.predicates[0].requiredClusterSelector.labelSelector",
+            11,
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, spec: str, path: str, line: int) -> None:
+    found = problem(tmp_path, f"{PLACEMENT}spec:\n{spec}")
+    assert found.subject == "Placement ns1/web"
+    assert found.path.startswith(path)
+    assert found.line == line
+    assert found.message
+
+
+def test_json_fields_have_lines_too(tmp_path: Path) -> None:
+    text = """{"kind": "List", "items": [
+      {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+       "metadata": {"name": "a"},
+       "status": {
+         "capacity": {"cpu": "1",
+           "memory": "lots"}}}]}"""
+    found = problem(tmp_path, text, "x.json")
+    assert (found.line, found.subject) == (6, "ManagedCluster a")
+    assert found.path.startswith("status.capacity")
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"), [("on", "a boolean"), ("1.30", "a number"), ("010", "a number")]
+)
+def test_a_label_that_yaml_does_not_read_as_text(tmp_path: Path, written: str, kind: str) -> None:
+    found = problem(tmp_path, CLUSTER.replace("{a: b}", f"{{a: {written}}}"))
+    assert (found.path, found.line) == ("metadata.labels[a]", 5)
+    assert found.remedy == (
+        f'YAML reads the unquoted {written} as {kind}; write "{written}" in quotes if text is meant'
+    )
+
+
+def test_a_bad_quantity(tmp_path: Path) -> None:
+    found = problem(tmp_path, f"{CLUSTER}status:\n  capacity:\n    cpu: 12 cores\n")
+    assert found.line == 8
+    assert "12 cores" in found.message + found.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("just words", "is text, not a Kubernetes object", 1),
+        ("a: 1\n", "has no apiVersion", 1),
+        ("apiVersion: v1\n", "has no kind", 1),
+        (PLACEMENT.replace("  name: web\n", ""), NO_NAME, 3),
+        (PLACEMENT.replace("Placement", "Placment"), "unknown kind 'Placment'", 2),
+        (PLACEMENT.replace("v1beta1", "v2"), "Placement has no version", 1),
+        ("a: [1\nb: 2\n", "cannot be read as YAML", 2),
+        ('{"a": 1', "cannot be read as", 1),
+        ("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n", NO_OBJECTS, 0),
+    ],
+)
+def test_what_is_no_object_of_ours(tmp_path: Path, text: str, message: str, line: int) -> None:
+    found = problem(tmp_path, text)
+    assert message in found.message
+    assert found.line == line
+    assert found.remedy
+
+
+def test_a_score_needs_its_clusters_namespace(tmp_path: Path) -> None:
+    text = "apiVersion: cluster.open-cluster-management.io/v1alpha1\nkind: AddOnPlacementScore\nmetadata: {name: a}\n"
+    assert problem(tmp_path, text).message == NO_CLUSTER
+
+
+def test_a_duplicate_names_both_places(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CLUSTER)
+    (tmp_path / "b.yaml").write_text(f"{PLACEMENT}spec: {{}}\n---\n{CLUSTER}")
+    with pytest.raises(InputProblemsError) as caught:
+        load([str(tmp_path)])
+    (found,) = caught.value.problems
+    assert str(found) == (
+        f"{tmp_path}/b.yaml:11: ManagedCluster c1: metadata.name: is defined twice, "
+        f"first at {tmp_path}/a.yaml:1; {DUPLICATE_REMEDY}"
+    )
+
+
+def test_everything_wrong_is_found_in_one_go(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"{PLACEMENT}spec:\n  numberOfClusters: x\n  clusterSets: 3\n")
+    (tmp_path / "b.yaml").write_text("a: [\n")
+    (tmp_path / "c.yaml").write_bytes(b"\x00")
+    with pytest.raises(InputProblemsError) as caught:
+        load([str(tmp_path), str(tmp_path / "nowhere")])
+    assert {Path(found.file).name for found in caught.value.problems} == {
+        "a.yaml",
+        "b.yaml",
+        "c.yaml",
+        "nowhere",
+    }
+    assert len(caught.value.problems) == 5
+
+
+def test_documents_before_a_mistake_are_still_checked(tmp_path: Path) -> None:
+    found = problems(tmp_path, f"{PLACEMENT}spec: {{clusterSets: 1}}\n---\na: [\n")
+    assert [each.line for each in found] == [6, 8]
+
+
+def test_a_bomb_is_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 30)]
+    assert "aliases" in problem(tmp_path, "\n".join(lines)).message
+
+
+def fairway(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "fairway.cli.main", *arguments]
+    return subprocess.run(command, input=given, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("given", [CLUSTER.encode(), gzip.compress(CLUSTER.encode())])
+def test_standard_input(given: bytes) -> None:
+    done = fairway("fleet", "show", "-f", "-", "-o", "json", given=given)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [row["name"] for row in json.loads(done.stdout)] == ["c1"]
+
+
+@pytest.mark.parametrize("given", [b"", b"\x00\x01", b"a: [", b"caf\xe9", b"- 1\n- 2\n"])
+def test_bad_standard_input_exits_2(given: bytes) -> None:
+    done = fairway("fleet", "show", "-f", "-", given=given)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"fairway: <stdin>")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_stream_without_end_is_cut_off() -> None:
+    with subprocess.Popen(["yes", "a: 1"], stdout=subprocess.PIPE) as endless:
+        command = [
+            sys.executable,
+            "-m",
+            "fairway.cli.main",
+            "fleet",
+            "show",
+            "-f",
+            "-",
+            "--max-file-size",
+            "1M",
+        ]
+        done = subprocess.run(command, stdin=endless.stdout, capture_output=True, check=False)
+        endless.terminate()
+    assert done.returncode == 2
+    assert b"larger than the limit of 1 MiB" in done.stderr
+
+
+def test_show_prints_a_table_and_tells_what_was_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(f"{CLUSTER}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: x}}\n")
+    assert run(["fleet", "show", "-f", str(file), "-v"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
+        "NAME  SET  KUBERNETES  CPU  MEMORY  AVAILABLE  TAINTS",
+        "c1    -    -           -    -       Unknown    -",
+    ]
+    assert captured.err == "fairway: ignored 1 object of kinds Fairway has no use for: Namespace (1)\n"
+
+
+@pytest.mark.parametrize(("size", "code"), [("10", 2), ("1KiB", 0), ("1.5 kb", 0), ("many", 2)])
+def test_the_limit_can_be_set(tmp_path: Path, size: str, code: int) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(CLUSTER)
+    assert run(["fleet", "show", "-f", str(file), "--max-file-size", size]) == code

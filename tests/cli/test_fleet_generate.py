@@ -1,0 +1,86 @@
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairway.cli.main import run
+from fairway.whatif.synthetic import generate
+
+WANTED = list(generate(clusters=5, seed=3, placements=2))
+ARGUMENTS = ["fleet", "generate", "--clusters", "5", "--seed", "3", "--placements", "2"]
+
+
+@pytest.mark.parametrize(
+    "name", ["fleet.yaml", "fleet.json", "fleet.jsonl", "fleet.yaml.gz", "fleet.jsonl.gz"]
+)
+def test_the_name_decides_the_format(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    assert run([*ARGUMENTS, "--out", str(file)]) == 0
+    data = file.read_bytes()
+    text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+    if ".jsonl" in name:
+        documents = [json.loads(line) for line in text.splitlines()]
+    elif ".json" in name:
+        documents = json.loads(text)["items"]
+    else:
+        documents = list(yaml.safe_load_all(text))
+    assert documents == WANTED
+
+
+def test_the_same_bytes_every_time(tmp_path: Path) -> None:
+    for name in ("a.json.gz", "b.json.gz"):
+        assert run([*ARGUMENTS, "--out", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+def test_a_directory_gets_a_file_per_kind(tmp_path: Path) -> None:
+    assert run([*ARGUMENTS, "--out", f"{tmp_path}/new/"]) == 0
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
+        "clusters.yaml",
+        "placements.yaml",
+        "scores.yaml",
+        "sets.yaml",
+    ]
+    clusters = list(yaml.safe_load_all((tmp_path / "new" / "clusters.yaml").read_text()))
+    assert clusters == [document for document in WANTED if document["kind"] == "ManagedCluster"]
+    assert run([*ARGUMENTS, "--out", str(tmp_path / "new"), "-o", "json"]) == 0
+    assert json.loads((tmp_path / "new" / "placements.json").read_text())["kind"] == "List"
+
+
+def test_standard_output_is_yaml_unless_told_otherwise() -> None:
+    command = [sys.executable, "-m", "fairway.cli.main", *ARGUMENTS]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert list(yaml.safe_load_all(done.stdout)) == WANTED
+    done = subprocess.run([*command, "-o", "jsonl"], capture_output=True, check=True)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == WANTED
+
+
+def test_an_empty_fleet(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    assert run(["fleet", "generate", "--clusters", "0", "--placements", "0", "--out", str(file)]) == 0
+    kinds = {item["kind"] for item in json.loads(file.read_text())["items"]}
+    assert kinds == {"ManagedClusterSet", "ManagedClusterSetBinding"}
+
+
+def test_now_moves_the_picture(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    assert run([*ARGUMENTS, "--now", "2031-05-01", "--out", str(file)]) == 0
+    assert '"validUntil":"2031-' in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--now", "tomorrow"], "'tomorrow' is not a time"),
+        (["--clusters", "-1"], "-1 is not in the range"),
+        (["--out", "/nonexistent/x.yaml"], "cannot write /nonexistent/x.yaml: No such file or directory"),
+        (["--out", "/proc/self/status/"], "cannot write /proc/self/status"),
+    ],
+)
+def test_what_cannot_be_done(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*ARGUMENTS, *arguments]) == 2
+    assert message in capsys.readouterr().err
