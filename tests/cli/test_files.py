@@ -166,6 +166,11 @@ def test_a_label_that_yaml_does_not_read_as_text(tmp_path: Path, written: str, k
     )
 
 
+def test_a_misspelt_field_gets_the_right_one_suggested(tmp_path: Path) -> None:
+    found = problem(tmp_path, f"{PLACEMENT}spec:\n  numberOfCluster: 3\n")
+    assert found.remedy == "did you mean numberOfClusters?"
+
+
 def test_a_bad_quantity(tmp_path: Path) -> None:
     found = problem(tmp_path, f"{CLUSTER}status:\n  capacity:\n    cpu: 12 cores\n")
     assert found.line == 8

@@ -36,6 +36,7 @@ NO_CLUSTER: Final = "has no metadata.namespace"
 NO_CLUSTER_REMEDY: Final = "a score belongs into the namespace named like its cluster"
 QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}" in quotes if text is meant'
 
+_TEXT_WANTED: Final = "must be text"  # how the check ends its complaint about a field that is none
 _DEFAULT_NAMESPACE: Final = "default"
 _PROGRESS_FROM: Final = 4 * 1024 * 1024
 _CLUSTER_SCOPED: Final = frozenset(resource.kind for resource in RESOURCES if not resource.namespaced)
@@ -190,9 +191,8 @@ class _Page:
             self._places = places_of(self.source.data, self.document)
         separator = "." if prefix and path and not path.startswith("[") else ""
         place = find(self._places, f"{prefix}{separator}{path}", default=Place(self.document.line))
-        if place.plain and not isinstance(_at(value, path), str | None):
-            kind = describe(_at(value, path))
-            remedy = QUOTE_REMEDY.format(plain=place.plain, kind=kind)
+        if place.plain and message.endswith(_TEXT_WANTED):
+            remedy = QUOTE_REMEDY.format(plain=place.plain, kind=describe(_at(value, path)))
         return Problem(
             file=self.source.name,
             line=place.line,

@@ -1,0 +1,94 @@
+"""Runs recorded CEL expressions over the clusters recorded with them.
+
+What must match: whether the expression compiles, where the first compile error stands, the result type, and
+for every cluster whether there is a value or an error, the value, and the cost. The wording of errors is ours
+to choose. Where the cost hangs on the order in which a map is walked, which the reference leaves to chance,
+any cost that some order gives is right.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fairway.api.cluster import ManagedCluster, cluster_as_json
+from fairway.api.kinds import decode
+from fairway.cel import CompileError, Program, cluster_environment
+from fairway.whatif.conformance import Result, Row
+from fairway.whatif.differences import Difference, same, show
+
+VARIABLE: Final = "managedCluster"
+COST_LIMIT: Final = 1_000_000
+_POSITION: Final = re.compile(r"<input>:-?\d+:-?\d+:")
+
+
+class _Scores:
+    """The recorded AddOnPlacementScores, as `managedCluster.scores("name")` asks for them."""
+
+    def __init__(self, documents: Iterable[Row]) -> None:
+        self._scores: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        for document in documents:
+            metadata = document["metadata"]
+            items = [(item["name"], item["value"]) for item in document["status"]["scores"]]
+            self._scores[metadata["namespace"], metadata["name"]] = items
+
+    def scores(self, cluster: str, name: str, /) -> Sequence[tuple[str, int]] | None:
+        return self._scores.get((cluster, name))
+
+
+def run(rows: Iterable[Row], /) -> Iterator[Result]:
+    iterator = iter(rows)
+    fleet = next(iterator)
+    clusters: list[tuple[str, Mapping[str, Any]]] = []
+    for document in fleet["clusters"]:
+        cluster = decode(document)
+        if isinstance(cluster, ManagedCluster):
+            clusters.append((cluster.metadata.name, {VARIABLE: cluster_as_json(cluster)}))
+    scores = _Scores(fleet["scores"])
+    for row in iterator:
+        yield Result(name=row["expr"], differences=tuple(_compare(row, clusters, scores)))
+
+
+def _compare(
+    row: Row, clusters: Sequence[tuple[str, Mapping[str, Any]]], scores: _Scores
+) -> Iterator[Difference]:
+    try:
+        program = cluster_environment().compile(row["expr"])
+    except CompileError as error:
+        yield from _compare_refusal(row, str(error))
+        return
+    if row["compile"] != "ok":
+        yield Difference("compile", show(row["message"]), show("ok"))
+        return
+    if str(program.type) != row["type"]:
+        yield Difference("type", show(row["type"]), show(str(program.type)))
+    for (name, variables), expected in zip(clusters, row["results"], strict=True):
+        yield from _compare_outcome(program, variables, scores, expected, f"results[{name}]")
+
+
+def _compare_refusal(row: Row, message: str) -> Iterator[Difference]:
+    if row["compile"] == "ok":
+        yield Difference("compile", show("ok"), show(message))
+        return
+    wanted, got = _POSITION.search(row["message"]), _POSITION.search(message)
+    if (wanted and wanted[0]) != (got and got[0]):
+        yield Difference("message", show(row["message"]), show(message))
+
+
+def _compare_outcome(
+    program: Program, variables: Mapping[str, Any], scores: _Scores, expected: Row, path: str
+) -> Iterator[Difference]:
+    outcome = program.evaluate(variables, context=scores, cost_limit=COST_LIMIT)
+    if "error" in expected:
+        if outcome.error is None:
+            yield Difference(path, f"error: {expected['error']}", show(outcome.value))
+    elif outcome.error is not None:
+        yield Difference(path, show(expected["value"]), f"error: {outcome.error}")
+    elif expected.get("opaque"):
+        # Only the text of such a value was recorded, in the reference's own notation: that there is a value
+        # must do.
+        pass
+    elif not same(expected["value"], outcome.value):
+        yield Difference(f"{path}.value", show(expected["value"]), show(outcome.value))
+    wanted = expected["cost"]
+    if outcome.cost != wanted and wanted not in program.possible_costs(variables, context=scores):
+        yield Difference(f"{path}.cost", show(wanted), show(outcome.cost))
