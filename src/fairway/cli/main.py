@@ -47,6 +47,7 @@ VERBS: Final[dict[str, Verb]] = {
         "fairway.cli.conformance:conformance", "Check this version against recorded answers."
     ),
     "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
+    "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
 }
 
 

@@ -1,0 +1,117 @@
+"""What is wrong with a placement, in words, and what to do about it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.meta import TRUE, find_condition
+from fairway.api.placement import Placement
+from fairway.engine.status import Code, Status
+from fairway.fleet.snapshot import Snapshot
+from fairway.plugins import clustersets, conditions, placement, predicate, taints
+from fairway.plugins.addon_score import EXPIRED
+from fairway.plugins.verdict import LABEL_LENGTH, Verdict
+
+ERROR: Final = "Error"
+MISCONFIGURED: Final = "Misconfigured"
+WARNING: Final = "Warning"
+UNSATISFIED: Final = "Unsatisfied"
+
+DISABLED: Final = "scheduling is disabled by annotation"
+DELETING: Final = "the placement is being deleted"
+
+BIND: Final = "create a ManagedClusterSetBinding named like the set in namespace {namespace}; {sets}"
+BIND_WANTED: Final = (
+    "bind one of them to namespace {namespace}, or name a bound set in spec.clusterSets: {bound}"
+)
+FILL: Final = f"add clusters to a set, for example by the label {CLUSTER_SET_LABEL}=SET"
+SEE: Final = "fairway explain placement {name} says who was turned away and why"
+RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"
+MEND_SET: Final = "correct spec.clusterSelector of the ManagedClusterSet"
+MEND: Final = "correct {field}"
+PUBLISH_AGAIN: Final = "these scores count 0 until their provider publishes them again"
+
+PREDICATES: Final = "spec.predicates"
+TOLERATIONS: Final = "spec.tolerations"
+PRIORITIZERS: Final = "spec.prioritizerPolicy"
+GROUPS: Final = "spec.decisionStrategy.groupStrategy"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """``kind`` is Error, Misconfigured, Warning or Unsatisfied."""
+
+    kind: str
+    message: str
+    remedy: str
+
+
+def left_alone(source: Placement) -> str:
+    """Why an idle placement is not looked at."""
+    return DELETING if source.metadata.deletionTimestamp is not None else DISABLED
+
+
+def satisfied(found: Verdict) -> tuple[bool, str]:
+    """Whether the placement got what it asked for, and the one-word reason; of Error there is no condition."""
+    condition = find_condition(found.conditions, conditions.SATISFIED)
+    return (False, ERROR) if condition is None else (condition.status == TRUE, condition.reason)
+
+
+def advise(source: Placement, found: Verdict) -> tuple[Advice, ...]:
+    """Nothing for a placement with nothing wrong."""
+    status = found.status
+    advice: list[Advice] = []
+    if status.code is Code.ERROR:
+        remedy = MEND_SET if status.plugin == clustersets.NAME else RENAME
+        advice.append(Advice(ERROR, status.message, remedy))
+    elif status.code is Code.MISCONFIGURED:
+        advice.append(Advice(MISCONFIGURED, status.message, MEND.format(field=field_to_mend(status))))
+    elif status.code is Code.WARNING:
+        expired = status.message.startswith(EXPIRED.split(" ", 1)[0])
+        advice.append(Advice(WARNING, status.message, PUBLISH_AGAIN if expired else ""))
+    good, reason = satisfied(found)
+    if not good and not status.aborts:
+        condition = find_condition(found.conditions, conditions.SATISFIED)
+        message = "" if condition is None else condition.message
+        advice.append(Advice(UNSATISFIED, message, _remedy(reason, source, found)))
+    return tuple(advice)
+
+
+def field_to_mend(status: Status) -> str:
+    """The field of the Placement that a misconfiguration is about."""
+    if status.plugin == predicate.NAME:
+        return PREDICATES
+    if status.plugin == taints.NAME:
+        return TOLERATIONS
+    about_scores = (
+        placement.WRONG_MODE.split("{", 1)[0],
+        placement.COORDINATE_NEEDED,
+        placement.ADDON_NEEDED,
+        "incorrect builtin prioritizer",
+    )
+    return PRIORITIZERS if status.message.startswith(about_scores) else GROUPS
+
+
+def _remedy(reason: str, source: Placement, found: Verdict) -> str:
+    meta = source.metadata
+    snapshot = found.outcome.snapshot
+    match reason:
+        case conditions.NO_BINDINGS:
+            return BIND.format(namespace=meta.namespace, sets=_sets(snapshot))
+        case conditions.NO_INTERSECTION:
+            bound = found.outcome.context.state.read(clustersets.NAME, clustersets.Found).bound
+            return BIND_WANTED.format(namespace=meta.namespace, bound=_listed(bound))
+        case conditions.SETS_EMPTY:
+            return FILL
+        case _:
+            return SEE.format(name=f"{meta.namespace}/{meta.name}")
+
+
+def _sets(snapshot: Snapshot) -> str:
+    return f"sets are {_listed(tuple(sorted(snapshot.sets)))}" if snapshot.sets else "there is no set yet"
+
+
+def _listed(names: tuple[str, ...], most: int = 5) -> str:
+    more = len(names) - most
+    listed = ", ".join(names[:most])
+    return f"{listed} and {more} more" if more > 0 else listed

@@ -1,0 +1,55 @@
+"""From what somebody typed to the one thing that is meant, or to a refusal that helps."""
+
+import difflib
+from collections.abc import Collection
+from typing import Final
+
+from fairway.whatif.world import Key, World
+
+NO_PLACEMENT: Final = "there is no placement {name}"
+NO_CLUSTER: Final = "there is no cluster {name}"
+AMBIGUOUS: Final = "there are placements named {name} in several namespaces: {found}"
+DID_YOU_MEAN: Final = "did you mean {near}?"
+KNOWN: Final = "known are {names}"
+NONE_KNOWN: Final = "the input has none"
+_SHOWN: Final = 5
+
+
+class UnknownNameError(LookupError):
+    """A name that fits nothing, or too much. The text says what would fit."""
+
+
+def find_placement(world: World, text: str) -> Key:
+    """By ``namespace/name``, or by the name alone where only one placement bears it."""
+    namespace, slash, name = text.partition("/")
+    if slash:
+        if (namespace, name) in world.placements:
+            return namespace, name
+    else:
+        found = sorted(key for key in world.placements if key[1] == text)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            listed = ", ".join(map("/".join, found))
+            raise UnknownNameError(AMBIGUOUS.format(name=text, found=listed))
+    known = ["/".join(key) for key in sorted(world.placements)]
+    raise UnknownNameError(f"{NO_PLACEMENT.format(name=text)}; {suggestion(text, known)}")
+
+
+def find_cluster(world: World, text: str) -> str:
+    names = world.fleet.snapshot().hosts.row_of
+    if text in names:
+        return text
+    raise UnknownNameError(f"{NO_CLUSTER.format(name=text)}; {suggestion(text, sorted(names))}")
+
+
+def suggestion(text: str, known: Collection[str]) -> str:
+    """The nearest names, else the first few."""
+    near = difflib.get_close_matches(text, known, n=3, cutoff=0.6) if len(known) <= 20_000 else []
+    if near:
+        return DID_YOU_MEAN.format(near=" or ".join(near))
+    if not known:
+        return NONE_KNOWN
+    listed = ", ".join(list(known)[:_SHOWN])
+    more = len(known) - _SHOWN
+    return KNOWN.format(names=f"{listed} and {more:,} more" if more > 0 else listed)
