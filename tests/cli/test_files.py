@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -260,6 +261,17 @@ def test_bad_standard_input_exits_2(given: bytes) -> None:
     assert done.stdout == b""
     assert done.stderr.startswith(b"fairway: <stdin>")
     assert b"Traceback" not in done.stderr
+
+
+def test_the_shells_process_substitution() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, CLUSTER.encode())
+    os.close(writing)
+    command = [sys.executable, "-m", "fairway.cli.main", "fleet", "show", "-f", f"/dev/fd/{reading}"]
+    done = subprocess.run(command, pass_fds=[reading], capture_output=True, check=False)
+    os.close(reading)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"c1" in done.stdout
 
 
 def test_a_stream_without_end_is_cut_off() -> None:

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -170,3 +171,26 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_shell_completion_knows_the_verbs() -> None:
     words = {"COMP_WORDS": "fairway con", "COMP_CWORD": "1", "_FAIRWAY_COMPLETE": "bash_complete"}
     assert fairway(**words).stdout == "plain,conformance\n"
+
+
+def test_ctrl_c_exits_130_without_a_traceback() -> None:
+    busy = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "fairway.cli.main",
+            "fleet",
+            "generate",
+            "--clusters",
+            "10000000",
+            "-o",
+            "jsonl",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert busy.stdout is not None
+    busy.stdout.readline()
+    busy.send_signal(signal.SIGINT)
+    _, error = busy.communicate()
+    assert (busy.returncode, error) == (130, b"fairway: interrupted\n")
