@@ -7,7 +7,7 @@ and ``schema`` read them.
 
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -50,3 +50,8 @@ Int64 = Annotated[int, Field(format="int64")]
 Time = Annotated[datetime, Meta(tz=True)]
 QuantityText = Annotated[str | int | float, Field(quantity=True)]
 """A quantity as written: text, or a bare JSON number. `fairway.api.quantity` gives it a value."""
+
+
+def no_items() -> tuple[Any, ...]:
+    """Default of a list that must be written even when empty; msgspec leaves out plain ``()`` and ``tuple``."""
+    return ()

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int64
+from fairway.api.annotation import Field, Int64, no_items
 from fairway.api.meta import ObjectMeta
 
 
@@ -20,7 +20,7 @@ class ClusterDecision(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
 class PlacementDecisionStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     decisions: Annotated[tuple[ClusterDecision, ...], Field("The chosen clusters.", required=True)] = field(
-        default_factory=tuple
+        default_factory=no_items
     )
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import LABEL_KEY, Field, Int32, Int64, Time
+from fairway.api.annotation import LABEL_KEY, Field, Int32, Int64, Time, no_items
 from fairway.api.cluster import EFFECTS
 from fairway.api.meta import Conditions, ObjectMeta
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
@@ -243,7 +243,7 @@ class DecisionGroupStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defa
         default_factory=str
     )
     decisions: Annotated[tuple[str, ...], Field("Names of the PlacementDecisions that hold the group.")] = (
-        field(default_factory=tuple)
+        field(default_factory=no_items)
     )
     clusterCount: Annotated[Int32, Field("How many clusters the group has.", default=0)] = field(
         default_factory=int

@@ -42,6 +42,7 @@ _DECIMAL_SUFFIXES: Final = {power: suffix for suffix, power in _DECIMAL_POWERS.i
 _BINARY_SUFFIXES: Final = {0: "", **{power // 10: suffix for suffix, power in _BINARY_POWERS.items()}}
 
 _SHAPE: Final = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", re.ASCII)
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
 _MAX_INT64: Final = 2**63 - 1
@@ -249,10 +250,13 @@ def _interpret(text: str, suffix: str) -> tuple[Notation, int]:
 
 
 def _refusal(text: str) -> str:
+    number = _NUMBER.match(text)
+    if number is None:
+        return f'quantity "{text}" {NOT_A_NUMBER}; {QUANTITY_REMEDY}'
+    if (rest := text[number.end() :]).isalpha():
+        return f'quantity "{text}" {UNKNOWN_SUFFIX} "{rest}"; {QUANTITY_REMEDY}'
     start = _SHAPE.match(text)
     at = start.end() if start else 0
-    if at == 0:
-        return f'quantity "{text}" {NOT_A_NUMBER}; {QUANTITY_REMEDY}'
     return f'quantity "{text}" {STRAY_CHARACTER} "{text[at]}" at position {at + 1}; {QUANTITY_REMEDY}'
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Field, Int32, Int64, Time
+from fairway.api.annotation import Field, Int32, Int64, Time, no_items
 from fairway.api.meta import Condition, Conditions, ObjectMeta
 
 
@@ -44,7 +44,7 @@ class ManagedClusterScoreStatus(Struct, frozen=True, kw_only=True, gc=False, omi
     conditions: Annotated[
         tuple[ManagedClusterScoreCondition, ...],
         Field("What is known about the score.", required=True, list_type="map", map_keys=("type",)),
-    ] = field(default_factory=tuple)
+    ] = field(default_factory=no_items)
     score: Annotated[Int64, Field("The score of the cluster; higher is better.")] = 0
 
 

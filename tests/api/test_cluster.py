@@ -1,0 +1,23 @@
+"""What CEL sees of a cluster, against what Go's converter makes of OCM's type (API 1.3.0, apimachinery 0.36.3)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.api import ManagedCluster, ManagedClusterStatus, cluster_as_json, decode
+
+RECORDED = Path(__file__).parent / "recorded" / "clusters.jsonl"
+
+
+@pytest.mark.parametrize("row", [json.loads(line) for line in RECORDED.read_text().splitlines()])
+def test_as_recorded(row: dict[str, Any]) -> None:
+    cluster = decode(row["cluster"])
+    assert isinstance(cluster, ManagedCluster)
+    assert cluster_as_json(cluster) == row["seen"]
+
+
+def test_what_is_no_quantity_stays_visible() -> None:
+    cluster = ManagedCluster(status=ManagedClusterStatus(capacity={"cpu": "lots", "memory": "1024Mi"}))
+    assert cluster_as_json(cluster)["status"]["capacity"] == {"cpu": "lots", "memory": "1Gi"}

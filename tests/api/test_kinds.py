@@ -1,0 +1,266 @@
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.api import (
+    KINDS,
+    AddOnPlacementScore,
+    AddOnPlacementScoreItem,
+    AddOnPlacementScoreStatus,
+    ClusterDecision,
+    DecisionGroupStatus,
+    DecodeError,
+    KubeObject,
+    ManagedCluster,
+    ManagedClusterSelector,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    ObjectMeta,
+    Placement,
+    PlacementDecision,
+    PlacementDecisionStatus,
+    ScoreCoordinate,
+    crds,
+    decode,
+    decode_json,
+    encode,
+    identity_of,
+    managed_cluster_score_name,
+)
+from fairway.api.kinds import NO_KIND, UNKNOWN_KIND, WRONG_SHAPE
+
+GROUP = "cluster.open-cluster-management.io"
+GOLDEN = Path(__file__).parents[1] / "golden" / "placement.jsonl.gz"
+
+
+def document(kind: str, version: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": "x"}, **fields}
+
+
+def golden_objects() -> Iterator[dict[str, Any]]:
+    with gzip.open(GOLDEN, "rt") as lines:
+        for number, line in enumerate(lines):
+            if number % 10 == 0:
+                yield from json.loads(line)["objects"]
+
+
+def test_every_recorded_object_survives_a_round_trip() -> None:
+    every = list(golden_objects())
+    assert len(every) > 300
+    for each in every:
+        obj = decode(each)
+        written = encode(obj)
+        assert decode(written) == obj
+        assert decode_json(json.dumps(each), type(obj)) == obj
+        assert (written["apiVersion"], written["kind"]) == (each["apiVersion"], each["kind"])
+
+
+names = st.from_regex(r"[a-z]([a-z0-9]{0,5})", fullmatch=True)
+times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)).map(
+    lambda moment: moment.replace(microsecond=0, tzinfo=UTC)
+)
+metadata = st.builds(
+    ObjectMeta,
+    name=names,
+    namespace=names | st.just(""),
+    generation=st.integers(0, 2**63 - 1),
+    creationTimestamp=times | st.none(),
+    labels=st.dictionaries(names, names, max_size=3),
+    finalizers=st.lists(names, max_size=2).map(tuple),
+)
+objects = st.one_of(
+    st.builds(
+        AddOnPlacementScore,
+        metadata=metadata,
+        status=st.builds(
+            AddOnPlacementScoreStatus,
+            scores=st.lists(
+                st.builds(AddOnPlacementScoreItem, name=names, value=st.integers(-100, 100)), max_size=3
+            ).map(tuple),
+            validUntil=times | st.none(),
+        ),
+    ),
+    st.builds(
+        PlacementDecision,
+        metadata=metadata,
+        status=st.builds(
+            PlacementDecisionStatus,
+            decisions=st.lists(
+                st.builds(
+                    ClusterDecision, clusterName=names, score=st.integers(-(2**63), 2**63 - 1) | st.none()
+                ),
+                max_size=3,
+            ).map(tuple),
+        ),
+    ),
+)
+
+
+@given(objects)
+def test_decoding_undoes_encoding(obj: KubeObject) -> None:
+    assert decode(encode(obj)) == obj
+    assert decode_json(json.dumps(encode(obj)), type(obj)) == obj
+
+
+def test_v1alpha1_placement_becomes_v1beta1() -> None:
+    old = document(
+        "Placement",
+        "v1alpha1",
+        spec={
+            "numberOfClusters": 1,
+            "predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"a": "b"}}}}],
+            "prioritizerPolicy": {
+                "mode": "Exact",
+                "configurations": [
+                    {"name": "Steady", "weight": 3},
+                    {"name": "Steady", "scoreCoordinate": {"type": "BuiltIn", "builtIn": "Balance"}},
+                    {"weight": 1},
+                ],
+            },
+        },
+    )
+    placement = decode(old)
+    assert isinstance(placement, Placement)
+    assert encode(placement)["apiVersion"] == f"{GROUP}/v1beta1"
+    assert placement.spec.numberOfClusters == 1
+    assert placement.spec.predicates[0].requiredClusterSelector.labelSelector.matchLabels == {"a": "b"}
+    policy = placement.spec.prioritizerPolicy
+    assert policy is not None
+    assert policy.mode == "Exact"
+    assert [(each.scoreCoordinate, each.weight) for each in policy.configurations] == [
+        (ScoreCoordinate(type="BuiltIn", builtIn="Steady"), 3),
+        (ScoreCoordinate(type="BuiltIn", builtIn="Balance"), 0),
+        (None, 1),
+    ]
+
+
+def test_older_cluster_sets_and_bindings() -> None:
+    spec = {"clusterSelector": {"selectorType": "LegacyClusterSetLabel"}}
+    old_set = decode(document("ManagedClusterSet", "v1beta1", spec=spec))
+    assert isinstance(old_set, ManagedClusterSet)
+    assert old_set.apiVersion == f"{GROUP}/v1beta2"
+    assert old_set.spec.clusterSelector == ManagedClusterSelector(selectorType="ExclusiveClusterSetLabel")
+    binding = decode(document("ManagedClusterSetBinding", "v1beta1", spec={"clusterSet": "x"}))
+    assert isinstance(binding, ManagedClusterSetBinding)
+    assert (binding.apiVersion, binding.spec.clusterSet) == (f"{GROUP}/v1beta2", "x")
+
+
+def test_absent_means_the_zero_value_not_the_default_of_the_schema() -> None:
+    spec = {"prioritizerPolicy": {"configurations": [{"scoreCoordinate": {"builtIn": "Steady"}}]}}
+    placement = decode(document("Placement", "v1beta1", spec=spec))
+    assert isinstance(placement, Placement)
+    policy = placement.spec.prioritizerPolicy
+    assert policy is not None
+    assert (policy.mode, policy.configurations[0].weight, placement.spec.sortBy) == ("", 0, "")
+
+
+def test_null_counts_as_absent() -> None:
+    fields: dict[str, Any] = {
+        "spec": {"taints": [{"key": "a", "effect": "NoSelect", "timeAdded": None}], "hubAcceptsClient": None},
+        "status": {"conditions": None, "capacity": None, "clusterClaims": None},
+    }
+    full = document("ManagedCluster", "v1", **fields)
+    full["metadata"].update(creationTimestamp=None, labels=None)
+    cluster = decode(full)
+    assert isinstance(cluster, ManagedCluster)
+    assert cluster.status.conditions is None
+    assert cluster.spec.taints[0].timeAdded is None
+    assert decode_json(json.dumps(full), ManagedCluster) == cluster
+
+
+def test_unknown_enum_values_can_be_read() -> None:
+    fields = {"spec": {"taints": [{"key": "a", "effect": "Sometimes"}]}}
+    cluster = decode(document("ManagedCluster", "v1", **fields))
+    assert isinstance(cluster, ManagedCluster)
+    assert cluster.spec.taints[0].effect == "Sometimes"
+
+
+@pytest.mark.parametrize(
+    ("broken", "path", "message", "remedy"),
+    [
+        ({"metadata": {"name": "x"}}, "", NO_KIND, "write both"),
+        (document("Placment", "v1beta1"), "", UNKNOWN_KIND, f"did you mean Placement ({GROUP}/v1beta1)?"),
+        ({"apiVersion": "v1", "kind": "Pod"}, "", UNKNOWN_KIND, "known are AddOnPlacementScore"),
+        (
+            document("Placement", "v1beta1", spec={"numberOfClusters": "two"}),
+            "spec.numberOfClusters",
+            WRONG_SHAPE,
+            "write a whole number there",
+        ),
+        (
+            document("ManagedCluster", "v1", spec={"taints": [{"timeAdded": "now"}]}),
+            "spec.taints[0].timeAdded",
+            WRONG_SHAPE,
+            "compare",
+        ),
+        (
+            document("ManagedCluster", "v1", spec={"taints": [None]}),
+            "spec.taints[0]",
+            WRONG_SHAPE,
+            "write a mapping there",
+        ),
+    ],
+)
+def test_refusals(broken: dict[str, Any], path: str, message: str, remedy: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(broken)
+    assert caught.value.path == path
+    assert message in caught.value.message
+    assert caught.value.remedy.startswith(remedy)
+    assert caught.value.identity == identity_of(broken)
+
+
+def test_wire_refusals_name_the_object() -> None:
+    raw = b'{"kind": "ManagedCluster", "metadata": {"name": "c1"}, "spec": 3}'
+    with pytest.raises(DecodeError, match=r"ManagedCluster c1 at spec: .*write a mapping there"):
+        decode_json(raw, ManagedCluster)
+    with pytest.raises(DecodeError, match="document"):
+        decode_json(b"[]", ManagedCluster)
+
+
+def test_identity() -> None:
+    assert (
+        identity_of({"kind": "Placement", "metadata": {"name": "p1", "namespace": "ns1"}})
+        == "Placement ns1/p1"
+    )
+    assert identity_of({}) == "document (no name)"
+
+
+def test_every_version_of_every_crd_can_be_decoded() -> None:
+    for crd in crds():
+        spec = crd["spec"]
+        for version in spec["versions"]:
+            decoded = decode(document(spec["names"]["kind"], version["name"]))
+            assert type(decoded) in get_args(KubeObject)
+
+
+def test_every_kind_keeps_the_collector_and_the_reader_quick() -> None:
+    for struct in {*KINDS.values(), *get_args(KubeObject)}:
+        config = struct.__struct_config__
+        assert config.frozen
+        assert config.omit_defaults
+        assert not config.gc
+
+
+def test_empty_fields_the_wire_demands_are_written() -> None:
+    assert encode(ClusterDecision(clusterName="c1")) == {"clusterName": "c1", "reason": ""}
+    assert encode(DecisionGroupStatus()) == {
+        "decisionGroupIndex": 0,
+        "decisionGroupName": "",
+        "decisions": [],
+        "clusterCount": 0,
+    }
+    assert msgspec.json.encode(ClusterDecision()) == b'{"clusterName":"","reason":""}'
+
+
+def test_score_name() -> None:
+    name = managed_cluster_score_name(cluster="cluster1", calculator="ResourceAllocatableMemory")
+    assert name == "cluster1-resourceallocatablememory"

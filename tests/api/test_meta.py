@@ -1,0 +1,59 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+
+from fairway.api import Condition, OwnerReference, encode, find_condition, format_time, set_condition
+
+EARLY = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+LATE = EARLY + timedelta(hours=1)
+READY = Condition(type="Ready", status="True", reason="Up", message="", lastTransitionTime=EARLY)
+OTHER = Condition(type="Other", status="False", reason="Down", message="", lastTransitionTime=EARLY)
+
+
+def fresh(status: str = "True", reason: str = "Up") -> Condition:
+    return Condition(type="Ready", status=status, reason=reason, message="")
+
+
+def test_a_new_condition_goes_to_the_end() -> None:
+    assert set_condition((OTHER,), fresh(), now=EARLY) == (OTHER, READY)
+
+
+def test_an_unchanged_condition_changes_nothing() -> None:
+    conditions = (READY, OTHER)
+    assert set_condition(conditions, fresh(), now=LATE) is conditions
+
+
+def test_the_transition_time_moves_only_with_the_status() -> None:
+    (reworded, _) = set_condition((READY, OTHER), fresh(reason="StillUp"), now=LATE)
+    assert (reworded.reason, reworded.lastTransitionTime) == ("StillUp", EARLY)
+    (turned, _) = set_condition((READY, OTHER), fresh(status="False"), now=LATE)
+    assert (turned.status, turned.lastTransitionTime) == ("False", LATE)
+
+
+def test_a_given_transition_time_is_believed_only_on_a_transition() -> None:
+    given = msgspec.structs.replace(fresh(status="False"), lastTransitionTime=LATE)
+    assert set_condition((), given, now=EARLY)[0].lastTransitionTime == LATE
+    assert set_condition((READY,), given, now=EARLY)[0].lastTransitionTime == LATE
+    same = msgspec.structs.replace(fresh(), lastTransitionTime=LATE)
+    assert set_condition((READY,), same, now=LATE)[0].lastTransitionTime == EARLY
+
+
+def test_finds_by_type() -> None:
+    assert find_condition((OTHER, READY), "Ready") is READY
+    assert find_condition((OTHER,), "Ready") is None
+
+
+def test_times_are_written_in_utc_with_the_fraction_cut_off() -> None:
+    moment = datetime(2026, 1, 1, 0, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
+    assert format_time(moment) == "2025-12-31T22:00:00Z"
+
+
+def test_what_the_wire_demands_is_written_even_when_empty() -> None:
+    assert encode(OwnerReference()) == {"apiVersion": "", "kind": "", "name": "", "uid": ""}
+    assert encode(READY) == {
+        "type": "Ready",
+        "status": "True",
+        "lastTransitionTime": "2026-03-01T12:00:00Z",
+        "reason": "Up",
+        "message": "",
+    }

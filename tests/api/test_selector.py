@@ -1,0 +1,152 @@
+"""Selectors against answers recorded from Kubernetes (apimachinery 0.36.3), and against the plain meaning."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.api import (
+    SELECT_EVERYTHING,
+    SELECT_NOTHING,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Requirement,
+    SelectorError,
+    compile_requirements,
+    compile_selector,
+)
+from fairway.api.selector import NAME_REFUSED, VALUES_NEEDED, VALUES_UNWANTED, quote
+
+RECORDED = Path(__file__).parent / "recorded" / "selectors.jsonl"
+
+
+@pytest.mark.parametrize("row", [json.loads(line) for line in RECORDED.read_text().splitlines()])
+def test_recorded_answers(row: dict[str, Any]) -> None:
+    selector = msgspec.convert(row["selector"], LabelSelector | None)
+    if row["error"] is not None:
+        with pytest.raises(SelectorError) as caught:
+            compile_selector(selector)
+        assert str(caught.value) == row["error"]
+    else:
+        compiled = compile_selector(selector)
+        assert compiled.matches(row["labels"]) is row["matches"]
+        assert (compiled.explain(row["labels"]) is None) is row["matches"]
+
+
+keys = st.sampled_from(["env", "region", "tier"])
+values = st.sampled_from(["a", "b", "c", ""])
+requirements = st.builds(
+    lambda key, operator, chosen: LabelSelectorRequirement(
+        key=key, operator=operator, values=tuple(chosen) if operator in ("In", "NotIn") else ()
+    ),
+    keys,
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+    st.lists(values, min_size=1, max_size=3),
+)
+
+
+@given(
+    st.lists(requirements, max_size=3),
+    st.dictionaries(keys, values, max_size=2),
+    st.dictionaries(keys, values),
+)
+def test_matches_as_the_words_say(
+    expressions: list[LabelSelectorRequirement], match_labels: dict[str, str], labels: dict[str, str]
+) -> None:
+    def met(each: LabelSelectorRequirement) -> bool:
+        match each.operator:
+            case "In":
+                return each.key in labels and labels[each.key] in each.values
+            case "NotIn":
+                return each.key not in labels or labels[each.key] not in each.values
+            case "Exists":
+                return each.key in labels
+            case _:
+                return each.key not in labels
+
+    selector = compile_selector(LabelSelector(matchExpressions=tuple(expressions), matchLabels=match_labels))
+    wanted = all(map(met, expressions)) and all(
+        labels.get(key) == value for key, value in match_labels.items()
+    )
+    assert selector.matches(labels) is wanted
+
+
+def test_no_selector_and_an_empty_one_differ() -> None:
+    assert compile_selector(None) is SELECT_NOTHING
+    assert compile_selector(LabelSelector()) == SELECT_EVERYTHING
+    assert not SELECT_NOTHING.matches({})
+    assert SELECT_EVERYTHING.matches({})
+    assert SELECT_NOTHING.explain({}) == "no label selector is given, so nothing is selected"
+
+
+def test_requirements_in_the_order_of_the_document() -> None:
+    selector = LabelSelector(
+        matchLabels={"z": "1", "a": "2"},
+        matchExpressions=(LabelSelectorRequirement(key="m", operator="Exists"),),
+    )
+    assert compile_selector(selector).requirements == (
+        Requirement("a", "In", frozenset({"2"})),
+        Requirement("z", "In", frozenset({"1"})),
+        Requirement("m", "Exists"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "chosen", "labels", "words"),
+    [
+        ("In", ("prod", "stage"), {"env": "dev"}, 'claim "env" is "dev", needs one of "prod", "stage"'),
+        ("In", ("prod",), {}, 'claim "env" is missing, needs "prod"'),
+        ("NotIn", ("dev",), {"env": "dev"}, 'claim "env" is "dev", must not be "dev"'),
+        ("NotIn", ("dev", "qa"), {"env": "qa"}, 'claim "env" is "qa", must not be one of "dev", "qa"'),
+        ("Exists", (), {}, 'claim "env" is missing'),
+        ("DoesNotExist", (), {"env": ""}, 'claim "env" is "", must be absent'),
+        ("Exists", (), {"env": ""}, None),
+    ],
+)
+def test_explains(operator: str, chosen: tuple[str, ...], labels: dict[str, str], words: str | None) -> None:
+    selector = compile_requirements([LabelSelectorRequirement(key="env", operator=operator, values=chosen)])
+    assert selector.explain(labels, noun="claim") == words
+
+
+@pytest.mark.parametrize(
+    ("requirement", "refusal"),
+    [
+        (
+            LabelSelectorRequirement(key="-", operator="Near"),
+            '"Near" is not a valid label selector operator',
+        ),
+        (
+            LabelSelectorRequirement(key="a", operator="In"),
+            f"values: Invalid value: null: {VALUES_NEEDED}",
+        ),
+        (
+            LabelSelectorRequirement(key="a", operator="Exists", values=("<b>",)),
+            f'[values: Invalid value: ["\\u003cb\\u003e"]: {VALUES_UNWANTED}, ',
+        ),
+        (
+            LabelSelectorRequirement(key="-", operator="Exists"),
+            f'key: Invalid value: "-": name part {NAME_REFUSED}',
+        ),
+    ],
+)
+def test_refusals(requirement: LabelSelectorRequirement, refusal: str) -> None:
+    with pytest.raises(SelectorError) as caught:
+        compile_requirements([requirement])
+    assert str(caught.value).startswith(refusal)
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("é", '"é"'),
+        ('a"b\\', r'"a\"b\\"'),
+        ("\n\x00\x7f", r'"\n\x00\x7f"'),
+        ("\u200b\U000e0001", r'"\u200b\U000e0001"'),
+    ],
+)
+def test_quotes_like_the_reference(text: str, quoted: str) -> None:
+    assert quote(text) == quoted
