@@ -3,6 +3,7 @@
 from fairway.api.cluster import (
     ClientConfig,
     ClusterClaim,
+    ClusterSetManagedNamespaceStatus,
     ClusterVersion,
     ManagedCluster,
     ManagedClusterSpec,
@@ -102,6 +103,7 @@ __all__ = [
     "ClusterDecision",
     "ClusterPredicate",
     "ClusterSelector",
+    "ClusterSetManagedNamespaceStatus",
     "ClusterVersion",
     "Condition",
     "DecisionGroup",

@@ -315,7 +315,8 @@ def _requirement(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
             remedy = f"{f'did you mean {near[0]}? ' if near else ''}write {_either(OPERATORS)}"
         elif place == "values":
             remedy = "list at least one value" if not values else "remove the values"
-        yield Problem(f"{path}.{place}", message, remedy)
+        # The path already says where; only what Kubernetes says of the value is kept.
+        yield Problem(f"{path}.{place}", message.partition(": Invalid value: ")[2] or message, remedy)
 
 
 _FURTHER: Final[Mapping[type[Struct], Callable[[Mapping[str, Any], str], Iterator[Problem]]]] = {
