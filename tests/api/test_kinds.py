@@ -35,7 +35,7 @@ from fairway.api import (
     identity_of,
     managed_cluster_score_name,
 )
-from fairway.api.kinds import NO_KIND, UNKNOWN_KIND, WRONG_SHAPE
+from fairway.api.kinds import NO_KIND, NOT_JSON, UNKNOWN_KIND, WRONG_SHAPE
 
 GROUP = "cluster.open-cluster-management.io"
 GOLDEN = Path(__file__).parents[1] / "golden" / "placement.jsonl.gz"
@@ -225,6 +225,8 @@ def test_wire_refusals_name_the_object() -> None:
         decode_json(raw, ManagedCluster)
     with pytest.raises(DecodeError, match="document"):
         decode_json(b"[]", ManagedCluster)
+    with pytest.raises(DecodeError, match=NOT_JSON):
+        decode_json(b'{"metadata":', ManagedCluster)
 
 
 def test_identity() -> None:

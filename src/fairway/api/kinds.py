@@ -49,6 +49,7 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
 
 NO_KIND: Final = "names no kind"
 UNKNOWN_KIND: Final = "is of a kind Fairway does not know"
+NOT_JSON: Final = "is not JSON"
 WRONG_SHAPE: Final = "does not have the shape of its kind"
 
 _LEGACY_SELECTOR: Final = "LegacyClusterSetLabel"  # v1beta1's word for ExclusiveClusterSetLabel
@@ -115,6 +116,11 @@ def decode_json(raw: bytes | str, struct: type[S]) -> S:
             return msgspec.convert(without_nulls(document), struct)
         except ValidationError as second:
             raise _decode_error(second, document) from None
+    except msgspec.DecodeError as error:
+        remedy = "send one whole JSON object"
+        raise DecodeError(
+            identity="document", path="", message=f"{NOT_JSON}: {error}", remedy=remedy
+        ) from None
 
 
 def encode(obj: Struct) -> dict[str, Any]:
