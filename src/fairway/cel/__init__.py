@@ -1,0 +1,43 @@
+"""The Common Expression Language, with the Kubernetes libraries and the reference's costs.
+
+Text is parsed, checked against the environment's types, and compiled to closures. Evaluation never stalls: depth and
+size are limited when compiling, cost while evaluating, and regular expressions match in linear time.
+"""
+
+from fairway.cel.declarations import Function, Library, Overload
+from fairway.cel.environment import (
+    CLUSTER_VARIABLE,
+    DEFAULT_LIBRARIES,
+    Environment,
+    cluster_environment,
+)
+from fairway.cel.errors import (
+    CelError,
+    CompileError,
+    CostLimitExceeded,
+    EvaluationError,
+    InstantiationError,
+)
+from fairway.cel.library.scores import ScoreSource
+from fairway.cel.program import DEFAULT_COST_LIMIT, Outcome, Program
+from fairway.cel.types import Type
+
+__all__ = [
+    "CLUSTER_VARIABLE",
+    "DEFAULT_COST_LIMIT",
+    "DEFAULT_LIBRARIES",
+    "CelError",
+    "CompileError",
+    "CostLimitExceeded",
+    "Environment",
+    "EvaluationError",
+    "Function",
+    "InstantiationError",
+    "Library",
+    "Outcome",
+    "Overload",
+    "Program",
+    "ScoreSource",
+    "Type",
+    "cluster_environment",
+]

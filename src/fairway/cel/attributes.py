@@ -1,0 +1,244 @@
+"""Reaching into values: ``a.b["c"][i]`` and its optional forms.
+
+An attribute is a base with a chain of qualifiers. The whole chain costs one, plus one per qualifier tried; a base
+that is a conditional has no cost of its own, which is why conditionals live here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.frame import Frame, Step, charge_units
+from fairway.cel.values import LISTS, MAPS, Optional, Uint, find, index_of, length, type_of_value
+
+NO_SUCH_KEY: Final = "no such key: {}"
+NO_SUCH_INDEX: Final = "index out of bounds: {}"
+NO_SUCH_VARIABLE: Final = "no such attribute(s): {}"
+BAD_QUALIFIER: Final = "invalid qualifier type: {}"
+KEY_TYPES: Final = (str, bool, int, Uint, float)
+
+NONE_FOUND = Optional(present=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Qualifier:
+    """One step: a constant ``key``, or ``dynamic`` to compute it. ``test`` asks only whether it is there."""
+
+    key: object = None
+    dynamic: Step | None = None
+    optional: bool = False
+    test: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """Either ``base`` is set, or the three parts of a conditional."""
+
+    base: Step | None = None
+    variable: str | None = None
+    slot: int | None = None
+    condition: Step | None = None
+    truthy: Attribute | None = None
+    falsy: Attribute | None = None
+    qualifiers: tuple[Qualifier, ...] = field(default=())
+
+    def qualify(self, qualifier: Qualifier) -> Attribute:
+        if self.condition is None or self.truthy is None or self.falsy is None:
+            return replace(self, qualifiers=(*self.qualifiers, qualifier))
+        return replace(self, truthy=self.truthy.qualify(qualifier), falsy=self.falsy.qualify(qualifier))
+
+
+def lookup(value: object, key: object) -> object:
+    """The entry at ``key``, or `Failure`."""
+    if isinstance(value, MAPS):
+        entry, present = find(value, key)
+        if present:
+            return entry
+        raise Failure(NO_SUCH_KEY.format(key))
+    if isinstance(value, LISTS):
+        index = index_of(key)
+        if 0 <= index < length(value):
+            return value[index]
+        raise Failure(NO_SUCH_INDEX.format(key))
+    raise Failure(NO_SUCH_KEY.format(key))
+
+
+def lookup_optional(value: object, key: object) -> tuple[object, bool]:
+    """The entry at ``key`` and whether there is one; a value without entries has none."""
+    if isinstance(value, MAPS):
+        return find(value, key)
+    if isinstance(value, LISTS):
+        index = index_of(key)
+        if 0 <= index < length(value):
+            return value[index], True
+    return None, False
+
+
+def checked_key(key: object) -> object:
+    if isinstance(key, KEY_TYPES):
+        return key
+    raise Failure(BAD_QUALIFIER.format(type_of_value(key).name))
+
+
+def compile_attribute(attribute: Attribute, *, tested: bool = False) -> Step:
+    """The attribute as an expression: resolved, and charged as a whole."""
+    fast = None if tested else _compile_path(attribute)
+    resolve = compile_resolution(attribute)
+    if attribute.condition is not None:
+        return _tested(resolve) if tested else resolve
+
+    def evaluate(frame: Frame) -> object:
+        try:
+            value = resolve(frame)
+        except Failure:
+            charge_units(frame, 1)
+            raise
+        charge_units(frame, 1)
+        return value
+
+    if tested:
+        return _tested(evaluate)
+    return evaluate if fast is None else fast(evaluate)
+
+
+def _tested(evaluate: Step) -> Step:
+    def test(frame: Frame) -> object:
+        value = evaluate(frame)
+        return value.present if isinstance(value, Optional) else value
+
+    return test
+
+
+def compile_resolution(attribute: Attribute) -> Step:
+    """The attribute's value without the charge for the attribute as a whole."""
+    if attribute.condition is not None and attribute.truthy is not None and attribute.falsy is not None:
+        return _compile_conditional(
+            attribute.condition, compile_resolution(attribute.truthy), compile_resolution(attribute.falsy)
+        )
+    base = _compile_base(attribute)
+    qualifiers = attribute.qualifiers
+    if not qualifiers:
+        return base
+
+    def resolve(frame: Frame) -> object:
+        value = base(frame)
+        optional = False
+        if isinstance(value, Optional):
+            if not value.present:
+                return value
+            value, optional = value.value, True
+        for qualifier in qualifiers:
+            optional = optional or qualifier.optional
+            if optional:
+                key = qualifier.key if qualifier.dynamic is None else checked_key(qualifier.dynamic(frame))
+                value, present = lookup_optional(value, key)
+                if not present:
+                    return NONE_FOUND
+                charge_units(frame, 1)
+                continue
+            try:
+                key = qualifier.key if qualifier.dynamic is None else checked_key(qualifier.dynamic(frame))
+                value = lookup_optional(value, key)[1] if qualifier.test else lookup(value, key)
+            except Failure:
+                charge_units(frame, 1)
+                raise
+            charge_units(frame, 1)
+        return Optional(value) if optional else value
+
+    return resolve
+
+
+def _compile_conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
+    def conditional(frame: Frame) -> object:
+        chosen = condition(frame)
+        if chosen is True:
+            return truthy(frame)
+        if chosen is False:
+            return falsy(frame)
+        raise Failure(NO_SUCH_OVERLOAD)
+
+    return conditional
+
+
+def _compile_base(attribute: Attribute) -> Step:
+    if attribute.base is not None:
+        return attribute.base
+    if attribute.slot is not None:
+        slot = attribute.slot
+
+        def local(frame: Frame) -> object:
+            return frame.slots[slot]
+
+        return local
+    name = attribute.variable or ""
+
+    def variable(frame: Frame) -> object:
+        try:
+            return frame.variables[name]
+        except KeyError:
+            raise Failure(NO_SUCH_VARIABLE.format(name)) from None
+
+    return variable
+
+
+def _compile_path(attribute: Attribute) -> Callable[[Step], Step] | None:
+    """A quick way through nested dicts by constant names, falling back to the slow one for anything else."""
+    if attribute.base is not None or attribute.condition is not None:
+        return None
+    names: list[str] = []
+    for qualifier in attribute.qualifiers:
+        if qualifier.optional or qualifier.test or type(qualifier.key) is not str:
+            return None
+        names.append(qualifier.key)
+    path = tuple(names)
+    steps = len(path) + 1
+    if attribute.slot is not None:
+        return _local_path(attribute.slot, path, steps)
+    return _variable_path(attribute.variable or "", path, steps)
+
+
+def _variable_path(name: str, path: tuple[str, ...], steps: int) -> Callable[[Step], Step]:
+    def build(slow: Step) -> Step:
+        def evaluate(frame: Frame) -> object:
+            try:
+                value: Any = frame.variables[name]
+                for key in path:
+                    value = value[key]
+            except (KeyError, TypeError):
+                return slow(frame)
+            total = frame.cost + steps
+            if total > frame.limit:
+                frame.cost = int(frame.limit) + 1
+                raise Overrun
+            frame.cost = total
+            return value
+
+        return evaluate
+
+    return build
+
+
+def _local_path(slot: int, path: tuple[str, ...], steps: int) -> Callable[[Step], Step]:
+    def build(slow: Step) -> Step:
+        def evaluate(frame: Frame) -> object:
+            value: Any = frame.slots[slot]
+            try:
+                for key in path:
+                    value = value[key]
+            except (KeyError, TypeError):
+                return slow(frame)
+            if isinstance(value, Optional):
+                return slow(frame)
+            total = frame.cost + steps
+            if total > frame.limit:
+                frame.cost = int(frame.limit) + 1
+                raise Overrun
+            frame.cost = total
+            return value
+
+        return evaluate
+
+    return build

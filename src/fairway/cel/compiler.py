@@ -1,0 +1,434 @@
+"""Checked syntax to closures, each a function of the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import TypeAlias
+
+from fairway.cel import cost
+from fairway.cel.attributes import (
+    BAD_QUALIFIER,
+    KEY_TYPES,
+    Attribute,
+    Qualifier,
+    compile_attribute,
+    compile_resolution,
+)
+from fairway.cel.calls import compile_call, implementation, rule_of
+from fairway.cel.checker import Checked
+from fairway.cel.cost import CREATE_LIST, CREATE_MAP, FAILED
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Abort, Failure, Overrun
+from fairway.cel.folds import (
+    compile_all,
+    compile_bind,
+    compile_bound,
+    compile_exists,
+    compile_exists_one,
+    compile_filter,
+    compile_map,
+)
+from fairway.cel.frame import Frame, Step, charge
+from fairway.cel.library.regex import CONSTANT_PATTERN_FUNCTIONS
+from fairway.cel.library.scores import scores
+from fairway.cel.regex import compile_pattern
+from fairway.cel.syntax import (
+    Call,
+    Comprehension,
+    CreateList,
+    CreateMap,
+    CreateStruct,
+    Expr,
+    Ident,
+    Literal,
+    Select,
+)
+from fairway.cel.values import CelMap, Optional, TypeValue, equal, size_of, type_of_value
+
+NOT_OPTIONAL_ELEMENT = "cannot initialize optional list element from non-optional value"
+NOT_OPTIONAL_ENTRY = "cannot initialize optional entry from non-optional value"
+UNHASHABLE = "internal error: bytes cannot be a map key"
+
+_INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
+
+
+class Unusable(Exception):  # noqa: N818 - becomes InstantiationError, which needs the source
+    """A constant in the expression can never work."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Iteration:
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Lazy:
+    slot: int
+    init: Step
+
+
+_Local: TypeAlias = _Iteration | _Lazy
+
+
+def compile_expression(checked: Checked) -> tuple[Step, int]:
+    """The expression's closure, and how many slots its frames need."""
+    compiler = _Compiler(checked)
+    step = compiler.compile(checked.root)
+    return step, compiler.slots
+
+
+class _Compiler:
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+        self._locals: list[tuple[str, _Local]] = []
+        self.slots = 0
+
+    def compile(self, node: Expr) -> Step:
+        match node:
+            case Literal():
+                return _constant(node.value)
+            case Ident() | Select():
+                named = self._checked.type_names.get(node.id)
+                if named is not None:
+                    return _constant(TypeValue(named))
+                return compile_attribute(self._attribute(node), tested=isinstance(node, Select) and node.test)
+            case Call():
+                return self._call(node)
+            case CreateList():
+                return self._list(node)
+            case CreateMap():
+                return self._map(node)
+            case Comprehension():
+                return self._fold(node)
+            case CreateStruct():
+                raise AssertionError("the checker refuses messages")
+
+    # --- attributes ------------------------------------------------------------------------------------------
+
+    def _attribute(self, node: Expr) -> Attribute:
+        """The node as an attribute; anything that is not one becomes the base of a new one."""
+        match node:
+            case Ident() if node.id not in self._checked.type_names:
+                return self._name(node)
+            case Select() if node.id not in self._checked.type_names:
+                if node.id in self._checked.names:
+                    return Attribute(variable=self._checked.names[node.id])
+                return self._attribute(node.operand).qualify(Qualifier(key=node.field, test=node.test))
+            case Call() if node.function in _INDEXING and node.target is None:
+                operand, index = node.args
+                attribute = self._attribute(operand)
+                return attribute.qualify(self._qualifier(index, optional=node.function != "_[_]"))
+            case Call() if node.function == "_?_:_" and node.target is None:
+                condition, truthy, falsy = node.args
+                return Attribute(
+                    condition=self.compile(condition),
+                    truthy=self._attribute(truthy),
+                    falsy=self._attribute(falsy),
+                )
+            case _:
+                return Attribute(base=self.compile(node))
+
+    def _name(self, node: Ident) -> Attribute:
+        if node.id in self._checked.names:
+            return Attribute(variable=self._checked.names[node.id])
+        for name, local in reversed(self._locals):
+            if name == node.name:
+                if isinstance(local, _Iteration):
+                    return Attribute(slot=local.slot)
+                return Attribute(base=compile_bound(local.slot, local.init))
+        raise AssertionError(f"the checker resolved {node.name}")
+
+    def _qualifier(self, index: Expr, *, optional: bool) -> Qualifier:
+        if isinstance(index, Literal) or index.id in self._checked.type_names:
+            key = index.value if isinstance(index, Literal) else None
+            if not isinstance(key, KEY_TYPES):
+                kind = type_of_value(key).name if isinstance(index, Literal) else "type"
+                raise Unusable(BAD_QUALIFIER.format(kind))
+            return Qualifier(key=key, optional=optional)
+        if self._is_attribute(index):
+            return Qualifier(dynamic=compile_resolution(self._attribute(index)), optional=optional)
+        return Qualifier(dynamic=self.compile(index), optional=optional)
+
+    def _is_attribute(self, node: Expr) -> bool:
+        if isinstance(node, Call):
+            return node.target is None and (node.function in _INDEXING or node.function == "_?_:_")
+        return isinstance(node, (Ident, Select)) and node.id not in self._checked.type_names
+
+    # --- calls -----------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Step:
+        if self._is_attribute(node):
+            return compile_attribute(self._attribute(node))
+        function = self._checked.functions[node.id]
+        candidates = self._checked.overloads[node.id]
+        operands = node.args
+        if node.target is not None and candidates[0].member:
+            operands = (node.target, *node.args)
+        if function.name == "_&&_":
+            return _conjunction(self._compiled(operands))
+        if function.name == "_||_":
+            return _disjunction(self._compiled(operands))
+        if function.name in ("_==_", "_!=_"):
+            return self._equality(operands, negated=function.name == "_!=_")
+        if function.name in ("or", "orValue"):
+            return _fallback(*self._compiled(operands), unwrap=function.name == "orValue")
+        if function.name == "scores":
+            return _scores(*self._compiled(operands), function.cost or cost.equality)
+        run, variadic = implementation(function, candidates)
+        if function.name in CONSTANT_PATTERN_FUNCTIONS:
+            pattern = operands[1]
+            if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+                _require_pattern(pattern.value)
+                variadic = True
+        rule = rule_of(function, candidates)
+        return compile_call(self._compiled(operands), run, rule, variadic=variadic)
+
+    def _compiled(self, nodes: tuple[Expr, ...]) -> list[Step]:
+        steps = []
+        for node in nodes:
+            steps.append(self.compile(node))  # noqa: PERF401 - a comprehension would add a stack frame per level
+        return steps
+
+    def _equality(self, operands: tuple[Expr, ...], *, negated: bool) -> Step:
+        left, right = operands
+        if isinstance(right, Literal) and isinstance(right.value, str):
+            return _text_equality(self.compile(left), right.value, negated=negated)
+        run = _different if negated else equal
+        return compile_call(self._compiled(operands), run, cost.equality, variadic=False)
+
+    # --- aggregates ------------------------------------------------------------------------------------------
+
+    def _list(self, node: CreateList) -> Step:
+        if not node.optional and all(isinstance(element, Literal) for element in node.elements):
+            return _constant_list(
+                [element.value for element in node.elements if isinstance(element, Literal)]
+            )
+        return _create_list(self._compiled(node.elements), node.optional)
+
+    def _map(self, node: CreateMap) -> Step:
+        keys = self._compiled(tuple([entry.key for entry in node.entries]))
+        values = self._compiled(tuple([entry.value for entry in node.entries]))
+        optional = [entry.optional for entry in node.entries]
+        return _create_map(list(zip(keys, values, optional, strict=True)))
+
+    # --- comprehensions --------------------------------------------------------------------------------------
+
+    def _fold(self, node: Comprehension) -> Step:
+        over = self.compile(node.range)
+        slot = self.slots
+        self.slots += 1
+        if node.macro == "bind":
+            init = self.compile(node.init)
+            return compile_bind(over, slot, self._within(node.accumulator, _Lazy(slot, init), node.result))
+        step = node.step
+        assert isinstance(step, Call)
+        item = _Iteration(slot)
+        if node.macro in ("all", "exists"):
+            predicate = self._within(node.variable, item, step.args[1])
+            return (compile_all if node.macro == "all" else compile_exists)(over, slot, predicate)
+        if node.macro == "exists_one":
+            return compile_exists_one(over, slot, self._within(node.variable, item, step.args[0]))
+        if node.macro == "map":
+            return compile_map(over, slot, self._within(node.variable, item, _appended(step)))
+        predicate = self._within(node.variable, item, step.args[0])
+        append = step.args[1]
+        assert isinstance(append, Call)
+        return compile_filter(over, slot, predicate, self._within(node.variable, item, _appended(append)))
+
+    def _within(self, name: str, local: _Local, node: Expr) -> Step:
+        self._locals.append((name, local))
+        step = self.compile(node)
+        self._locals.pop()
+        return step
+
+
+def _appended(append: Call) -> Expr:
+    created = append.args[1]
+    assert isinstance(created, CreateList)
+    return created.elements[0]
+
+
+def _require_pattern(pattern: str) -> None:
+    try:
+        compile_pattern(pattern)
+    except Failure as failure:
+        raise Unusable(str(failure)) from None
+
+
+def _constant(value: object) -> Step:
+    return lambda _: value
+
+
+def _conjunction(terms: list[Step]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        failure: Failure | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except Failure as error:
+                failure = failure or error
+                continue
+            if value is False:
+                return False
+            if value is not True:
+                failure = failure or Failure(NO_SUCH_OVERLOAD)
+        if failure is not None:
+            raise failure
+        return True
+
+    return evaluate
+
+
+def _disjunction(terms: list[Step]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        failure: Failure | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except Failure as error:
+                failure = failure or error
+                continue
+            if value is True:
+                return True
+            if value is not False:
+                failure = failure or Failure(NO_SUCH_OVERLOAD)
+        if failure is not None:
+            raise failure
+        return False
+
+    return evaluate
+
+
+def _different(left: object, right: object) -> object:
+    """``!=`` has an answer even for a pair that ``==`` has none for."""
+    try:
+        return not equal(left, right)
+    except Failure:
+        return True
+
+
+def _text_equality(left: Step, text: str, *, negated: bool) -> Step:
+    """Comparison with a constant string, the commonest of all expressions."""
+    width = len(text)
+    costs = tuple([ceil(size * cost.PER_CHARACTER) for size in range(width + 1)])
+    failed = costs[min(1, width)]
+
+    def evaluate(frame: Frame) -> object:
+        try:
+            value = left(frame)
+        except Failure:
+            charge(frame, failed)
+            raise
+        is_text = type(value) is str
+        size = len(value) if is_text else size_of(value)  # type: ignore[arg-type] # a string has a length
+        total = frame.cost = frame.cost + costs[size if size < width else width]
+        if total > frame.limit:
+            raise Overrun
+        if not is_text and value is not None:
+            return _different(value, text) if negated else equal(value, text)
+        return (value == text) is not negated
+
+    return evaluate
+
+
+def _fallback(left: Step, right: Step, *, unwrap: bool) -> Step:
+    """``or`` and ``orValue``: free, and the alternative is evaluated only when it is needed."""
+
+    def evaluate(frame: Frame) -> object:
+        value = left(frame)
+        if not isinstance(value, Optional):
+            raise Failure(NO_SUCH_OVERLOAD)
+        if not value.present:
+            return right(frame)
+        return value.value if unwrap else value
+
+    return evaluate
+
+
+def _scores(cluster: Step, name: Step, rule: Callable[[tuple[object, ...], object], int]) -> Step:
+    """Like any binary call, but it needs the frame's context."""
+
+    def evaluate(frame: Frame) -> object:
+        def run(a: object, b: object) -> object:
+            return scores(frame.context, a, b)
+
+        return compile_call([cluster, name], run, rule, variadic=False)(frame)
+
+    return evaluate
+
+
+def _constant_list(values: list[object]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        charge(frame, CREATE_LIST)
+        return values
+
+    return evaluate
+
+
+def _create_list(steps: list[Step], optional: frozenset[int]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        out: list[object] = []
+        try:
+            for index, step in enumerate(steps):
+                value = step(frame)
+                if index in optional:
+                    if not isinstance(value, Optional):
+                        raise Failure(NOT_OPTIONAL_ELEMENT)
+                    if not value.present:
+                        continue
+                    value = value.value
+                out.append(value)
+        except Failure:
+            charge(frame, CREATE_LIST)
+            raise
+        charge(frame, CREATE_LIST)
+        return out
+
+    return evaluate
+
+
+def _create_map(steps: list[tuple[Step, Step, bool]]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        entries: list[tuple[object, object, bool]] = []
+        try:
+            for key_step, value_step, optional in steps:
+                key = key_step(frame)
+                value = value_step(frame)
+                present = True
+                if optional:
+                    if not isinstance(value, Optional):
+                        raise Failure(NOT_OPTIONAL_ENTRY)
+                    present, value = value.present, value.value
+                if isinstance(key, bytes):
+                    raise Abort(UNHASHABLE)
+                entries.append((key, value, present))
+        except Failure:
+            charge(frame, CREATE_MAP)
+            raise
+        charge(frame, CREATE_MAP)
+        return _build_map(entries)
+
+    return evaluate
+
+
+def _build_map(entries: list[tuple[object, object, bool]]) -> object:
+    if all(type(key) is str for key, _, _ in entries):
+        named: dict[str, object] = {}
+        for key, value, present in entries:
+            assert isinstance(key, str)
+            if present:
+                named[key] = value
+            else:
+                named.pop(key, None)
+        return named
+    built = CelMap()
+    for key, value, present in entries:
+        if present:
+            built.put(key, value)
+        else:
+            built.remove(key)
+    return built
+
+
+__all__ = ["FAILED", "Unusable", "compile_expression"]

@@ -1,0 +1,56 @@
+"""What evaluation steps cost.
+
+The numbers are part of the compatible behaviour: a limit on them decides whether an expensive expression matches.
+Sizes are multiplied as doubles and rounded up, because that is where the reference's odd values (0.7 → 1, 7.0…1 → 8)
+come from.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any, Final
+
+from fairway.cel.values import size_of
+
+SELECT: Final = 1
+CALL: Final = 1
+CREATE_LIST: Final = 10
+CREATE_MAP: Final = 30
+PER_CHARACTER: Final = 0.1
+PER_PATTERN_CHARACTER: Final = 0.25
+
+FAILED: Final = object()
+"""Stands for a failed argument or result."""
+
+
+def traversal(size: int) -> int:
+    return ceil(size * PER_CHARACTER)
+
+
+def equality(args: tuple[Any, ...], _result: object) -> int:
+    return ceil(min(size_of(args[0]), size_of(args[1])) * PER_CHARACTER)
+
+
+def first_argument(args: tuple[Any, ...], _result: object) -> int:
+    return traversal(size_of(args[0]))
+
+
+def second_argument(args: tuple[Any, ...], _result: object) -> int:
+    return traversal(size_of(args[1]))
+
+
+def containing_list(args: tuple[Any, ...], _result: object) -> int:
+    return size_of(args[1])
+
+
+def concatenation(args: tuple[Any, ...], _result: object) -> int:
+    return traversal(size_of(args[0]) + size_of(args[1]))
+
+
+def substring_search(args: tuple[Any, ...], _result: object) -> int:
+    return traversal(size_of(args[0])) * traversal(size_of(args[1]))
+
+
+def pattern_match(args: tuple[Any, ...], _result: object) -> int:
+    text = ceil((1.0 + size_of(args[0])) * PER_CHARACTER)
+    return text * ceil(size_of(args[1]) * PER_PATTERN_CHARACTER)

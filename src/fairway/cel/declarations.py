@@ -1,0 +1,95 @@
+"""What a library declares: functions with typed overloads, and names of types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairway.cel.types import Kind, Type
+
+Implementation = Callable[..., object]
+CostRule = Callable[[tuple[Any, ...], object], int]
+"""Arguments and result to cost. A failed argument or result arrives as an object of size 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature.
+
+    ``call`` may be None only for functions the compiler knows itself. ``variadic`` overloads stop at the first
+    failed argument and are then free of charge; others evaluate every argument and always charge.
+    """
+
+    id: str
+    params: tuple[Type, ...]
+    result: Type
+    call: Implementation | None = None
+    member: bool = False
+    variadic: bool = False
+    cost: CostRule | None = None
+    type_params: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names: dict[str, None] = {}
+        for type_ in (*self.params, self.result):
+            _collect(type_, names)
+        object.__setattr__(self, "type_params", tuple(names))
+
+
+def _collect(type_: Type, names: dict[str, None]) -> None:
+    if type_.kind is Kind.PARAM:
+        names[type_.name] = None
+    for inner in type_.params:
+        _collect(inner, names)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``dispatch`` serves all overloads at once and looks at its arguments itself.
+
+    ``cost`` applies whatever overload is chosen, even when that is known only at run time.
+    """
+
+    name: str
+    overloads: tuple[Overload, ...]
+    dispatch: Implementation | None = None
+    cost: CostRule | None = None
+
+    def merge(self, other: Function) -> Function:
+        return Function(
+            self.name,
+            self.overloads + other.overloads,
+            self.dispatch or other.dispatch,
+            self.cost or other.cost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """``types`` are the types an expression can mention by name."""
+
+    name: str
+    functions: tuple[Function, ...] = ()
+    types: tuple[Type, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """Everything an environment knows."""
+
+    functions: Mapping[str, Function]
+    types: Mapping[str, Type]
+    variables: Mapping[str, Type]
+
+
+def declare(libraries: tuple[Library, ...], variables: Mapping[str, Type]) -> Declarations:
+    functions: dict[str, Function] = {}
+    types: dict[str, Type] = {}
+    for library in libraries:
+        for function in library.functions:
+            known = functions.get(function.name)
+            functions[function.name] = function if known is None else known.merge(function)
+        for type_ in library.types:
+            types[type_.name] = type_
+    return Declarations(functions, types, dict(variables))

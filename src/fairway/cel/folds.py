@@ -1,0 +1,209 @@
+"""Loops of the macros, with the charges their expansion would make step by step.
+
+The accumulator may hold a failure and the loop goes on; the accumulator's initial list is made, and charged, when
+it is first looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fairway.cel.cost import CREATE_LIST
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.frame import Frame, Step, charge, charge_units
+from fairway.cel.values import LISTS, MAPS, List, type_of_value
+
+NOT_ITERABLE: Final = "got '{}', expected iterable type"
+
+
+class Unset:
+    """Marks a lazily bound variable nobody has read yet."""
+
+    __slots__ = ()
+
+
+UNSET: Final = Unset()
+
+
+def _iterate(frame: Frame, value: object) -> List | Sequence[object]:
+    if isinstance(value, LISTS):
+        return value
+    if isinstance(value, MAPS):
+        keys: Sequence[object] = list(value)
+        return keys if frame.order is None else frame.order(keys)
+    raise Failure(NOT_ITERABLE.format(type_of_value(value).name))
+
+
+def compile_all(over: Step, slot: int, predicate: Step) -> Step:
+    def fold(frame: Frame) -> object:
+        failure: Failure | None = None
+        holds = True
+        for item in _iterate(frame, over(frame)):
+            if not holds:
+                charge_units(frame, 2)
+                break
+            charge_units(frame, 3)
+            frame.slots[slot] = item
+            try:
+                value = predicate(frame)
+            except Failure as error:
+                failure = failure or error
+                continue
+            if value is False:
+                holds = False
+            elif value is not True:
+                failure = failure or Failure(NO_SUCH_OVERLOAD)
+        charge_units(frame, 1)
+        if holds and failure is not None:
+            raise failure
+        return holds
+
+    return fold
+
+
+def compile_exists(over: Step, slot: int, predicate: Step) -> Step:
+    def fold(frame: Frame) -> object:
+        failure: Failure | None = None
+        found = False
+        for item in _iterate(frame, over(frame)):
+            if found:
+                charge_units(frame, 3)
+                break
+            charge_units(frame, 4)
+            frame.slots[slot] = item
+            try:
+                value = predicate(frame)
+            except Failure as error:
+                failure = failure or error
+                continue
+            if value is True:
+                found = True
+            elif value is not False:
+                failure = failure or Failure(NO_SUCH_OVERLOAD)
+        charge_units(frame, 1)
+        if not found and failure is not None:
+            raise failure
+        return found
+
+    return fold
+
+
+def compile_exists_one(over: Step, slot: int, predicate: Step) -> Step:
+    def fold(frame: Frame) -> object:
+        failure: Failure | None = None
+        count = 0
+        for item in _iterate(frame, over(frame)):
+            frame.slots[slot] = item
+            try:
+                value = predicate(frame)
+            except Failure as error:
+                failure = error
+                continue
+            if value is True:
+                charge_units(frame, 2)
+                count += 1
+            elif value is not False:
+                failure = Failure(NO_SUCH_OVERLOAD)
+        charge_units(frame, 2)
+        if failure is not None:
+            raise failure
+        return count == 1
+
+    return fold
+
+
+def compile_map(over: Step, slot: int, transform: Step) -> Step:
+    def fold(frame: Frame) -> object:
+        failure: Failure | None = None
+        out: list[object] = []
+        made = False
+        for item in _iterate(frame, over(frame)):
+            frame.slots[slot] = item
+            if not made:
+                charge(frame, CREATE_LIST)
+                made = True
+            charge_units(frame, 1)
+            try:
+                value = transform(frame)
+            except Failure as error:
+                failure = failure or error
+            else:
+                out.append(value)
+            charge(frame, CREATE_LIST)
+            charge_units(frame, 1)
+        if not made:
+            charge(frame, CREATE_LIST)
+        charge_units(frame, 1)
+        if failure is not None:
+            raise failure
+        return out
+
+    return fold
+
+
+def compile_filter(over: Step, slot: int, predicate: Step, transform: Step) -> Step:
+    def fold(frame: Frame) -> object:
+        failure: Failure | None = None
+        out: list[object] = []
+        made = False
+        for item in _iterate(frame, over(frame)):
+            frame.slots[slot] = item
+            try:
+                value = predicate(frame)
+                if value is not True and value is not False:
+                    raise Failure(NO_SUCH_OVERLOAD)
+            except Failure as error:
+                # The failure replaces the accumulator, so there is no list left to make.
+                failure = error
+                made = True
+                continue
+            if not made:
+                charge(frame, CREATE_LIST)
+                made = True
+            if value is False:
+                continue
+            charge_units(frame, 1)
+            try:
+                kept = transform(frame)
+            except Failure as error:
+                failure = failure or error
+            else:
+                out.append(kept)
+            charge(frame, CREATE_LIST)
+            charge_units(frame, 1)
+        if not made:
+            charge(frame, CREATE_LIST)
+        charge_units(frame, 1)
+        if failure is not None:
+            raise failure
+        return out
+
+    return fold
+
+
+def compile_bind(over: Step, slot: int, body: Step) -> Step:
+    def bind(frame: Frame) -> object:
+        over(frame)
+        frame.slots[slot] = UNSET
+        return body(frame)
+
+    return bind
+
+
+def compile_bound(slot: int, init: Step) -> Step:
+    """Reads a lazily bound variable; a failure to compute it is remembered like a value."""
+
+    def read(frame: Frame) -> object:
+        value = frame.slots[slot]
+        if value is UNSET:
+            try:
+                value = init(frame)
+            except Failure as error:
+                value = error
+            frame.slots[slot] = value
+        if isinstance(value, Failure):
+            raise value
+        return value
+
+    return read

@@ -1,0 +1,1 @@
+"""The functions an expression may call, one module per library."""

@@ -1,0 +1,219 @@
+"""Kubernetes' named formats: ``format.dns1123Label().validate(name)`` says what is wrong with a name."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Final
+
+from fairway.cel.declarations import Function, Library, Overload
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.instants import parse_timestamp
+from fairway.cel.library.urls import valid_request_uri
+from fairway.cel.types import STRING, list_of, optional_of, struct
+from fairway.cel.values import NONE, Opaque, Optional
+
+FORMAT_TYPE = struct("kubernetes.NamedFormat")
+
+TOO_LONG: Final = "must be no more than {} {}"
+BAD_LABEL: Final = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character"
+BAD_SUBDOMAIN: Final = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
+BAD_DNS1035: Final = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character"
+BAD_LABEL_VALUE: Final = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+BAD_NAME: Final = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+BAD_QUALIFIED: Final = "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character with an optional DNS subdomain prefix and '/'"
+NO_DOTS: Final = "must not contain dots"
+BAD_URI: Final = "invalid URI for request"
+BAD_UUID: Final = "does not match the UUID format"
+BAD_BASE64: Final = "invalid base64"
+BAD_DATE: Final = "invalid date"
+BAD_DATETIME: Final = "invalid datetime"
+
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_DNS1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
+_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_UUID = re.compile(r"(?i:[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
+
+Validator = Callable[[str], list[str]]
+
+
+class Format(Opaque):
+    __slots__ = ("name", "validate")
+    cel_type = FORMAT_TYPE
+
+    def __init__(self, name: str, validate: Validator) -> None:
+        self.name = name
+        self.validate = validate
+
+    def equals(self, other: object) -> bool:
+        if not isinstance(other, Format):
+            raise Failure(NO_SUCH_OVERLOAD)
+        return self.name == other.name
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
+def _too_long(text: str, limit: int, unit: str = "bytes") -> list[str]:
+    return [TOO_LONG.format(limit, unit)] if _bytes(text) > limit else []
+
+
+def _mask(name: str) -> str:
+    """A prefix may end in a dash, since something follows it."""
+    return name[:-2] + "a" if _bytes(name) > 1 and name.endswith("-") else name
+
+
+def _label(text: str) -> list[str]:
+    found = _too_long(text, 63)
+    if not _LABEL.fullmatch(text):
+        found.append(NO_DOTS if _SUBDOMAIN.fullmatch(text) else BAD_LABEL)
+    return found
+
+
+def _subdomain(text: str) -> list[str]:
+    found = _too_long(text, 253)
+    if not _SUBDOMAIN.fullmatch(text):
+        found.append(BAD_SUBDOMAIN)
+    return found
+
+
+def _dns1035(text: str) -> list[str]:
+    found = _too_long(text, 63)
+    if not _DNS1035.fullmatch(text):
+        found.append(BAD_DNS1035)
+    return found
+
+
+def _label_value(text: str) -> list[str]:
+    found = _too_long(text, 63)
+    if text and not _NAME.fullmatch(text):
+        found.append(BAD_LABEL_VALUE)
+    return found
+
+
+def _qualified_name(text: str) -> list[str]:
+    parts = text.split("/")
+    if len(parts) > 2:
+        return [BAD_QUALIFIED]
+    found: list[str] = []
+    if len(parts) == 2:
+        if not parts[0]:
+            found.append("prefix part must be non-empty")
+        else:
+            found += [f"prefix part {problem}" for problem in _subdomain(parts[0])]
+    name = parts[-1]
+    if not name:
+        found.append("name part must be non-empty")
+    else:
+        found += [f"name part {problem}" for problem in _too_long(name, 63)]
+    if not _NAME.fullmatch(name):
+        found.append(BAD_NAME)
+    return found
+
+
+def _date(text: str) -> bool:
+    return bool(_DATE.fullmatch(text)) and parse_timestamp(f"{text}T00:00:00Z") is not None
+
+
+def _valid_date(text: str) -> bool:
+    try:
+        return _date(text)
+    except Failure:
+        # Year zero: a date, though too early for a timestamp.
+        return True
+
+
+def _datetime(text: str) -> bool:
+    if _bytes(text) < 4:
+        return False
+    parts = text.lower().split("t")
+    if len(parts) < 2 or not _valid_date(parts[0]):
+        return False
+    found = _TIME.fullmatch(parts[1])
+    return found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+
+
+def _base64(text: str) -> bool:
+    text = text.replace("\n", "").replace("\r", "")
+    if "=" in text.rstrip("=") or len(text) % 4:
+        return False
+    try:
+        base64.b64decode(text.encode("ascii"), validate=True)
+    except (binascii.Error, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _check(valid: Callable[[str], bool], message: str) -> Validator:
+    def validate(text: str) -> list[str]:
+        return [] if valid(text) else [message]
+
+    return validate
+
+
+def _prefix(validator: Validator) -> Validator:
+    def validate(text: str) -> list[str]:
+        return validator(_mask(text))
+
+    return validate
+
+
+FORMATS: Final = {
+    "dns1123Label": Format("DNS1123Label", _label),
+    "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain),
+    "dns1035Label": Format("DNS1035Label", _dns1035),
+    "qualifiedName": Format("QualifiedName", _qualified_name),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(_label)),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(_subdomain)),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(_dns1035)),
+    "labelValue": Format("LabelValue", _label_value),
+    "uri": Format("URI", _check(valid_request_uri, BAD_URI)),
+    "uuid": Format("uuid", _check(lambda text: bool(_UUID.fullmatch(text)), BAD_UUID)),
+    "byte": Format("byte", _check(_base64, BAD_BASE64)),
+    "date": Format("date", _check(_valid_date, BAD_DATE)),
+    "datetime": Format("datetime", _check(_datetime, BAD_DATETIME)),
+}
+
+
+def _validate(format_: Format, text: str) -> object:
+    problems = format_.validate(text)
+    return Optional(problems) if problems else NONE
+
+
+def _named(name: str) -> object:
+    found = FORMATS.get(name)
+    return NONE if found is None else Optional(found)
+
+
+def _constant(format_: Format) -> Callable[[], object]:
+    return lambda: format_
+
+
+FORMAT = Library(
+    "kubernetes.format",
+    (
+        Function(
+            "validate",
+            (
+                Overload(
+                    "format-validate",
+                    (FORMAT_TYPE, STRING),
+                    optional_of(list_of(STRING)),
+                    _validate,
+                    member=True,
+                ),
+            ),
+        ),
+        Function("format.named", (Overload("format-named", (STRING,), optional_of(FORMAT_TYPE), _named),)),
+        *[
+            Function(f"format.{name}", (Overload(f"format.{name}", (), FORMAT_TYPE, _constant(value)),))
+            for name, value in FORMATS.items()
+        ],
+    ),
+)

@@ -1,0 +1,156 @@
+"""Kubernetes' list functions: sums, extremes, order and search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fairway.cel.declarations import Function, Implementation, Library, Overload
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.library.standard import add
+from fairway.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_of,
+    param,
+)
+from fairway.cel.values import MAX_COMPARISONS, ORDERED, Duration, List, Uint, compare, equal, length
+
+EMPTY = "{} called on empty list"
+
+_COMPARABLE = {
+    "int": INT,
+    "uint": UINT,
+    "double": DOUBLE,
+    "bool": BOOL,
+    "duration": DURATION,
+    "timestamp": TIMESTAMP,
+    "string": STRING,
+    "bytes": BYTES,
+}
+_ZEROS: dict[str, tuple[Type, object]] = {
+    "int": (INT, 0),
+    "uint": (UINT, Uint(0)),
+    "double": (DOUBLE, 0.0),
+    "duration": (DURATION, Duration(0)),
+}
+_ADDABLE = (int, float, str, bytes, Duration, list, tuple)
+
+
+def _bounded(values: List) -> List:
+    """These functions cost the same whatever the length, so the length itself is limited."""
+    if length(values) > MAX_COMPARISONS:
+        raise Overrun
+    return values
+
+
+def _is_sorted(values: List) -> object:
+    previous: object = None
+    started = False
+    for value in _bounded(values):
+        if not isinstance(value, ORDERED):
+            raise Failure(NO_SUCH_OVERLOAD)
+        if started and _compared(previous, value) > 0:
+            return False
+        previous, started = value, True
+    return True
+
+
+def _compared(left: object, right: object) -> int:
+    """0 where the two have no order: the reference looks only for the answer it wants."""
+    try:
+        return compare(left, right)
+    except Failure:
+        return 0
+
+
+def _sum(zero: object) -> Implementation:
+    def total(values: List) -> object:
+        result = zero
+        for value in _bounded(values):
+            result = add(result, value)
+        return result
+
+    return total
+
+
+def _extreme(name: str, prefer: int) -> Implementation:
+    def extreme(values: List) -> object:
+        best: object = None
+        started = False
+        for value in _bounded(values):
+            if not isinstance(value, ORDERED):
+                raise Failure(NO_SUCH_OVERLOAD)
+            if not started or _compared(best, value) == prefer:
+                best, started = value, True
+        if not started:
+            raise Failure(EMPTY.format(name))
+        return best
+
+    return extreme
+
+
+def _index_of(values: List, item: object) -> object:
+    return _search(enumerate(_bounded(values)), item)
+
+
+def _last_index_of(values: List, item: object) -> object:
+    backwards = list(_bounded(values))[::-1]
+    last = len(backwards) - 1
+    return _search(((last - i, value) for i, value in enumerate(backwards)), item)
+
+
+def _search(candidates: Iterator[tuple[int, object]], item: object) -> int:
+    for index, value in candidates:
+        try:
+            if equal(value, item):
+                return index
+        except Failure:
+            continue
+    return -1
+
+
+def _per_type(
+    name: str, result: Callable[[Type], Type], call: Implementation, suffix: str | None
+) -> Function:
+    overloads = [
+        Overload(
+            f"list_{label}_{suffix or f'{name}_{label}'}", (list_of(type_),), result(type_), call, member=True
+        )
+        for label, type_ in _COMPARABLE.items()
+    ]
+    return Function(name, tuple(overloads))
+
+
+_A = param("A")
+
+LISTS = Library(
+    "kubernetes.lists",
+    (
+        _per_type("isSorted", lambda _: BOOL, _is_sorted, "is_sorted_bool"),
+        _per_type("max", lambda type_: type_, _extreme("max", -1), None),
+        _per_type("min", lambda type_: type_, _extreme("min", 1), None),
+        Function(
+            "sum",
+            tuple(
+                [
+                    Overload(f"list_{label}_sum_{label}", (list_of(type_),), type_, _sum(zero), member=True)
+                    for label, (type_, zero) in _ZEROS.items()
+                ]
+            ),
+        ),
+        Function(
+            "indexOf", (Overload("list_a_index_of_int", (list_of(_A), _A), INT, _index_of, member=True),)
+        ),
+        Function(
+            "lastIndexOf",
+            (Overload("list_a_last_index_of_int", (list_of(_A), _A), INT, _last_index_of, member=True),),
+        ),
+    ),
+)

@@ -1,0 +1,63 @@
+"""``managedCluster.scores("name")``: the published scores of a cluster, from whatever the caller provides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from fairway.cel.cost import CREATE_LIST, CREATE_MAP, SELECT
+from fairway.cel.declarations import Function, Library, Overload
+from fairway.cel.errors import Abort, Failure
+from fairway.cel.types import DYN, STRING, list_of
+from fairway.cel.values import LISTS, MAPS, find, length
+
+NO_METADATA = "failed to get cluster metadata"
+NO_NAME = "failed to get cluster name"
+NO_SOURCE = "scoreLister is nil"
+NOT_FOUND = 'failed to get score: addonplacementscore.cluster.open-cluster-management.io "{}" not found'
+NOT_A_CLUSTER = "internal error: the receiver of scores() is not a cluster"
+
+
+class ScoreSource(Protocol):
+    """What ``context`` must be for expressions that ask for scores. None means there is no such object."""
+
+    def scores(self, cluster: str, name: str, /) -> Sequence[tuple[str, int]] | None: ...
+
+
+def scores(context: Any, cluster: object, name: object) -> object:
+    if context is None:
+        raise Failure(NO_SOURCE)
+    # The reference takes these types for granted and breaks off altogether when they are wrong.
+    if not isinstance(cluster, MAPS):
+        raise Abort(NOT_A_CLUSTER)
+    metadata, present = find(cluster, "metadata")
+    if not present:
+        raise Failure(NO_METADATA)
+    if not isinstance(metadata, MAPS):
+        raise Abort(NOT_A_CLUSTER)
+    cluster_name, present = find(metadata, "name")
+    if not present:
+        raise Failure(NO_NAME)
+    if not isinstance(cluster_name, str) or not isinstance(name, str):
+        raise Abort(NOT_A_CLUSTER)
+    found: Sequence[tuple[str, int]] | None = context.scores(cluster_name, name)
+    if found is None:
+        raise Failure(NOT_FOUND.format(name))
+    return [{"name": score, "value": value} for score, value in found]
+
+
+def _cost(_args: tuple[Any, ...], result: object) -> int:
+    count = length(result) if isinstance(result, LISTS) else 0
+    return CREATE_LIST + count * (SELECT + CREATE_MAP)
+
+
+SCORES = Library(
+    "open-cluster-management.managedcluster",
+    (
+        Function(
+            "scores",
+            (Overload("cluster_scores", (DYN, STRING), list_of(DYN), member=True),),
+            cost=_cost,
+        ),
+    ),
+)

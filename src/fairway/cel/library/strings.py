@@ -1,0 +1,347 @@
+"""The strings extension, with the costs it charges for itself."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any, Final
+
+from fairway.cel import cost
+from fairway.cel.cost import PER_CHARACTER
+from fairway.cel.declarations import Function, Library, Overload
+from fairway.cel.errors import Failure, Overrun
+from fairway.cel.library.formatting import MAX_OUTPUT, render
+from fairway.cel.types import DYN, INT, STRING, list_of
+from fairway.cel.values import MAX_COMPARISONS, List, length, size_of
+
+INDEX_OUT_OF_RANGE: Final = "index out of range: {}"
+INVALID_RANGE: Final = "invalid substring range. start: {}, end: {}"
+
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_QUOTED = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+
+
+def _char_at(text: str, index: int) -> object:
+    if not 0 <= index <= len(text):
+        raise Failure(INDEX_OUT_OF_RANGE.format(index))
+    return text[index : index + 1]
+
+
+def _index_of(text: str, part: str, offset: int = 0) -> object:
+    if offset < 0:
+        raise Failure(INDEX_OUT_OF_RANGE.format(offset))
+    if not part:
+        return min(offset, len(text))
+    return text.find(part, offset)
+
+
+def _last_index_of(text: str, part: str) -> object:
+    if not part:
+        return len(text)
+    return text.rfind(part)
+
+
+def _last_index_from(text: str, part: str, offset: int) -> object:
+    if offset < 0:
+        raise Failure(INDEX_OUT_OF_RANGE.format(offset))
+    if not part:
+        return min(offset, len(text))
+    if offset >= len(text):
+        return -1
+    return text.rfind(part, 0, offset + len(part))
+
+
+def _substring(text: str, start: int) -> object:
+    if not 0 <= start <= len(text):
+        raise Failure(INDEX_OUT_OF_RANGE.format(start))
+    return text[start:]
+
+
+def _substring_range(text: str, start: int, end: int) -> object:
+    if start > end:
+        raise Failure(INVALID_RANGE.format(start, end))
+    if not 0 <= start <= len(text):
+        raise Failure(INDEX_OUT_OF_RANGE.format(start))
+    if end > len(text):
+        raise Failure(INDEX_OUT_OF_RANGE.format(end))
+    return text[start:end]
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> object:
+    found = len(text) + 1 if not old else text.count(old)
+    if count >= 0:
+        found = min(found, count)
+    if found * len(new) > MAX_OUTPUT:
+        raise Overrun
+    return text.replace(old, new, found)
+
+
+def _split(text: str, separator: str, limit: int = -1) -> object:
+    if limit == 0:
+        return []
+    if not separator:
+        parts = list(text)
+        if 0 < limit < len(parts):
+            return [*parts[: limit - 1], text[limit - 1 :]]
+        return parts
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _join(values: List, separator: str = "") -> object:
+    if length(values) > MAX_COMPARISONS or length(values) * len(separator) > MAX_OUTPUT:
+        raise Overrun
+    total = 0
+    parts: list[str] = []
+    for value in values:
+        if not isinstance(value, str):
+            raise Failure(f"join: invalid input: {value}")
+        total += len(value)
+        if total > MAX_OUTPUT:
+            raise Overrun
+        parts.append(value)
+    return separator.join(parts)
+
+
+def _format(template: str, args: List) -> object:
+    if length(args) > MAX_COMPARISONS:
+        raise Overrun
+    return render(template, list(args))
+
+
+def _quote(text: str) -> object:
+    return f'"{text.translate(_QUOTED)}"'
+
+
+# --- costs -------------------------------------------------------------------------------------------------------
+
+
+def _char_at_cost(args: tuple[Any, ...], _result: object) -> int:
+    return 1 + ceil(size_of(args[0]) * PER_CHARACTER) + 1
+
+
+def _transform_cost(args: tuple[Any, ...], result: object) -> int:
+    return 1 + ceil(size_of(args[0]) * PER_CHARACTER) + size_of(result)
+
+
+def _search_cost(args: tuple[Any, ...], _result: object) -> int:
+    return ceil(size_of(args[0]) * size_of(args[1]) * PER_CHARACTER) + 1
+
+
+def _replace_cost(args: tuple[Any, ...], result: object) -> int:
+    searched = (size_of(args[0]) or 1) * (size_of(args[1]) or 1)
+    return 1 + ceil(searched * PER_CHARACTER) + size_of(result)
+
+
+def _split_cost(args: tuple[Any, ...], result: object) -> int:
+    return 1 + ceil((size_of(args[0]) + 1) * PER_CHARACTER) + size_of(result) + cost.CREATE_LIST
+
+
+def _join_cost(args: tuple[Any, ...], result: object) -> int:
+    return 1 + ceil((size_of(args[0]) + 1) * PER_CHARACTER) + size_of(result)
+
+
+_STRINGS = list_of(STRING)
+
+STRINGS = Library(
+    "strings",
+    (
+        Function(
+            "charAt",
+            (
+                Overload(
+                    "string_char_at_int", (STRING, INT), STRING, _char_at, member=True, cost=_char_at_cost
+                ),
+            ),
+        ),
+        Function(
+            "indexOf",
+            (
+                Overload(
+                    "string_index_of_string", (STRING, STRING), INT, _index_of, member=True, cost=_search_cost
+                ),
+                Overload(
+                    "string_index_of_string_int",
+                    (STRING, STRING, INT),
+                    INT,
+                    _index_of,
+                    member=True,
+                    variadic=True,
+                    cost=_search_cost,
+                ),
+            ),
+        ),
+        Function(
+            "lastIndexOf",
+            (
+                Overload(
+                    "string_last_index_of_string",
+                    (STRING, STRING),
+                    INT,
+                    _last_index_of,
+                    member=True,
+                    cost=_search_cost,
+                ),
+                Overload(
+                    "string_last_index_of_string_int",
+                    (STRING, STRING, INT),
+                    INT,
+                    _last_index_from,
+                    member=True,
+                    variadic=True,
+                    cost=_search_cost,
+                ),
+            ),
+        ),
+        Function(
+            "lowerAscii",
+            (
+                Overload(
+                    "string_lower_ascii",
+                    (STRING,),
+                    STRING,
+                    lambda text: text.translate(_LOWER),
+                    member=True,
+                    cost=_transform_cost,
+                ),
+            ),
+        ),
+        Function(
+            "upperAscii",
+            (
+                Overload(
+                    "string_upper_ascii",
+                    (STRING,),
+                    STRING,
+                    lambda text: text.translate(_UPPER),
+                    member=True,
+                    cost=_transform_cost,
+                ),
+            ),
+        ),
+        Function(
+            "replace",
+            (
+                Overload(
+                    "string_replace_string_string",
+                    (STRING, STRING, STRING),
+                    STRING,
+                    _replace,
+                    member=True,
+                    variadic=True,
+                    cost=_replace_cost,
+                ),
+                Overload(
+                    "string_replace_string_string_int",
+                    (STRING, STRING, STRING, INT),
+                    STRING,
+                    _replace,
+                    member=True,
+                    variadic=True,
+                    cost=_replace_cost,
+                ),
+            ),
+        ),
+        Function(
+            "split",
+            (
+                Overload(
+                    "string_split_string", (STRING, STRING), _STRINGS, _split, member=True, cost=_split_cost
+                ),
+                Overload(
+                    "string_split_string_int",
+                    (STRING, STRING, INT),
+                    _STRINGS,
+                    _split,
+                    member=True,
+                    variadic=True,
+                    cost=_split_cost,
+                ),
+            ),
+        ),
+        Function(
+            "substring",
+            (
+                Overload(
+                    "string_substring_int",
+                    (STRING, INT),
+                    STRING,
+                    _substring,
+                    member=True,
+                    cost=_transform_cost,
+                ),
+                Overload(
+                    "string_substring_int_int",
+                    (STRING, INT, INT),
+                    STRING,
+                    _substring_range,
+                    member=True,
+                    variadic=True,
+                    cost=_transform_cost,
+                ),
+            ),
+        ),
+        Function(
+            "trim",
+            (
+                Overload(
+                    "string_trim",
+                    (STRING,),
+                    STRING,
+                    lambda text: text.strip(_SPACE),
+                    member=True,
+                    cost=_transform_cost,
+                ),
+            ),
+        ),
+        Function(
+            "reverse",
+            (
+                Overload(
+                    "string_reverse",
+                    (STRING,),
+                    STRING,
+                    lambda text: text[::-1],
+                    member=True,
+                    cost=_transform_cost,
+                ),
+            ),
+        ),
+        Function(
+            "format",
+            (
+                Overload(
+                    "string_format",
+                    (STRING, list_of(DYN)),
+                    STRING,
+                    _format,
+                    member=True,
+                    variadic=True,
+                    cost=cost.first_argument,
+                ),
+            ),
+        ),
+        Function(
+            "strings.quote", (Overload("strings_quote", (STRING,), STRING, _quote, cost=cost.first_argument),)
+        ),
+        Function(
+            "join",
+            (
+                Overload("list_join", (_STRINGS,), STRING, _join, member=True, cost=_join_cost),
+                Overload("list_join_string", (_STRINGS, STRING), STRING, _join, member=True, cost=_join_cost),
+            ),
+        ),
+    ),
+)

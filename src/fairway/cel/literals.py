@@ -1,0 +1,99 @@
+"""The value written by a literal token."""
+
+from __future__ import annotations
+
+import re
+
+from fairway.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+
+INVALID_INT = "invalid int literal"
+INVALID_UINT = "invalid uint literal"
+INVALID_DOUBLE = "invalid double literal"
+INVALID_STRING = "unable to unescape string"
+INVALID_CODE_POINT = "invalid unicode code point"
+
+_SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPE = re.compile(
+    r"\\(?:([xX])([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|(.))", re.DOTALL
+)
+
+
+def parse_int(text: str, *, negative: bool) -> int:
+    value = _integer(text)
+    if negative:
+        value = -value
+    if not INT_MIN <= value <= INT_MAX:
+        raise ValueError(INVALID_INT)
+    return value
+
+
+def parse_uint(text: str) -> Uint:
+    value = _integer(text[:-1])
+    if value > UINT_MAX:
+        raise ValueError(INVALID_UINT)
+    return Uint(value)
+
+
+def parse_double(text: str, *, negative: bool) -> float:
+    value = float(text)
+    if value == float("inf"):
+        raise ValueError(INVALID_DOUBLE)
+    return -value if negative else value
+
+
+def parse_string(text: str) -> str:
+    body, raw = _body(text)
+    if raw or "\\" not in body:
+        return body
+    return _ESCAPE.sub(_character, body)
+
+
+def parse_bytes(text: str) -> bytes:
+    """Octal and hexadecimal escapes are bytes; everything else is encoded as UTF-8."""
+    body, raw = _body(text[1:])
+    if raw or "\\" not in body:
+        return body.encode("utf-8", "surrogatepass")
+    out = bytearray()
+    position = 0
+    for found in _ESCAPE.finditer(body):
+        out += body[position : found.start()].encode("utf-8", "surrogatepass")
+        position = found.end()
+        _, byte, short, long, octal, _ = found.groups()
+        if short is not None or long is not None:
+            raise ValueError(INVALID_STRING)
+        if byte is not None:
+            out.append(int(byte, 16))
+        elif octal is not None:
+            out.append(int(octal, 8))
+        else:
+            out += _character(found).encode("utf-8")
+    out += body[position:].encode("utf-8", "surrogatepass")
+    return bytes(out)
+
+
+def _integer(text: str) -> int:
+    if text.startswith("0x"):
+        return int(text[2:], 16)
+    # More digits than any 64-bit number has; also keeps the conversion linear.
+    digits = text.lstrip("0")
+    return UINT_MAX + 1 if len(digits) > 20 else int(text[-20:] if len(text) > 20 else text)
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """The characters between the quotes, with line ends normalised, and whether escapes are literal."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    raw = text[0] in "rR"
+    if raw:
+        text = text[1:]
+    width = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
+    return text[width:-width], raw
+
+
+def _character(found: re.Match[str]) -> str:
+    _, byte, short, long, octal, simple = found.groups()
+    if simple is not None:
+        return _SIMPLE.get(simple, simple)
+    code = int(octal, 8) if octal is not None else int(byte or short or long, 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise ValueError(INVALID_CODE_POINT)
+    return chr(code)

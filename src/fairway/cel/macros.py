@@ -1,0 +1,262 @@
+"""Macros: calls that the parser replaces by folds before anything is checked.
+
+The expansion is observable (positions of type errors, and the cost of every evaluation step), so it has the
+shape the reference gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from fairway.cel.syntax import (
+    Call,
+    Comprehension,
+    CreateList,
+    CreateMap,
+    CreateStruct,
+    Entry,
+    Expr,
+    Field,
+    Ident,
+    Literal,
+    Select,
+)
+
+ACCUMULATOR = "@result"
+LEGACY_ACCUMULATOR = "__result__"
+UNUSED_VARIABLE = "#unused"
+
+NOT_A_NAME = "argument must be a simple name"
+NOT_AN_IDENTIFIER = "argument is not an identifier"
+OVERWRITES_ACCUMULATOR = "iteration variable overwrites accumulator variable"
+INVALID_HAS = "invalid argument to has() macro"
+OPTIONAL_NAME = "{}() variable name must be a simple identifier"
+
+
+class MacroError(Exception):
+    """The call has a macro's name and arity but not its form."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.message = message
+
+
+class Numbering(Protocol):
+    def next_id(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Makes the nodes of an expansion; all of them are blamed on the macro's call."""
+
+    numbering: Numbering
+    offset: int
+
+    def literal(self, value: object) -> Literal:
+        return Literal(self.numbering.next_id(), self.offset, value)
+
+    def ident(self, name: str) -> Ident:
+        return Ident(self.numbering.next_id(), self.offset, name)
+
+    def list(self, *elements: Expr) -> CreateList:
+        return CreateList(self.numbering.next_id(), self.offset, elements)
+
+    def call(self, function: str, *args: Expr, target: Expr | None = None) -> Call:
+        return Call(self.numbering.next_id(), self.offset, function, args, target)
+
+    def fold(
+        self,
+        macro: str,
+        *,
+        over: Expr,
+        variable: str,
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+        accumulator: str = ACCUMULATOR,
+    ) -> Comprehension:
+        return Comprehension(
+            self.numbering.next_id(),
+            self.offset,
+            macro,
+            over,
+            variable,
+            accumulator,
+            init,
+            condition,
+            step,
+            result,
+        )
+
+    def copy(self, node: Expr) -> Expr:
+        """The same expression under new ids, keeping its positions."""
+        fresh = self.numbering.next_id
+        match node:
+            case Literal() | Ident():
+                return replace(node, id=fresh())
+            case Select():
+                return replace(node, id=fresh(), operand=self.copy(node.operand))
+            case Call():
+                target = None if node.target is None else self.copy(node.target)
+                return replace(node, id=fresh(), target=target, args=self._copies(node.args))
+            case CreateList():
+                return replace(node, id=fresh(), elements=self._copies(node.elements))
+            case CreateMap():
+                entries = [
+                    Entry(fresh(), e.offset, self.copy(e.key), self.copy(e.value), e.optional)
+                    for e in node.entries
+                ]
+                return replace(node, id=fresh(), entries=tuple(entries))
+            case CreateStruct():
+                fields = [
+                    Field(fresh(), f.offset, f.name, self.copy(f.value), f.optional) for f in node.fields
+                ]
+                return replace(node, id=fresh(), fields=tuple(fields))
+            case Comprehension():
+                return replace(
+                    node,
+                    id=fresh(),
+                    range=self.copy(node.range),
+                    init=self.copy(node.init),
+                    condition=self.copy(node.condition),
+                    step=self.copy(node.step),
+                    result=self.copy(node.result),
+                )
+
+    def _copies(self, nodes: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        copies = []
+        for node in nodes:
+            copies.append(self.copy(node))  # noqa: PERF401 - a comprehension would add a stack frame per level
+        return tuple(copies)
+
+
+Expander = Callable[[Builder, Expr, Sequence[Expr]], Expr]
+
+
+def _name(arg: Expr, message: str) -> str:
+    if not isinstance(arg, Ident):
+        raise MacroError(arg.offset, message)
+    if arg.name in (ACCUMULATOR, LEGACY_ACCUMULATOR):
+        raise MacroError(arg.offset, OVERWRITES_ACCUMULATOR)
+    return arg.name
+
+
+def expand_has(build: Builder, arg: Expr) -> Expr:
+    if not isinstance(arg, Select) or arg.test:
+        raise MacroError(arg.offset, INVALID_HAS)
+    return Select(build.numbering.next_id(), build.offset, arg.operand, arg.field, test=True)
+
+
+def _all(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    name = _name(args[0], NOT_A_NAME)
+    return build.fold(
+        "all",
+        over=target,
+        variable=name,
+        init=build.literal(True),
+        condition=build.call("@not_strictly_false", build.ident(ACCUMULATOR)),
+        step=build.call("_&&_", build.ident(ACCUMULATOR), args[1]),
+        result=build.ident(ACCUMULATOR),
+    )
+
+
+def _exists(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    name = _name(args[0], NOT_A_NAME)
+    return build.fold(
+        "exists",
+        over=target,
+        variable=name,
+        init=build.literal(False),
+        condition=build.call("@not_strictly_false", build.call("!_", build.ident(ACCUMULATOR))),
+        step=build.call("_||_", build.ident(ACCUMULATOR), args[1]),
+        result=build.ident(ACCUMULATOR),
+    )
+
+
+def _exists_one(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    name = _name(args[0], NOT_A_NAME)
+    increment = build.call("_+_", build.ident(ACCUMULATOR), build.literal(1))
+    return build.fold(
+        "exists_one",
+        over=target,
+        variable=name,
+        init=build.literal(0),
+        condition=build.literal(True),
+        step=build.call("_?_:_", args[1], increment, build.ident(ACCUMULATOR)),
+        result=build.call("_==_", build.ident(ACCUMULATOR), build.literal(1)),
+    )
+
+
+def _map(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    name = _name(args[0], NOT_AN_IDENTIFIER)
+    step: Expr = build.call("_+_", build.ident(ACCUMULATOR), build.list(args[-1]))
+    if len(args) == 3:
+        step = build.call("_?_:_", args[1], step, build.ident(ACCUMULATOR))
+    return _collect(build, "map" if len(args) == 2 else "filter", target, name, step)
+
+
+def _filter(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    name = _name(args[0], NOT_AN_IDENTIFIER)
+    append = build.call("_+_", build.ident(ACCUMULATOR), build.list(args[0]))
+    step = build.call("_?_:_", args[1], append, build.ident(ACCUMULATOR))
+    return _collect(build, "filter", target, name, step)
+
+
+def _collect(build: Builder, macro: str, target: Expr, name: str, step: Expr) -> Expr:
+    return build.fold(
+        macro,
+        over=target,
+        variable=name,
+        init=build.list(),
+        condition=build.literal(True),
+        step=step,
+        result=build.ident(ACCUMULATOR),
+    )
+
+
+def _bind(build: Builder, target: Expr, name: str, body: Expr) -> Expr:
+    """Evaluate ``body`` with ``name`` bound, lazily, to the optional's value."""
+    return build.fold(
+        "bind",
+        over=build.list(),
+        variable=UNUSED_VARIABLE,
+        accumulator=name,
+        init=build.call("value", target=build.copy(target)),
+        condition=build.literal(False),
+        step=build.ident(name),
+        result=body,
+    )
+
+
+def _opt_map(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    if not isinstance(args[0], Ident):
+        raise MacroError(args[0].offset, OPTIONAL_NAME.format("optMap"))
+    present = build.call("hasValue", target=target)
+    mapped = build.call("optional.of", _bind(build, target, args[0].name, args[1]))
+    return build.call("_?_:_", present, mapped, build.call("optional.none"))
+
+
+def _opt_flat_map(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    if not isinstance(args[0], Ident):
+        raise MacroError(args[0].offset, OPTIONAL_NAME.format("optFlatMap"))
+    present = build.call("hasValue", target=target)
+    return build.call(
+        "_?_:_", present, _bind(build, target, args[0].name, args[1]), build.call("optional.none")
+    )
+
+
+RECEIVER_MACROS: dict[tuple[str, int], Expander] = {
+    ("all", 2): _all,
+    ("exists", 2): _exists,
+    ("exists_one", 2): _exists_one,
+    ("existsOne", 2): _exists_one,
+    ("map", 2): _map,
+    ("map", 3): _map,
+    ("filter", 2): _filter,
+    ("optMap", 2): _opt_map,
+    ("optFlatMap", 2): _opt_flat_map,
+}

@@ -1,0 +1,146 @@
+"""A compiled expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations
+from math import inf
+from typing import Final
+
+from fairway.cel.errors import (
+    COST_LIMIT_MESSAGE,
+    Abort,
+    CostLimitExceeded,
+    EvaluationError,
+    Failure,
+    Overrun,
+)
+from fairway.cel.frame import Frame, Order, Step
+from fairway.cel.reads import Path, Reads
+from fairway.cel.stack import deep_stack
+
+DEFAULT_COST_LIMIT: Final = 1_000_000
+MAX_ORDERS: Final = 5_000
+NESTED_TOO_DEEPLY: Final = "value nests too deeply"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``error`` is None exactly when ``value`` is the expression's value."""
+
+    value: object
+    error: EvaluationError | None
+    cost: int
+
+
+class Program:
+    """Immutable; evaluations are independent of each other.
+
+    ``reads`` holds the paths of the input that can influence the outcome, None if a whole variable can;
+    ``score_reads`` the names passed to ``scores()``, None if they are not constant.
+    """
+
+    __slots__ = ("_deep", "_slots", "_step", "reads", "result_type", "score_reads", "text")
+
+    def __init__(
+        self, *, text: str, result_type: str, step: Step, slots: int, reads: Reads, deep: bool
+    ) -> None:
+        self.text = text
+        self.result_type = result_type
+        self.reads: frozenset[Path] | None = reads.paths
+        self.score_reads: frozenset[str] | None = reads.scores
+        self._step = step
+        self._slots = slots
+        self._deep = deep
+
+    def evaluate(
+        self,
+        variables: Mapping[str, object],
+        *,
+        context: object = None,
+        cost_limit: int | None = DEFAULT_COST_LIMIT,
+    ) -> Outcome:
+        """Never raises for what the expression does; ``context`` is a `ScoreSource` if it asks for scores.
+
+        A cost above the limit ends the evaluation at once. Maps are iterated in insertion order.
+        """
+        frame = Frame(variables, context, inf if cost_limit is None else cost_limit, self._slots)
+        return self._outcome(frame)
+
+    def possible_costs(self, variables: Mapping[str, object], *, context: object = None) -> set[int]:
+        """The costs over all orders in which the input's and the expression's maps may be iterated.
+
+        The reference iterates maps in random order, which shows in the cost of loops that end early. The search
+        gives up after `MAX_ORDERS` evaluations; what it has found by then is still possible.
+        """
+        costs: set[int] = set()
+        choices = _Choices()
+        for _ in range(MAX_ORDERS):
+            frame = Frame(variables, context, DEFAULT_COST_LIMIT, self._slots, choices.order)
+            costs.add(self._outcome(frame).cost)
+            if not choices.advance():
+                break
+        return costs
+
+    def _outcome(self, frame: Frame) -> Outcome:
+        try:
+            if self._deep:
+                with deep_stack():
+                    return Outcome(self._step(frame), None, frame.cost)
+            return Outcome(self._step(frame), None, frame.cost)
+        except Failure as failure:
+            error = EvaluationError(str(failure))
+        except Overrun:
+            error = CostLimitExceeded(COST_LIMIT_MESSAGE)
+        except Abort as abort:
+            error = EvaluationError(str(abort))
+        except RecursionError:
+            error = EvaluationError(NESTED_TOO_DEEPLY)
+        return Outcome(None, error, frame.cost)
+
+    def __repr__(self) -> str:
+        return f"Program({self.text!r})"
+
+
+class _Choices:
+    """Walks through all combinations of map orders, one per evaluation, like an odometer."""
+
+    _LONGEST = 6
+
+    def __init__(self) -> None:
+        self._digits: list[int] = []
+        self._sizes: list[int] = []
+        self._position = 0
+
+    def order(self, keys: Sequence[object]) -> Sequence[object]:
+        orders = self._orders(keys)
+        if self._position == len(self._digits):
+            self._digits.append(0)
+            self._sizes.append(len(orders))
+        chosen = orders[self._digits[self._position]]
+        self._position += 1
+        return chosen
+
+    def advance(self) -> bool:
+        self._position = 0
+        while self._digits:
+            if self._digits[-1] + 1 < self._sizes[-1]:
+                self._digits[-1] += 1
+                return True
+            self._digits.pop()
+            self._sizes.pop()
+        return False
+
+    def _orders(self, keys: Sequence[object]) -> list[Sequence[object]]:
+        if len(keys) <= self._LONGEST:
+            return list(permutations(keys))
+        return [*islice(_rotations(keys), 64)]
+
+
+def _rotations(keys: Sequence[object]) -> Iterator[Sequence[object]]:
+    """What is feasible for a large map: every key first, forwards and backwards."""
+    for start in range(len(keys)):
+        turned = [*keys[start:], *keys[:start]]
+        yield turned
+        yield turned[::-1]

@@ -1,0 +1,59 @@
+"""Constant templates of ``format()`` are checked with the expression, against the types of their arguments."""
+
+from __future__ import annotations
+
+from fairway.cel.checker import Checked
+from fairway.cel.errors import Failure
+from fairway.cel.library.formatting import ACCEPTED, TOO_MANY, clauses, refusal
+from fairway.cel.source import Issue
+from fairway.cel.syntax import Call, CreateList, CreateMap, Expr, Literal, children
+from fairway.cel.types import Kind
+
+
+def check_templates(checked: Checked) -> list[Issue]:
+    issues: list[Issue] = []
+    pending: list[Expr] = [checked.root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call) and node.function == "format" and len(node.args) == 1:
+            template, args = node.target, node.args[0]
+            if (
+                isinstance(template, Literal)
+                and isinstance(template.value, str)
+                and isinstance(args, CreateList)
+            ):
+                issue = _check(checked, node, template.value, args.elements)
+                if issue is not None:
+                    issues.append(issue)
+        pending.extend(children(node))
+    return issues
+
+
+def _check(checked: Checked, call: Call, template: str, args: tuple[Expr, ...]) -> Issue | None:
+    used = 0
+    try:
+        for clause in clauses(template, len(args)):
+            if not clause.verb:
+                continue
+            culprit = _misfit(checked, clause.verb, args[used])
+            if culprit is not None:
+                return Issue(culprit.offset, refusal(clause.verb, checked.types[culprit.id].name))
+            used += 1
+    except Failure as failure:
+        return Issue(call.offset, str(failure))
+    if used < len(args):
+        return Issue(call.offset, TOO_MANY.format(used, len(args)))
+    return None
+
+
+def _misfit(checked: Checked, verb: str, arg: Expr) -> Expr | None:
+    """The part of the argument that the clause cannot show."""
+    kind = checked.types[arg.id].kind
+    if kind is not Kind.DYN and kind not in ACCEPTED[verb.lower()]:
+        return arg
+    if verb == "s" and isinstance(arg, (CreateList, CreateMap)):
+        for part in children(arg):
+            culprit = _misfit(checked, verb, part)
+            if culprit is not None:
+                return culprit
+    return None
