@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.whatif import conformance
+from fairway.whatif import conformance, conformance_quantity
 from fairway.whatif.conformance import ConformanceError, Result, Row, open_recording
 from fairway.whatif.differences import differences
 
@@ -38,6 +38,99 @@ def test_a_wrong_quantity_is_found(tmp_path: Path) -> None:
         ("quick float", "1000.0", "1024.0"),
     ]
     assert ("valid", "true", "false") in [(d.path, d.expected, d.got) for d in second.differences]
+
+
+def test_every_cel_expression_the_reference_answered() -> None:
+    results = list(open_recording(str(GOLDEN / "cel.jsonl")).run())
+    assert len(results) == 204
+    assert [result for result in results if not result.passed] == []
+
+
+CLUSTERS = {
+    "clusters": [
+        {
+            "apiVersion": "cluster.open-cluster-management.io/v1",
+            "kind": "ManagedCluster",
+            "metadata": {"name": "c1", "labels": {"a": "b"}},
+        }
+    ],
+    "scores": [
+        {"metadata": {"name": "s", "namespace": "c1"}, "status": {"scores": [{"name": "x", "value": 7}]}}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"expr": "1 + 1", "compile": "ok", "type": "int", "results": [{"value": 2, "cost": 1}]}, []),
+        ({"expr": "1 + 1", "compile": "ok", "type": "bool", "results": [{"value": 2, "cost": 1}]}, ["type"]),
+        (
+            {"expr": "1 + 1", "compile": "ok", "type": "int", "results": [{"value": 3, "cost": 1}]},
+            ["results[c1].value"],
+        ),
+        (
+            {"expr": "1 + 1", "compile": "ok", "type": "int", "results": [{"value": 2, "cost": 9}]},
+            ["results[c1].cost"],
+        ),
+        (
+            {"expr": "1 + 1", "compile": "ok", "type": "int", "results": [{"error": "e", "cost": 1}]},
+            ["results[c1]"],
+        ),
+        (
+            {"expr": "1/0 > 1", "compile": "ok", "type": "bool", "results": [{"value": True, "cost": 2}]},
+            ["results[c1]"],
+        ),
+        (
+            {
+                "expr": "1/0 > 1",
+                "compile": "ok",
+                "type": "bool",
+                "results": [{"error": "other words", "cost": 2}],
+            },
+            [],
+        ),
+        (
+            {
+                "expr": "[1]",
+                "compile": "ok",
+                "type": "list(int)",
+                "results": [{"value": "?", "opaque": True, "cost": 10}],
+            },
+            [],
+        ),
+        ({"expr": "1 + 1", "compile": "error", "message": "ERROR: <input>:1:3: no"}, ["compile"]),
+        ({"expr": "1 + true", "compile": "ok", "type": "int", "results": []}, ["compile"]),
+        ({"expr": "1 + true", "compile": "error", "message": "ERROR: <input>:1:3: other words"}, []),
+        ({"expr": "1 + true", "compile": "error", "message": "ERROR: <input>:1:1: here"}, ["message"]),
+        (
+            {
+                "expr": 'managedCluster.scores("s")[0].value == 7',
+                "compile": "ok",
+                "type": "bool",
+                "results": [{"value": True, "cost": None}],
+            },
+            [],
+        ),
+    ],
+)
+def test_what_must_match_of_an_expression(tmp_path: Path, row: Row, found: list[str]) -> None:
+    (result,) = open_recording(write(tmp_path / "x", CLUSTERS, row)).run()
+    assert [difference.path for difference in result.differences] == found
+
+
+def test_a_crash_is_one_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"text": text, "valid": True, "float": 1} for text in ("1", "2")]
+
+    def crash(text: str) -> Row:
+        if text == "1":
+            raise KeyError("deep inside")
+        return {"valid": True, "float": 1, "quick float": 1}
+
+    monkeypatch.setattr(conformance_quantity, "_answer", crash)
+    first, second = open_recording(write(tmp_path / "x", *rows)).run()
+    assert [difference.got for difference in first.differences] == ["KeyError: 'deep inside'"]
+    assert second.passed
 
 
 def test_the_family_is_told_by_content_whatever_the_name(tmp_path: Path) -> None:

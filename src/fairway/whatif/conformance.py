@@ -7,7 +7,7 @@ found in `RUNNERS`; a family without one is an honest refusal, never a pass.
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +46,7 @@ UNKNOWN_CONTENT = "{file}:1: not recorded answers of any family known here ({fam
 UNREADABLE = "{file}: cannot be read: {reason}"
 BAD_LINE = "{file}:{line}: not a JSON object: {reason}"
 NO_ROWS = "{file}: holds no recorded answers"
+AN_ANSWER = "(an answer)"
 INCOMPLETE_ROW = "{file}:{line}: the row has no {key!r}"
 
 
@@ -91,9 +92,33 @@ class Recording:
         rows = _Rows(self)
         try:
             yield from runner_for(self.family)(rows)
-        except KeyError as error:
-            key = str(error.args[0]) if error.args else ""
-            raise ConformanceError(INCOMPLETE_ROW.format(file=self.file, line=rows.line, key=key)) from None
+        except _IncompleteRowError as error:
+            message = INCOMPLETE_ROW.format(file=self.file, line=rows.line, key=error.key)
+            raise ConformanceError(message) from None
+
+
+def judged(name: str, compare: Callable[[], Iterable[Difference]]) -> Result:
+    """The result of one row; an exception of the implementation under test is a difference like any other."""
+    try:
+        return Result(name=name, differences=tuple(compare()))
+    except ConformanceError:
+        raise
+    except Exception as error:
+        crash = Difference("", AN_ANSWER, f"{type(error).__name__}: {error}")
+        return Result(name=name, differences=(crash,))
+
+
+class _IncompleteRowError(ConformanceError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class _RecordedRow(dict[str, Any]):
+    """A row that tells a missing field from a KeyError of the implementation under test."""
+
+    def __missing__(self, key: str) -> Any:
+        raise _IncompleteRowError(key)
 
 
 class _Rows:
@@ -111,7 +136,7 @@ class _Rows:
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 message = BAD_LINE.format(file=self._recording.file, line=self.line, reason=error)
                 raise ConformanceError(message) from None
-            yield row
+            yield _RecordedRow(row)
 
 
 def open_recording(path: str) -> Recording:

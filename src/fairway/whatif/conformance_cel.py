@@ -8,16 +8,15 @@ any cost that some order gives is right.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster, cluster_as_json
 from fairway.api.kinds import decode
-from fairway.cel import CompileError, Program, cluster_environment
-from fairway.whatif.conformance import Result, Row
+from fairway.cel import CLUSTER_VARIABLE, CompileError, Program, ScoreSource, cluster_environment
+from fairway.whatif.conformance import Result, Row, judged
 from fairway.whatif.differences import Difference, same, show
 
-VARIABLE: Final = "managedCluster"
-COST_LIMIT: Final = 1_000_000
 _POSITION: Final = re.compile(r"<input>:-?\d+:-?\d+:")
 
 
@@ -42,14 +41,14 @@ def run(rows: Iterable[Row], /) -> Iterator[Result]:
     for document in fleet["clusters"]:
         cluster = decode(document)
         if isinstance(cluster, ManagedCluster):
-            clusters.append((cluster.metadata.name, {VARIABLE: cluster_as_json(cluster)}))
+            clusters.append((cluster.metadata.name, {CLUSTER_VARIABLE: cluster_as_json(cluster)}))
     scores = _Scores(fleet["scores"])
     for row in iterator:
-        yield Result(name=row["expr"], differences=tuple(_compare(row, clusters, scores)))
+        yield judged(row["expr"], partial(_compare, row, clusters, scores))
 
 
 def _compare(
-    row: Row, clusters: Sequence[tuple[str, Mapping[str, Any]]], scores: _Scores
+    row: Row, clusters: Sequence[tuple[str, Mapping[str, Any]]], scores: ScoreSource
 ) -> Iterator[Difference]:
     try:
         program = cluster_environment().compile(row["expr"])
@@ -59,8 +58,8 @@ def _compare(
     if row["compile"] != "ok":
         yield Difference("compile", show(row["message"]), show("ok"))
         return
-    if str(program.type) != row["type"]:
-        yield Difference("type", show(row["type"]), show(str(program.type)))
+    if program.result_type != row["type"]:
+        yield Difference("type", show(row["type"]), show(program.result_type))
     for (name, variables), expected in zip(clusters, row["results"], strict=True):
         yield from _compare_outcome(program, variables, scores, expected, f"results[{name}]")
 
@@ -75,9 +74,9 @@ def _compare_refusal(row: Row, message: str) -> Iterator[Difference]:
 
 
 def _compare_outcome(
-    program: Program, variables: Mapping[str, Any], scores: _Scores, expected: Row, path: str
+    program: Program, variables: Mapping[str, Any], scores: ScoreSource, expected: Row, path: str
 ) -> Iterator[Difference]:
-    outcome = program.evaluate(variables, context=scores, cost_limit=COST_LIMIT)
+    outcome = program.evaluate(variables, context=scores)
     if "error" in expected:
         if outcome.error is None:
             yield Difference(path, f"error: {expected['error']}", show(outcome.value))
@@ -90,5 +89,7 @@ def _compare_outcome(
     elif not same(expected["value"], outcome.value):
         yield Difference(f"{path}.value", show(expected["value"]), show(outcome.value))
     wanted = expected["cost"]
-    if outcome.cost != wanted and wanted not in program.possible_costs(variables, context=scores):
+    if wanted in (None, outcome.cost):
+        return
+    if wanted not in program.possible_costs(variables, context=scores):
         yield Difference(f"{path}.cost", show(wanted), show(outcome.cost))

@@ -1,10 +1,11 @@
 """Runs recorded quantities: is the text one, and which float does the reference make of it?"""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from fairway.api.quantity import Quantity, QuantityError, quantity_float
-from fairway.whatif.conformance import Result, Row
-from fairway.whatif.differences import differences
+from fairway.whatif.conformance import Result, Row, judged
+from fairway.whatif.differences import Difference, differences
 
 
 def run(rows: Iterable[Row], /) -> Iterator[Result]:
@@ -14,7 +15,11 @@ def run(rows: Iterable[Row], /) -> Iterator[Result]:
         if row["valid"]:
             # JSON has one kind of number, so a large float may have been written like an integer.
             expected["float"] = expected["quick float"] = float(row["float"])
-        yield Result(name=repr(text), differences=tuple(differences(expected, _answer(text))))
+        yield judged(repr(text), partial(_compare, text, expected))
+
+
+def _compare(text: str, expected: Row) -> Iterator[Difference]:
+    return differences(expected, _answer(text))
 
 
 def _answer(text: str) -> Row:
