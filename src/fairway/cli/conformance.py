@@ -51,7 +51,8 @@ def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
     one JSON object per line, plain or gzipped. The family is told from the content.
     """
     try:
-        tallies = [_run(open_recording(file)) for file in files]
+        # All are opened before any is run: a file that cannot be used is known at once, not after minutes.
+        tallies = [_run(recording) for recording in [open_recording(file) for file in files]]
     except ConformanceError as error:
         raise BadInputError(str(error)) from None
     failed = sum(len(tally.failures) for tally in tallies)
