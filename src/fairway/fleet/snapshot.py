@@ -119,12 +119,8 @@ class Snapshot:
         else:
             read = cells.cell_reader(key)
             values = [None if host is None else read(host) for host in hosts.objects]
-            if isinstance(column, CodeColumn):
+            if isinstance(column, CodeColumn | NumberColumn):
                 column.fill(values)
-            else:
-                for row, value in enumerate(values):
-                    if value is not None:
-                        column.write(row, value)
         return column
 
     def _write(self, column: Column, cluster: str, value: Any) -> None:

@@ -22,6 +22,7 @@ COST_LIMIT = 1_000_000
 """Of one expression for one cluster."""
 COST_BUDGET = 10_000_000
 """Of all expressions of a predicate for one cluster."""
+OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
 COMPILATION_FAILED = "compilation failed: {error}"
 
 _WIDE = frozenset({(), ("metadata",), ("spec",), ("status",), ("metadata", "name"), ("metadata", "uid")})
@@ -62,19 +63,19 @@ class Expressions:
         return self.objection(snapshot, row) is None
 
     def objection(self, snapshot: Snapshot, row: int) -> str | None:
-        """Why a cluster does not match, in words; None when it does."""
+        """Why a cluster does not match, in words; None when it does. The first expression that is not true ends it."""
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row))}
         source = Scores(snapshot)
         budget = COST_BUDGET
-        objection: str | None = None
         for program in self._programs:
             outcome = program.evaluate(variables, context=source, cost_limit=COST_LIMIT)
             budget -= outcome.cost
             if budget < 0:
-                return "CEL expressions cost more than the budget of a predicate"
-            if objection is None:
-                objection = _words(program, outcome)
-        return objection
+                return OVER_BUDGET
+            objection = _words(program, outcome)
+            if objection is not None:
+                return objection
+        return None
 
     def holds(self, snapshot: Snapshot, among: Bits) -> Bits:
         """Rows among the given ones that match."""

@@ -1,6 +1,7 @@
 """Decision groups: the chosen clusters divided into named groups and chunks of a given size."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,12 @@ from fairway.api.selector import SelectorError, compile_requirements, compile_se
 from fairway.engine.status import OK, Status, misconfigured
 from fairway.fleet import cells
 from fairway.fleet.snapshot import Snapshot
+
+_NUMBER = re.compile(
+    r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)p[+-]?\d+|inf|infinity|nan)",
+    re.ASCII | re.IGNORECASE,
+)
+"""What other readers of the same field take for a number; theirs is a general parser of doubles."""
 
 NOT_A_PERCENTAGE = "{value} invalid type: string is not a percentage"
 
@@ -73,9 +80,9 @@ def group_length(given: int | str | None, count: int) -> int:
 def _percentage(text: str) -> float:
     number = text.removesuffix("%")
     try:
-        if number == text or number != number.strip() or "_" in number:
+        if number == text or not _NUMBER.fullmatch(number):
             raise ValueError
-        share = float(number)
+        share = float.fromhex(number) if "x" in number.lower() else float(number)
         if math.isinf(share) and "inf" not in number.lower():
             raise ValueError
         return share

@@ -78,7 +78,7 @@ class Spread(Timeless):
         return Reads(cells=frozenset(each.column for each in self.constraints))
 
     def choose(self, context: Context, rows: Rows, totals: Scores) -> Rows:
-        """The wanted rows in the order they were taken."""
+        """The wanted rows, best first."""
         snapshot = context.snapshot
         wanted = len(rows) if context.workload.wanted is None else min(context.workload.wanted, len(rows))
         if wanted <= 0:
@@ -86,14 +86,14 @@ class Spread(Timeless):
         ordered = ranking.best(rows, totals, snapshot.hosts.rank[rows], wanted=None)
         pools = _pools(snapshot, self.constraints, ordered)
         tally = _Tally(self.constraints, pools)
-        taken: list[int] = []
+        taken: set[int] = set()
         while len(taken) < wanted:
             pool = tally.pick(pools)
             if pool is None:
                 break
-            taken.append(pool.take())
+            taken.add(pool.take())
             tally.add(pool.topology)
-        return np.array(taken, dtype=np.int64)
+        return ordered[np.isin(ordered, np.fromiter(taken, np.int64, len(taken)))]
 
     def objection(self, context: Context, row: int, chosen: Rows, rows: Rows) -> str | None:
         """Which hard constraint keeps a row out beside the chosen ones, in words."""

@@ -95,7 +95,7 @@ class TaintToleration(Timeless):
 
     def wake(self, context: Context, /) -> Micros | None:
         """When the first toleration runs out that keeps a cluster in the decision."""
-        if not self._timed or self._refusal is not None:
+        if not self._timed:
             return None
         soonest: Micros | None = None
         snapshot = context.snapshot

@@ -1,0 +1,1 @@
+"""What tests of Fairway, and of plugins for it, are written with."""

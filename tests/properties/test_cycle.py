@@ -1,0 +1,159 @@
+"""Laws of the cycle: it does not matter how it is computed, whether anyone watches, or in which order things came."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import Placement
+from fairway.engine import cycle
+from fairway.engine.memory import Memory
+from fairway.engine.outcome import Outcome
+from fairway.engine.trace import Trace
+from fairway.fleet.instant import SECOND
+from fairway.plugins.placement import PlacementWorkload
+from fairway.whatif.world import World
+from strategies import NOW_MICROS, cluster_scores, clusters, decisions, identity, placements, scores, worlds
+
+EXAMPLES = settings(max_examples=150, deadline=None)
+
+
+def seen(outcome: Outcome) -> dict[str, Any]:
+    """All an outcome says, by name."""
+    details = outcome.details
+    names = outcome.snapshot.hosts.names
+    rows = details.rows.tolist()
+    return {
+        "status": outcome.status,
+        "eligible": outcome.names(details.eligible),
+        "stages": [(stage.plugin, outcome.names(stage.survivors)) for stage in details.stages],
+        "totals": outcome.totals_by_name(),
+        "scored": [
+            (
+                each.plugin,
+                each.weight,
+                {
+                    names[row]: score
+                    for at, (row, score) in enumerate(zip(rows, each.scores.tolist(), strict=True))
+                    if each.present is None or each.present[at]
+                },
+            )
+            for each in details.scored
+        ],
+        "selected": outcome.selected,
+        "reasons": list(outcome.reasons()) if outcome.selected else [],
+        "unscheduled": outcome.unscheduled,
+        "wake": outcome.wake,
+    }
+
+
+@given(objects=worlds(), placement=placements())
+@EXAMPLES
+def test_whole_fleet_form_agrees_with_per_host_form(objects: list[object], placement: Placement) -> None:
+    workload = PlacementWorkload(placement)
+    snapshot = World(objects).fleet.snapshot()
+    fast = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
+    slow = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS, whole_fleet=False)
+    assert seen(fast) == seen(slow)
+
+
+@given(objects=worlds(), placement=placements())
+@EXAMPLES
+def test_asking_for_the_trace_changes_nothing_and_agrees(objects: list[object], placement: Placement) -> None:
+    workload = PlacementWorkload(placement)
+    snapshot = World(objects).fleet.snapshot()
+    untraced = seen(cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS))
+    outcome = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
+    traces = list(Trace(outcome))
+    assert seen(outcome) == untraced
+    assert seen(cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)) == untraced
+
+    assert sorted(each.host for each in traces) == sorted(snapshot.hosts.row_of)
+    assert [each.host for each in traces if each.selected] == outcome.selected
+    totals = outcome.totals_by_name()
+    for each in traces:
+        assert each == Trace(outcome).host(each.host)
+        if each.host in totals:
+            assert each.total == totals[each.host] == sum(part.points for part in each.contributions)
+            assert not each.rejected_by
+            assert each.selected or each.reason
+        else:
+            assert not each.selected
+            assert each.reason or outcome.status.aborts
+
+
+@given(objects=worlds(), placement=placements(), data=st.data())
+@EXAMPLES
+def test_order_of_input_does_not_matter(
+    objects: list[object], placement: Placement, data: st.DataObject
+) -> None:
+    objects = [*objects, placement]
+    shuffled = data.draw(st.permutations(objects))
+    key = (placement.metadata.namespace, placement.metadata.name)
+    first, second = World(objects), World(shuffled)
+    assert seen(first.place(key, now=NOW_MICROS).outcome) == seen(second.place(key, now=NOW_MICROS).outcome)
+    assert first.decisions("ns1") == second.decisions("ns1")
+    assert first.placements == second.placements
+
+
+@given(objects=worlds(decided=False), placement=placements())
+@EXAMPLES
+def test_placing_again_without_change_writes_nothing(objects: list[object], placement: Placement) -> None:
+    """Starting from no decisions, and with Steady not turned against itself, which the strategies never do."""
+    world = World([*objects, placement])
+    key = (placement.metadata.namespace, placement.metadata.name)
+    first = world.place(key, now=NOW_MICROS)
+    before = dict(world.decisions("ns1")), dict(world.placements)
+    second = world.place(key, now=NOW_MICROS)
+    assert second.outcome.selected == first.outcome.selected
+    assert (second.writes.create, second.writes.rewrite, second.writes.relabel, second.writes.delete) == (
+        (),
+    ) * 4
+    assert second.writes.events == ()
+    assert (dict(world.decisions("ns1")), dict(world.placements)) == before
+
+
+@given(objects=worlds(), placement=placements())
+@EXAMPLES
+def test_pages_hold_exactly_the_selected_clusters(objects: list[object], placement: Placement) -> None:
+    world = World([*objects, placement])
+    key = (placement.metadata.namespace, placement.metadata.name)
+    found = world.place(key, now=NOW_MICROS)
+    if found.status.aborts:
+        return
+    written = [name for page in found.pages for name in page.clusters]
+    assert sorted(written) == sorted(found.outcome.selected)
+    mine: list[PlacementDecision] = [world.decisions("ns1")[page.name] for page in found.pages]
+    assert [each.clusterName for one in mine for each in one.status.decisions] == written
+    assert sum(group.clusterCount for group in found.groups) == len(written)
+
+
+changes = st.one_of(clusters(), scores(), cluster_scores(), decisions())
+
+
+@given(
+    objects=worlds(),
+    placement=placements(),
+    steps=st.lists(
+        st.tuples(st.lists(changes, max_size=2, unique_by=identity), st.sampled_from([0, 0, 3, 30])),
+        max_size=6,
+    ),
+)
+@settings(max_examples=250, deadline=None)
+def test_remembered_cycles_agree_with_fresh_ones(
+    objects: list[object], placement: Placement, steps: list[tuple[list[object], int]]
+) -> None:
+    """Whatever changes in between, and as time goes on."""
+    world = World(objects)
+    workload = PlacementWorkload(placement)
+    memory = Memory()
+    now = NOW_MICROS
+    memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+    for things, seconds in steps:
+        for thing in things:
+            world.put(thing)
+        now += seconds * SECOND
+        remembered = memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+        fresh = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+        assert seen(remembered) == seen(fresh)
