@@ -1,0 +1,106 @@
+"""Published scores themselves: out of date, out of range, for no cluster.
+
+What is true of a whole fleet's scores, such as that none has an end, is said once per resource.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fairway.api.meta import format_time
+from fairway.api.score import AddOnPlacementScore, managed_cluster_score_name
+from fairway.api.selector import quote
+from fairway.fleet.instant import SECOND, Micros, from_micros
+from fairway.fleet.scores import calculator_of, expiry
+from fairway.plugins.calculator import HIGHEST, LOWEST
+from fairway.whatif.lint.finding import Finding, error, info, warning
+from fairway.whatif.lint.scene import Scene
+from fairway.whatif.lint.words import count, guess, some
+
+EXPIRED: Final = warning("score-expired", "Scores have run out.")
+EXPIRES_SOON: Final = info("score-expires-soon", "Scores run out within minutes.")
+NEVER_EXPIRES: Final = info(
+    "score-never-expires", "Scores have no end, so a dead provider is believed forever."
+)
+OUT_OF_RANGE: Final = error("score-out-of-range", "A score is outside -100 to 100.")
+CLUSTER_UNKNOWN: Final = warning("score-cluster-unknown", "The score is about a cluster that does not exist.")
+NAME_WRONG: Final = warning(
+    "cluster-score-name", "A ManagedClusterScore is not named <cluster>-<calculator>, so nobody reads it."
+)
+
+RULES: Final = (EXPIRED, EXPIRES_SOON, NEVER_EXPIRES, OUT_OF_RANGE, CLUSTER_UNKNOWN, NAME_WRONG)
+
+SOON: Final[Micros] = 300 * SECOND
+
+
+def check(scene: Scene) -> Iterator[Finding]:
+    by_resource: dict[str, list[AddOnPlacementScore]] = {}
+    known = scene.snapshot.hosts.row_of
+    for score in scene.addon_scores:
+        by_resource.setdefault(score.metadata.name, []).append(score)
+        yield from _values(score)
+        if scene.populated and score.metadata.namespace not in known:
+            yield CLUSTER_UNKNOWN.at(score, "metadata.namespace", *_stray(scene, score.metadata.namespace))
+    for resource, scores in by_resource.items():
+        yield from _ends(scene, resource, scores)
+    for each in scene.cluster_scores:
+        cluster = each.metadata.namespace
+        if not calculator_of(each):
+            yield NAME_WRONG.at(
+                each,
+                "metadata.name",
+                f"{quote(each.metadata.name)} does not start with {quote(f'{cluster.lower()}-')}, so nobody reads it",
+                f"name it like {quote(managed_cluster_score_name(cluster=cluster, calculator='ResourceRatioCPU'))}",
+            )
+        if scene.populated and cluster not in known:
+            yield CLUSTER_UNKNOWN.at(each, "metadata.namespace", *_stray(scene, cluster))
+
+
+def _stray(scene: Scene, cluster: str) -> tuple[str, str]:
+    return (
+        f"there is no ManagedCluster {quote(cluster)}",
+        guess(cluster, scene.snapshot.hosts.row_of, otherwise="delete the score or correct its namespace"),
+    )
+
+
+def _values(score: AddOnPlacementScore) -> Iterator[Finding]:
+    for at, item in enumerate(score.status.scores):
+        if not LOWEST <= item.value <= HIGHEST:
+            yield OUT_OF_RANGE.at(
+                score,
+                f"status.scores[{at}].value",
+                f"score {quote(item.name)} is {item.value}, outside {LOWEST} to {HIGHEST}",
+                "have the provider scale its scores",
+            )
+
+
+def _ends(scene: Scene, resource: str, scores: Sequence[AddOnPlacementScore]) -> Iterator[Finding]:
+    total = f"of {count(len(scores), 'AddOnPlacementScore')} named {quote(resource)}"
+    expired = [each for each in scores if expiry(each) < scene.now]
+    soon = [each for each in scores if scene.now <= expiry(each) < scene.now + SOON]
+    endless = [each for each in scores if each.status.validUntil is None]
+    path = "status.validUntil"
+    if expired:
+        yield EXPIRED.at(
+            expired[0],
+            path,
+            f"{len(expired)} {total} ran out: {_when(expired)}",
+            "see why the provider is silent",
+        )
+    if soon:
+        yield EXPIRES_SOON.at(
+            soon[0],
+            path,
+            f"{len(soon)} {total} will run out soon: {_when(soon)}",
+            "see that the provider runs",
+        )
+    if endless:
+        yield NEVER_EXPIRES.at(
+            endless[0],
+            "status",
+            f"{len(endless)} {total} without validUntil: if the provider dies, its last word is believed forever",
+            "have the provider set validUntil a few periods ahead",
+        )
+
+
+def _when(scores: Sequence[AddOnPlacementScore]) -> str:
+    return some([f"{each.metadata.namespace} at {format_time(from_micros(expiry(each)))}" for each in scores])

@@ -1,0 +1,71 @@
+"""What clusters report of CPU, memory and other resources."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from fairway.api.placement import BUILT_IN
+from fairway.api.quantity import Quantity, QuantityError, quantity_float
+from fairway.fleet import bitmap, cells
+from fairway.plugins.allocatable import RESOURCES
+from fairway.whatif.lint.finding import Finding, warning
+from fairway.whatif.lint.scene import Scene
+from fairway.whatif.lint.words import some
+
+EXCEEDS: Final = warning("allocatable-exceeds-capacity", "More of a resource is allocatable than there is.")
+UNREPORTED: Final = warning(
+    "resource-unreported", "Candidates do not report the resource the placement ranks by, and count 0."
+)
+
+RULES: Final = (EXCEEDS, UNREPORTED)
+
+
+def check(scene: Scene) -> Iterator[Finding]:
+    for cluster in scene.clusters:
+        capacity = cluster.status.capacity
+        for resource, allocatable in cluster.status.allocatable.items():
+            whole = capacity.get(resource)
+            if whole is not None and allocatable != whole and _exceeds(allocatable, whole):
+                yield EXCEEDS.at(
+                    cluster,
+                    f"status.allocatable[{resource}]",
+                    f"{allocatable} of {resource} allocatable, but the capacity is {whole}",
+                    "see what the cluster's agent reports",
+                )
+    if scene.populated:
+        yield from _unreported(scene)
+
+
+def _exceeds(allocatable: str | int | float, capacity: str | int | float) -> bool:
+    try:
+        # Doubles first: they are cached, and nearly always enough to see that all is well.
+        if quantity_float(allocatable) <= quantity_float(capacity):
+            return False
+        return Quantity.parse(allocatable) > Quantity.parse(capacity)
+    except QuantityError:
+        return False
+
+
+def _unreported(scene: Scene) -> Iterator[Finding]:
+    for placement in scene.placements:
+        policy = placement.spec.prioritizerPolicy
+        for at, each in enumerate(() if policy is None else policy.configurations):
+            coordinate = each.scoreCoordinate
+            if coordinate is None or not each.weight or coordinate.type != BUILT_IN:
+                continue
+            resource = RESOURCES.get(coordinate.builtIn)
+            if resource is None:
+                continue
+            rows = bitmap.rows_of(scene.pool(placement).matching)
+            unknown = np.isnan(scene.snapshot.numbers((cells.ALLOCATABLE, resource)).values[rows])
+            unknown |= np.isnan(scene.snapshot.numbers((cells.CAPACITY, resource)).values[rows])
+            if unknown.any():
+                names = sorted(scene.snapshot.hosts.names[row] for row in rows[unknown].tolist())
+                yield UNREPORTED.at(
+                    placement,
+                    f"spec.prioritizerPolicy.configurations[{at}].scoreCoordinate.builtIn",
+                    f"{len(names)} of {len(rows)} candidates ({some(names)}) do not report {resource} both as "
+                    f"capacity and as allocatable, so {coordinate.builtIn} passes them over and they count 0",
+                    "see that their agents report it, or keep them out with a predicate",
+                )

@@ -1,0 +1,122 @@
+"""What the rules look at: the objects given, the fleet made of them, and who is left of it for each placement.
+
+Everything here is computed once, over columns, and shared by all rules.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar, cast
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.placement import Placement
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.engine import cycle
+from fairway.engine.points import Context
+from fairway.fleet import bitmap, cells
+from fairway.fleet.bitmap import Bits
+from fairway.fleet.cells import Shape
+from fairway.fleet.instant import Micros
+from fairway.plugins import predicate
+from fairway.plugins.placement import PlacementWorkload
+from fairway.whatif.world import World
+
+_Object = TypeVar("_Object")
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Clusters a placement may use. What cannot be told because of a mistake is as if the filter were not there."""
+
+    eligible: Bits
+    """In the sets it may use; none while one of these is broken."""
+    matching: Bits
+    """Those of them that its predicates let through."""
+    surviving: Bits
+    """Those of them that pass every other filter as well."""
+
+
+class Scene:
+    def __init__(self, objects: Iterable[object], *, now: Micros) -> None:
+        self.objects = tuple(objects)
+        self.now = now
+        self.world = World(self.objects)
+        self.snapshot = self.world.fleet.snapshot()
+        self.clusters = self._of(ManagedCluster)
+        self.sets = self._of(ManagedClusterSet)
+        self.bindings = self._of(ManagedClusterSetBinding)
+        self.addon_scores = self._of(AddOnPlacementScore)
+        self.cluster_scores = self._of(ManagedClusterScore)
+        self.placements = self._of(Placement)
+        self._pools: dict[tuple[str, str], Pool] = {}
+
+    def _of(self, kind: type[_Object]) -> tuple[_Object, ...]:
+        return tuple(each for each in self.objects if isinstance(each, kind))
+
+    @property
+    def populated(self) -> bool:
+        """Whether there are clusters to compare with; without any, nothing that is said of them is a finding."""
+        return bool(self.clusters)
+
+    def workload(self, placement: Placement) -> PlacementWorkload:
+        return self.world.workload((placement.metadata.namespace, placement.metadata.name))
+
+    def context(self, placement: Placement) -> Context:
+        return Context(snapshot=self.snapshot, workload=self.workload(placement), now=self.now)
+
+    def pool(self, placement: Placement) -> Pool:
+        key = (placement.metadata.namespace, placement.metadata.name)
+        found = self._pools.get(key)
+        if found is None:
+            found = self._pools[key] = self._drain(placement)
+        return found
+
+    def _drain(self, placement: Placement) -> Pool:
+        context = self.context(placement)
+        profile = self.workload(placement).profile
+        status, eligible = cycle.pre_filter(context, profile)
+        if status.aborts:
+            eligible = self.snapshot.none()
+        matching = survivors = eligible
+        for plugin in profile.filters:
+            status, passed = cycle.filter_rows(context, plugin, survivors, whole_fleet=True)
+            survivors = survivors if status.aborts else passed
+            if plugin.name == predicate.NAME:
+                matching = survivors
+        return Pool(eligible=eligible, matching=matching, surviving=survivors)
+
+    def names(self, bits: Bits) -> list[str]:
+        """In name order."""
+        names = self.snapshot.hosts.names
+        return sorted(names[row] for row in bitmap.rows_of(bits).tolist())
+
+    @cached_property
+    def label_keys(self) -> frozenset[str]:
+        return frozenset(key for cluster in self.clusters for key in cluster.metadata.labels)
+
+    @cached_property
+    def claim_keys(self) -> frozenset[str]:
+        return frozenset(claim.name for cluster in self.clusters for claim in cluster.status.clusterClaims)
+
+    def keys(self, kind: str) -> frozenset[str]:
+        """Of labels or claims that at least one cluster has."""
+        return self.claim_keys if kind == cells.CLAIM else self.label_keys
+
+    def values(self, kind: str, key: str) -> list[str]:
+        """All values clusters have for a label or claim."""
+        return [str(value) for value, _ in self.snapshot.codes((kind, key)).items()]
+
+    @cached_property
+    def taints(self) -> frozenset[tuple[str, str, str]]:
+        """(key, value, effect) of every taint of every cluster."""
+        shapes = (cast("Shape", shape) for shape, _ in self.snapshot.codes(cells.TAINTS).items())
+        return frozenset(taint for shape in shapes for taint in shape)
+
+    @cached_property
+    def score_names(self) -> dict[str, frozenset[str]]:
+        """Which scores AddOnPlacementScores of a name hold, anywhere."""
+        return {
+            resource: frozenset(item.name for score in table.values() for item in score.status.scores)
+            for resource, table in self.snapshot.scores.items()
+        }

@@ -1,0 +1,149 @@
+"""Scores that placements rank by: whether anybody publishes them, for which clusters, and since when not any more.
+
+A cluster without a usable score counts 0. That is better than any negative score, and with a negative weight
+better than any positive one, so the cluster nobody knows anything about may win.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from fairway.api.placement import BUILT_IN, AddOnScore, Placement
+from fairway.api.selector import quote
+from fairway.fleet import bitmap, cells
+from fairway.fleet.bitmap import Rows
+from fairway.fleet.column import Key
+from fairway.plugins.calculator import RATIOS
+from fairway.whatif.lint.finding import Finding, info, warning
+from fairway.whatif.lint.scene import Scene
+from fairway.whatif.lint.words import count, guess, some
+
+RESOURCE_UNPUBLISHED: Final = warning(
+    "score-resource-unpublished", "No cluster has an AddOnPlacementScore of this name."
+)
+NAME_UNPUBLISHED: Final = warning(
+    "score-name-unpublished", "The AddOnPlacementScore exists, but nowhere with this score."
+)
+CALCULATOR_UNPUBLISHED: Final = warning(
+    "score-calculator-unpublished", "No ManagedClusterScore of this calculator exists."
+)
+PARTLY_PUBLISHED: Final = info("score-partly-published", "Some candidates lack the score and count 0.")
+MISSING_WINS: Final = warning(
+    "score-missing-wins", "Candidates without the score count 0, which beats candidates that have it."
+)
+USED_EXPIRED: Final = warning("score-used-expired", "Scores the placement ranks by have run out and count 0.")
+
+RULES: Final = (
+    RESOURCE_UNPUBLISHED,
+    NAME_UNPUBLISHED,
+    CALCULATOR_UNPUBLISHED,
+    PARTLY_PUBLISHED,
+    MISSING_WINS,
+    USED_EXPIRED,
+)
+
+
+def check(scene: Scene) -> Iterator[Finding]:
+    if not scene.populated:
+        return
+    for placement in scene.placements:
+        policy = placement.spec.prioritizerPolicy
+        for at, each in enumerate(() if policy is None else policy.configurations):
+            coordinate = each.scoreCoordinate
+            if coordinate is None or not each.weight:
+                continue
+            path = f"spec.prioritizerPolicy.configurations[{at}].scoreCoordinate"
+            if coordinate.type == BUILT_IN:
+                yield from _calculator(scene, placement, coordinate.builtIn, each.weight, path)
+            elif coordinate.addOn is not None:
+                yield from _addon(scene, placement, coordinate.addOn, each.weight, f"{path}.addOn")
+
+
+def _addon(
+    scene: Scene, placement: Placement, addon: AddOnScore, weight: int, path: str
+) -> Iterator[Finding]:
+    resource, score = addon.resourceName, addon.scoreName
+    known = scene.score_names.get(resource)
+    if known is None:
+        elsewhere = sorted(name for name, scores in scene.score_names.items() if score in scores)
+        remedy = "check that its provider runs; until then every cluster counts 0"
+        if elsewhere:
+            remedy = f"{quote(score)} is published by {some(elsewhere)}; otherwise {remedy}"
+        yield RESOURCE_UNPUBLISHED.at(
+            placement,
+            f"{path}.resourceName",
+            f"no cluster has an AddOnPlacementScore {quote(resource)}",
+            guess(resource, scene.score_names.keys(), otherwise=remedy),
+        )
+    elif score not in known:
+        yield NAME_UNPUBLISHED.at(
+            placement,
+            f"{path}.scoreName",
+            f"AddOnPlacementScore {quote(resource)} exists but nowhere has a score {quote(score)}; "
+            f"it has {some(sorted(known), shown=5)}",
+            guess(score, known, otherwise="correct the name; until then every cluster counts 0"),
+        )
+    else:
+        key = (cells.SCORE, resource, score)
+        yield from _coverage(scene, placement, key, weight, path=path, named=f"score {resource}/{score}")
+
+
+def _calculator(scene: Scene, placement: Placement, name: str, weight: int, path: str) -> Iterator[Finding]:
+    if name.lower() in scene.snapshot.calculators:
+        key = (cells.CALCULATOR, name.lower())
+        yield from _coverage(scene, placement, key, weight, path=path, named=f"ManagedClusterScore {name}")
+    elif name in RATIOS:
+        yield CALCULATOR_UNPUBLISHED.at(
+            placement,
+            f"{path}.builtIn",
+            f"there is no ManagedClusterScore named <cluster>-{name.lower()}, so every cluster counts 0",
+            "run the provider that publishes it, or rank by ResourceAllocatableCPU, ResourceAllocatableMemory "
+            "or an add-on score",
+        )
+
+
+def _coverage(
+    scene: Scene, placement: Placement, key: Key, weight: int, *, path: str, named: str
+) -> Iterator[Finding]:
+    rows = bitmap.rows_of(scene.pool(placement).matching)
+    column = scene.snapshot.score_column(key)
+    present = column.present[rows]
+    expired = present & (column.expires[rows] < scene.now)
+    usable = present & ~expired
+    if expired.any():
+        clusters = _names(scene, rows[expired])
+        yield USED_EXPIRED.at(
+            placement,
+            path,
+            f"{named} has run out for {count(len(clusters), 'candidate')}: {some(clusters)}; it counts 0 there",
+            "see why its provider is silent",
+        )
+    missing = _names(scene, rows[~usable])
+    if not missing:
+        return
+    said = f"{len(rows) - len(missing)} of {count(len(rows), 'candidate')} with a usable {named}"
+    beaten = np.count_nonzero(column.values[rows][usable] * weight < 0)
+    if beaten and key[0] == cells.SCORE:
+        better = "negative" if weight > 0 else "positive"
+        yield MISSING_WINS.at(
+            placement,
+            path,
+            f"only {said}; the others ({some(missing)}) count 0"
+            + (", which with a negative weight is best" if weight < 0 else "")
+            + f" and beat the {beaten} with a {better} score",
+            f"ask for the score in a predicate, in CEL: managedCluster.scores({quote(key[1])})"
+            f".exists(s, s.name == {quote(key[2])})",
+        )
+    else:
+        yield PARTLY_PUBLISHED.at(
+            placement,
+            path,
+            f"only {said}; the others ({some(missing)}) count 0",
+            "have the provider publish it for these clusters, or keep them out with a predicate",
+        )
+
+
+def _names(scene: Scene, rows: Rows) -> list[str]:
+    names = scene.snapshot.hosts.names
+    return sorted(names[row] for row in rows.tolist())

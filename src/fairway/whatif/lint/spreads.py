@@ -1,0 +1,71 @@
+"""Spread constraints over keys nobody has, or that cannot be met."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fairway.api.placement import Placement
+from fairway.api.selector import quote
+from fairway.engine import cycle
+from fairway.fleet import bitmap
+from fairway.plugins.spread import Spread
+from fairway.whatif.lint.finding import Finding, warning
+from fairway.whatif.lint.scene import Scene
+from fairway.whatif.lint.words import count, guess, some
+
+KEY_UNKNOWN: Final = warning("spread-key-unknown", "No candidate has the label or claim to spread over.")
+CANNOT_PLACE: Final = warning(
+    "spread-cannot-place", "DoNotSchedule leaves out clusters that are wanted and would qualify."
+)
+
+RULES: Final = (KEY_UNKNOWN, CANNOT_PLACE)
+
+_PATH: Final = "spec.spreadPolicy.spreadConstraints"
+
+
+def check(scene: Scene) -> Iterator[Finding]:
+    if not scene.populated:
+        return
+    for placement in scene.placements:
+        constraints = placement.spec.spreadPolicy.spreadConstraints
+        if constraints and bitmap.any_of(scene.pool(placement).eligible):
+            yield from _keys(scene, placement)
+            yield from _room(scene, placement)
+
+
+def _keys(scene: Scene, placement: Placement) -> Iterator[Finding]:
+    matching = scene.pool(placement).matching
+    if not bitmap.any_of(matching):
+        return
+    for at, each in enumerate(Spread(constraints=placement.spec.spreadPolicy.spreadConstraints).constraints):
+        if bitmap.any_of(matching & ~scene.snapshot.codes(each.column).bitmap(0)):
+            continue
+        effect = "no cluster can be chosen" if each.hard else "the constraint spreads nothing"
+        yield KEY_UNKNOWN.at(
+            placement,
+            f"{_PATH}[{at}].topologyKey",
+            f"no candidate has a {each.kind} {quote(each.key)}, so {effect}",
+            guess(each.key, scene.keys(each.kind) - {each.key}, otherwise=f"put the {each.kind} on clusters"),
+        )
+
+
+def _room(scene: Scene, placement: Placement) -> Iterator[Finding]:
+    workload = scene.workload(placement)
+    spread = Spread(constraints=placement.spec.spreadPolicy.spreadConstraints)
+    pool = scene.pool(placement)
+    if not spread.hard or not bitmap.any_of(pool.surviving):
+        return
+    outcome = cycle.run(scene.snapshot, workload, workload.profile, now=scene.now)
+    if outcome.status.aborts:
+        return
+    possible = len(outcome.details.rows)
+    wanted = possible if workload.wanted is None else min(workload.wanted, possible)
+    chosen = len(outcome.selected_rows)
+    if chosen < wanted:
+        left = sorted({*scene.names(pool.surviving)} - set(outcome.selected))
+        yield CANNOT_PLACE.at(
+            placement,
+            _PATH,
+            f"{chosen} of {count(wanted, 'cluster')} can be chosen without exceeding maxSkew; "
+            f"left out {'is' if len(left) == 1 else 'are'} {some(left)}",
+            "raise maxSkew, use ScheduleAnyway, or add clusters where there are few",
+        )
