@@ -1,0 +1,280 @@
+"""What stands between a cluster and a decision, and the single edits that might move it.
+
+A cluster has one barrier at a time: the first filter that turns it away, or else its place in the ranking. Whatever
+makes the cluster win must move that barrier, so following barriers one by one leads to every small answer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from fairway.api.cluster import CLUSTER_SET_LABEL, NO_SELECT, NO_SELECT_IF_NEW, PREFER_NO_SELECT
+from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
+from fairway.engine.outcome import Outcome
+from fairway.engine.trace import Trace
+from fairway.fleet import cells
+from fairway.fleet.column import Key as ColumnKey
+from fairway.plugins import clustersets, predicate, spread, taints
+from fairway.plugins.addon_score import AddOnScore
+from fairway.plugins.allocatable import RESOURCES, Allocatable
+from fairway.plugins.calculator import Calculator
+from fairway.plugins.clustersets import ClusterSets
+from fairway.plugins.expressions import Expressions
+from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.predicate import Predicate
+from fairway.plugins.spread import Spread
+from fairway.plugins.taint_preference import TaintPreference
+from fairway.whatif.edits import (
+    Bind,
+    Edit,
+    JoinClusterSet,
+    NameClusterSet,
+    NumericEdit,
+    RemoveTaint,
+    SetClaim,
+    SetLabel,
+    Tolerate,
+    WantMore,
+)
+from fairway.whatif.expression_edits import PLAIN_VALUE, common_values, hinted
+from fairway.whatif.number_edits import PublishClusterScore, allocate_edit, score_edit
+from fairway.whatif.world import World
+
+RANKING: Final = "ranking"
+MOST_SETS: Final = 12
+MOST_HINTS: Final = 24
+MOST_VALUES: Final = 8
+FARTHEST: Final = 4
+"""Amounts are raised to at most this many times the largest among the candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """A numeric edit at its bound, and a number of steps that may be enough."""
+
+    edit: NumericEdit
+    guess: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """``final``: nothing that can be tried moves it."""
+
+    plugin: str
+    words: str
+    edits: tuple[Edit, ...] = ()
+    dials: tuple[Dial, ...] = ()
+    final: bool = False
+
+
+def barrier_of(outcome: Outcome, world: World, workload: PlacementWorkload, cluster: str) -> Barrier:
+    """Of a cluster that was not selected."""
+    row = outcome.snapshot.hosts.row_of[cluster]
+    asked = _Question(outcome, world, workload, cluster, row)
+    if bool((outcome.details.rows == row).any()):
+        return asked.ranking()
+    status = Trace(outcome).verdict(row)
+    if not status.rejects:
+        return Barrier(plugin=status.plugin, words=status.message, final=True)
+    match status.plugin:
+        case clustersets.NAME:
+            edits = asked.membership()
+        case predicate.NAME:
+            edits = asked.predicates()
+        case taints.NAME:
+            edits = asked.taints(status.message)
+        case spread.NAME:
+            edits = asked.topologies()
+        case _:
+            edits = iter(())
+    return Barrier(plugin=status.plugin, words=status.message, edits=tuple(dict.fromkeys(edits)))
+
+
+class _Question:
+    """One outcome and one cluster."""
+
+    def __init__(
+        self, outcome: Outcome, world: World, workload: PlacementWorkload, cluster: str, row: int
+    ) -> None:
+        self._outcome = outcome
+        self._snapshot = outcome.snapshot
+        self._world = world
+        self._workload = workload
+        self._key = (workload.namespace, workload.name)
+        self._spec = workload.placement.spec
+        self._cluster = cluster
+        self._row = row
+        self._source = self._snapshot.cluster(row)
+
+    def membership(self) -> Iterator[Edit]:
+        """Sets that have the cluster are made eligible; eligible sets are made to have the cluster."""
+        snapshot, labels = self._snapshot, self._source.metadata.labels
+        bound = snapshot.bindings.get(self._workload.namespace, frozenset())
+        wanted = frozenset(self._spec.clusterSets)
+        plugin = next(each for each in self._outcome.profile.pre_filters if isinstance(each, ClusterSets))
+        eligible = frozenset(plugin.found(snapshot).eligible)
+        mine = [
+            name
+            for name, each in sorted(snapshot.sets.items())
+            if each.error is None and each.selector.matches(labels)
+        ]
+        for name in mine[:MOST_SETS]:
+            if name not in bound:
+                yield Bind(namespace=self._workload.namespace, set=name)
+            elif wanted and name not in wanted:
+                yield NameClusterSet(placement=self._key, set=name)
+        for name in sorted(eligible)[:MOST_SETS]:
+            if name not in mine:
+                yield from self._selected_by(snapshot.sets[name].selector, cells.LABEL)
+        if not eligible:
+            # Nothing to be a member of: a set must be bound or named first, whoever is in it.
+            for name in sorted(set(snapshot.sets) - set(mine))[:MOST_SETS]:
+                if name not in bound and (not wanted or name in wanted):
+                    yield Bind(namespace=self._workload.namespace, set=name)
+                elif name in bound and wanted and name not in wanted:
+                    yield NameClusterSet(placement=self._key, set=name)
+
+    def predicates(self) -> Iterator[Edit]:
+        """Whichever predicate is to match, its first objection must go."""
+        plugin = next(each for each in self._outcome.profile.filters if isinstance(each, Predicate))
+        for source, compiled in zip(self._spec.predicates, plugin.compiled, strict=True):
+            if not compiled.labels.matches(self._source.metadata.labels):
+                yield from self._selected_by(compiled.labels, cells.LABEL)
+            elif not compiled.claims.matches(cells.claims_of(self._source)):
+                yield from self._selected_by(compiled.claims, cells.CLAIM)
+            else:
+                expressions = source.requiredClusterSelector.celSelector.celExpressions
+                yield from islice(self._expressed(expressions), MOST_HINTS)
+
+    def _expressed(self, expressions: tuple[str, ...]) -> Iterator[Edit]:
+        now = self._outcome.context.now
+        for text in expressions:
+            if not Expressions((text,)).matches(self._snapshot, self._row):
+                yield from hinted(text, self._snapshot, self._world, self._cluster, now=now)
+                return
+
+    def _selected_by(self, selector: Selector, kind: str) -> Iterator[Edit]:
+        """Edits that meet the first requirement that is not met."""
+        held = self._source.metadata.labels if kind == cells.LABEL else cells.claims_of(self._source)
+        unmet = next((each for each in selector.requirements if not each.matches(held)), None)
+        if unmet is not None:
+            yield from (self._value(kind, unmet.key, value) for value in self._meeting(unmet, kind))
+
+    def _meeting(self, unmet: Requirement, kind: str) -> Iterator[str | None]:
+        column: ColumnKey = (kind, unmet.key)
+        if unmet.operator == IN:
+            yield from sorted(unmet.values)[:MOST_VALUES]
+        elif unmet.operator == EXISTS:
+            yield from common_values(self._snapshot, column) or [PLAIN_VALUE]
+        else:
+            yield None
+            if unmet.operator != DOES_NOT_EXIST:
+                found = common_values(self._snapshot, column, MOST_VALUES + len(unmet.values))
+                yield from [value for value in found if value not in unmet.values][:MOST_VALUES]
+
+    def _value(self, kind: str, key: str, value: str | None) -> Edit:
+        if kind == cells.CLAIM:
+            old = cells.claims_of(self._source).get(key)
+            return SetClaim(cluster=self._cluster, key=key, value=value, old=old)
+        old = self._source.metadata.labels.get(key)
+        if key == CLUSTER_SET_LABEL and value is not None:
+            return JoinClusterSet(cluster=self._cluster, set=value, old=old)
+        return SetLabel(cluster=self._cluster, key=key, value=value, old=old)
+
+    def taints(self, words: str) -> Iterator[Edit]:
+        for each in self._source.spec.taints:
+            if each.effect in (NO_SELECT, NO_SELECT_IF_NEW) and taints.describe(each) in words:
+                yield from self._free_of(each.key, each.value, each.effect)
+                return
+
+    def _free_of(self, key: str, value: str, effect: str) -> Iterator[Edit]:
+        yield Tolerate(placement=self._key, key=key, value=value, effect=effect)
+        yield RemoveTaint(cluster=self._cluster, key=key, value=value, effect=effect)
+
+    def topologies(self) -> Iterator[Edit]:
+        """Other topologies for the cluster, the ones with the fewest clusters first."""
+        for each in Spread(constraints=self._spec.spreadPolicy.spreadConstraints).constraints:
+            codes = self._snapshot.codes(each.column)
+            mine = codes.value(self._row)
+            known = sorted((codes.uses(code), str(value)) for value, code in codes.items() if value != mine)
+            values = [value for _, value in known[:MOST_VALUES]]
+            yield from (
+                self._value(each.kind, each.key, value) for value in values or ([] if mine else [PLAIN_VALUE])
+            )
+
+    def ranking(self) -> Barrier:
+        details, wanted = self._outcome.details, self._workload.wanted
+        at = int(np.searchsorted(details.rows, self._row))
+        mine = int(details.totals[at])
+        ranks = self._snapshot.hosts.rank[details.rows]
+        better = (details.totals > mine) | ((details.totals == mine) & (ranks < ranks[at]))
+        place = int(better.sum())
+        chosen = self._outcome.selected_rows
+        gap = 0
+        if len(chosen):
+            gap = int(details.totals[np.searchsorted(details.rows, chosen)].min()) - mine
+        trace = Trace(self._outcome).host(self._cluster)
+        edits = list(self._wanted_taints())
+        if self._spec.spreadPolicy.spreadConstraints:
+            edits.extend(self.topologies())
+        dials = list(self._dials(gap))
+        if wanted is not None and wanted < len(details.rows):
+            given = self._spec.numberOfClusters or 0
+            more = WantMore(placement=self._key, old=given, value=len(details.rows))
+            dials.append(Dial(edit=more, guess=max(1, place + 1 - wanted)))
+        return Barrier(RANKING, trace.reason, edits=tuple(dict.fromkeys(edits)), dials=tuple(dials))
+
+    def _wanted_taints(self) -> Iterator[Edit]:
+        """Taints that cost points."""
+        for each in self._outcome.profile.scores:
+            if isinstance(each.plugin, TaintPreference) and each.weight > 0:
+                for taint in self._source.spec.taints:
+                    if taint.effect == PREFER_NO_SELECT:
+                        yield from self._free_of(taint.key, taint.value, taint.effect)
+
+    def _dials(self, gap: int) -> Iterator[Dial]:
+        weights: dict[str, int] = {}
+        plugins = {each.plugin.name: each.plugin for each in self._outcome.profile.scores}
+        for each in self._outcome.profile.scores:
+            weights[each.plugin.name] = weights.get(each.plugin.name, 0) + each.weight
+        for name, weight in weights.items():
+            plugin = plugins[name]
+            found: tuple[NumericEdit, int] | None = None
+            if weight == 0:
+                continue
+            if isinstance(plugin, AddOnScore):
+                found = self._score(name, list(plugins), up=weight > 0)
+            elif isinstance(plugin, Allocatable):
+                resource = RESOURCES[name]
+                amounts = self._snapshot.numbers((cells.ALLOCATABLE, resource)).values
+                most = float(np.nan_to_num(amounts[self._outcome.details.rows]).max(initial=0.0))
+                found = allocate_edit(self._source, resource, up=weight > 0, most=most * FARTHEST)
+            elif isinstance(plugin, Calculator):
+                found = self._calculator(name, up=weight > 0)
+            if found is not None and found[1] > 0:
+                yield Dial(edit=found[0], guess=max(1, -(-gap // abs(weight))))
+
+    def _score(self, name: str, plugins: list[str], *, up: bool) -> tuple[NumericEdit, int]:
+        _, resource, score = name.split("/", 2)
+        prefix = f"AddOn/{resource}/"
+        weighed = tuple(sorted(each.removeprefix(prefix) for each in plugins if each.startswith(prefix)))
+        now = self._outcome.context.now
+        return score_edit(self._world, self._cluster, resource, score, up=up, now=now, weighed=weighed)
+
+    def _calculator(self, name: str, *, up: bool) -> tuple[NumericEdit, int]:
+        column = self._snapshot.score_column((cells.CALCULATOR, name.lower()))
+        present = bool(column.present[self._row])
+        base = int(column.values[self._row]) if present else 0
+        values = np.abs(column.values[self._outcome.details.rows])
+        farthest = FARTHEST * max(100, int(values.max(initial=0)))
+        edit = PublishClusterScore(
+            cluster=self._cluster,
+            calculator=name,
+            base=base,
+            value=max(base, farthest) if up else min(base, -farthest),
+            missing=not present,
+        )
+        return edit, edit.steps

@@ -1,0 +1,315 @@
+"""What would make a cluster win: the smallest set of edits after which the real cycle selects it.
+
+Of two answers the one with fewer edits is smaller. Then the least preferred edit in each is compared (see
+``fairway.whatif.edits`` for the order and why), then the next, then how far numbers are moved, then the words, so
+that there is one answer. An answer is minimal: no edit can be left out, and no number moved by a step less. Both are
+shown by running the cycle, never by arithmetic, because a cluster that becomes feasible changes what everybody else's
+scores are normalised against, and ties go by name.
+
+Edits are tried on the live world and taken back at once: the fleet follows single changes, so trying one costs about
+as much as one cycle. The search follows barriers (``fairway.whatif.barriers``) and is bounded; when it ends without
+an answer it says so, and what it tried.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import combinations
+from typing import Final
+
+from fairway.engine import cycle
+from fairway.engine.outcome import Outcome
+from fairway.fleet.instant import Micros
+from fairway.whatif.advice import advise, left_alone
+from fairway.whatif.barriers import Barrier, Dial, barrier_of
+from fairway.whatif.edits import Edit, NumericEdit, applied, cluster_of
+from fairway.whatif.world import Key, World
+
+MOST_EDITS: Final = 4
+MOST_RUNS: Final = 2000
+MOST_SOLUTIONS: Final = 40
+MOST_ALTERNATIVES: Final = 4
+SHOWN_TRIED: Final = 8
+
+LEFT_ALONE: Final = "{why}, so nothing changes its decisions"
+FIX_FIRST: Final = "{message}; {remedy}"
+CLUSTER_GOES: Final = "the cluster is being deleted, which cannot be undone"
+NOTHING_FOUND: Final = "no small change found"
+STOPPED: Final = "gave up after {runs:,} tries"
+
+
+class State(Enum):
+    SELECTED = "Selected"
+    """It is chosen already."""
+    FOUND = "Found"
+    BLOCKED = "Blocked"
+    """Something else must be put right first; ``obstacle`` says what."""
+    NOT_FOUND = "NotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """By how many points of its total a chosen cluster may fall and still be chosen; None: nobody competes."""
+
+    points: int | None
+    runner_up: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual:
+    placement: Key
+    cluster: str
+    state: State
+    edits: tuple[Edit, ...] = ()
+    alternatives: tuple[tuple[Edit, ...], ...] = ()
+    """Other answers with as many edits, next best first, each minimal by itself."""
+    displaced: tuple[str, ...] = ()
+    """Clusters that lose their place to it."""
+    obstacle: str = ""
+    """What stands in the way where no edits are given."""
+    tried: tuple[str, ...] = ()
+    """Where nothing was found: some of the single edits that were tried."""
+    runs: int = 0
+    """Cycles it took."""
+    margin: Margin | None = None
+
+
+def counterfactual(world: World, key: Key, cluster: str, *, now: Micros) -> Counterfactual:
+    """KeyError when there is no such placement or cluster. Leaves the world as it found it."""
+    source = cluster_of(world, cluster)
+    workload = world.workload(key)
+    if workload.idle:
+        why = LEFT_ALONE.format(why=left_alone(workload.placement))
+        return Counterfactual(key, cluster, State.BLOCKED, obstacle=why)
+    found = world.look(key, now=now)
+    if found.status.aborts:
+        advice = advise(workload.placement, found)[0]
+        words = FIX_FIRST.format(message=advice.message, remedy=advice.remedy)
+        return Counterfactual(key, cluster, State.BLOCKED, obstacle=words)
+    if cluster in found.outcome.selected:
+        return Counterfactual(key, cluster, State.SELECTED, margin=_margin(found.outcome, cluster))
+    if source.metadata.deletionTimestamp is not None:
+        return Counterfactual(key, cluster, State.BLOCKED, obstacle=CLUSTER_GOES)
+    before = frozenset(found.outcome.selected)
+    del found  # Its snapshot would make the fleet copy what it shares before every edit.
+    return _Search(world, key, cluster, now=now).answer(before)
+
+
+class _BudgetError(Exception):
+    pass
+
+
+class _Search:
+    def __init__(self, world: World, key: Key, cluster: str, *, now: Micros) -> None:
+        self._world = world
+        self._key = key
+        self._cluster = cluster
+        self._now = now
+        self._runs = 0
+        self._works: dict[frozenset[Edit], bool] = {}
+        self._barriers: dict[frozenset[Edit], Barrier | None] = {}
+        self._visited: set[frozenset[Edit]] = set()
+
+    def answer(self, before: frozenset[str]) -> Counterfactual:
+        solutions: set[tuple[Edit, ...]] = set()
+        stopped = False
+        for size in range(1, MOST_EDITS + 1):
+            self._visited.clear()
+            try:
+                for solution in self._solutions((), size):
+                    solutions.add(self._minimal(solution))
+                    if len(solutions) >= MOST_SOLUTIONS:
+                        break
+            except _BudgetError:
+                stopped = True
+            if solutions or stopped:
+                break
+        if not solutions:
+            return self._nothing(stopped=stopped)
+        ordered = sorted(solutions, key=_size)
+        best = ordered[0]
+        with applied(self._world, best):
+            after = frozenset(self._run().selected)
+        if self._cluster not in after:
+            raise AssertionError(f"the counterfactual {best} does not hold")
+        return Counterfactual(
+            placement=self._key,
+            cluster=self._cluster,
+            state=State.FOUND,
+            edits=best,
+            alternatives=tuple(_alternatives(ordered)),
+            displaced=tuple(sorted(before - after)),
+            runs=self._runs,
+        )
+
+    def _nothing(self, *, stopped: bool) -> Counterfactual:
+        first = self._barriers.get(frozenset())
+        blocked = next((each for each in self._barriers.values() if each is not None and each.final), None)
+        words = blocked.words if blocked is not None else first.words if first is not None else ""
+        tried = sorted({edit for edits in self._works for edit in edits}, key=lambda each: _size((each,)))
+        notes = [each.describe() for each in tried[:SHOWN_TRIED]]
+        if stopped:
+            notes.append(STOPPED.format(runs=self._runs))
+        return Counterfactual(
+            placement=self._key,
+            cluster=self._cluster,
+            state=State.NOT_FOUND,
+            obstacle=words,
+            tried=tuple(notes),
+            runs=self._runs,
+        )
+
+    # Running the cycle
+
+    def _run(self) -> Outcome:
+        workload = self._world.workload(self._key)
+        return cycle.run(self._world.fleet.snapshot(), workload, workload.profile, now=self._now)
+
+    def _wins(self, outcome: Outcome) -> bool:
+        row = outcome.snapshot.hosts.row_of[self._cluster]
+        return bool((outcome.selected_rows == row).any())
+
+    def works(self, edits: Sequence[Edit]) -> bool:
+        name = frozenset(edits)
+        known = self._works.get(name)
+        if known is None:
+            self._runs += 1
+            with applied(self._world, edits):
+                known = self._works[name] = self._wins(self._run())
+        return known
+
+    def _barrier(self, edits: Sequence[Edit]) -> Barrier | None:
+        """None when the cluster wins."""
+        name = frozenset(edits)
+        if name not in self._barriers:
+            self._runs += 1
+            with applied(self._world, edits):
+                outcome = self._run()
+                wins = self._works[name] = self._wins(outcome)
+                workload = self._world.workload(self._key)
+                self._barriers[name] = (
+                    None if wins else barrier_of(outcome, self._world, workload, self._cluster)
+                )
+        return self._barriers[name]
+
+    # Searching
+
+    def _solutions(self, edits: tuple[Edit, ...], size: int) -> Iterator[tuple[Edit, ...]]:
+        """Sets of ``size`` edits that begin with the given ones; numbers in them as small as they can be."""
+        name = frozenset(edits)
+        if name in self._visited:
+            return
+        self._visited.add(name)
+        if self._runs >= MOST_RUNS:
+            raise _BudgetError
+        if len(edits) == size:
+            if self.works(edits):
+                yield edits
+            return
+        barrier = self._barrier(edits)
+        if barrier is None:
+            yield edits
+            return
+        used = {edit.target for edit in edits}
+        last = len(edits) + 1 == size
+        for edit in barrier.edits:
+            if edit.target not in used:
+                yield from self._solutions((*edits, edit), size)
+        for dial in barrier.dials:
+            if dial.edit.target in used:
+                continue
+            if last:
+                turned = self._least(edits, dial)
+                if turned is not None:
+                    yield (*edits, turned)
+            else:
+                yield from self._solutions((*edits, dial.edit), size)
+
+    def _least(self, edits: tuple[Edit, ...], dial: Dial) -> NumericEdit | None:
+        """The fewest steps that win, or None; one step less does not win."""
+        most = dial.edit.steps
+        guesses = sorted({each for each in (dial.guess, dial.guess + 1) if each < most})
+        low = 0
+        for steps in (*guesses, most // 2, most):
+            if steps <= low:
+                continue
+            turned = dial.edit.turned(steps)
+            if self.works((*edits, turned)):
+                return self._lowered(edits, turned, low=low)
+            low = steps
+        return None
+
+    def _lowered(self, others: tuple[Edit, ...], edit: NumericEdit, *, low: int) -> NumericEdit:
+        """The edit, which wins, with so few steps that one less does not; ``low`` steps are known not to."""
+        steps = least(lambda count: self.works((*others, edit.turned(count))), low, edit.steps)
+        return edit.turned(steps)
+
+    def _minimal(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        """No subset wins, and no number can be moved by less."""
+        for count in range(1, len(edits)):
+            for fewer in combinations(edits, count):
+                if self.works(fewer):
+                    return self._minimal(fewer)
+        for at, edit in enumerate(edits):
+            if not isinstance(edit, NumericEdit) or edit.steps <= 1:
+                continue
+            others = (*edits[:at], *edits[at + 1 :])
+            less = self._lowered(others, edit, low=0)
+            if less.steps < edit.steps:
+                return self._minimal((*edits[:at], less, *edits[at + 1 :]))
+        return tuple(sorted(edits, key=lambda each: (each.preference, each.describe())))
+
+
+def least(works: Callable[[int], bool], low: int, high: int) -> int:
+    """A number above ``low``, up to ``high``, that works while the one below does not.
+
+    ``high`` is known to work, and ``low`` not to. The number below ``high`` is looked at first: guesses are often
+    exact.
+    """
+    middle = high - 1
+    while high - low > 1:
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+        middle = (low + high) // 2
+    return high
+
+
+def _size(edits: tuple[Edit, ...]) -> tuple[int, list[int], float, list[str]]:
+    return (
+        len(edits),
+        sorted((each.preference for each in edits), reverse=True),
+        sum(each.magnitude for each in edits),
+        [each.describe() for each in edits],
+    )
+
+
+def _alternatives(ordered: Sequence[tuple[Edit, ...]]) -> Iterator[tuple[Edit, ...]]:
+    """One answer for each combination of kinds, of those as small in number as the best."""
+    seen = {_kinds(ordered[0])}
+    for edits in ordered[1:]:
+        kinds = _kinds(edits)
+        if len(edits) > len(ordered[0]) or len(seen) > MOST_ALTERNATIVES:
+            return
+        if kinds not in seen:
+            seen.add(kinds)
+            yield edits
+
+
+def _kinds(edits: tuple[Edit, ...]) -> tuple[tuple[object, ...], ...]:
+    return tuple(sorted((type(each).__name__, *map(str, each.target)) for each in edits))
+
+
+def _margin(outcome: Outcome, cluster: str) -> Margin | None:
+    """None where a spread policy decides, which has no margin in points."""
+    if outcome.profile.choice is not None:
+        return None
+    chosen = set(outcome.selected)
+    totals = outcome.totals_by_name()
+    best = min(((-total, name) for name, total in totals.items() if name not in chosen), default=None)
+    if best is None:
+        return Margin(points=None)
+    total, runner_up = -best[0], best[1]
+    points = totals[cluster] - total - (0 if cluster < runner_up else 1)
+    return Margin(points=points, runner_up=runner_up)

@@ -1,0 +1,314 @@
+"""Changes to a world that can be tried and taken back: the vocabulary of counterfactuals.
+
+Every edit is small and somebody's to make. ``preference`` orders the kinds by how much a change asks of others,
+lowest first: the placement's author can tolerate a taint or name another set alone; labels, taints and membership
+are a word with the cluster's owner; a binding takes the rights of an administrator of the set; claims, scores and
+amounts are measured, so changing them means changing the cluster itself. Wanting more clusters comes last: it makes
+room for the cluster without making it any better.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+from msgspec import structs
+
+from fairway.api.cluster import CLUSTER_SET_LABEL, ClusterClaim, ManagedCluster, Taint
+from fairway.api.clusterset import ManagedClusterSetBinding, ManagedClusterSetBindingSpec
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import EQUAL, Placement, Toleration
+from fairway.plugins.taints import describe as describe_taint
+from fairway.whatif.world import Key, World
+
+Undo = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change. Two edits of the same target exclude each other; edits of different targets commute."""
+
+    preference: ClassVar[int]
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        raise NotImplementedError
+
+    @property
+    def magnitude(self) -> float:
+        """How far numbers are moved; 0 for what is no number."""
+        return 0.0
+
+    def describe(self) -> str:
+        raise NotImplementedError
+
+    def apply(self, world: World) -> Undo:
+        """Changes the world and returns what takes the change back."""
+        raise NotImplementedError
+
+    def document(self) -> dict[str, Any]:
+        """For programs: the kind, the words, and every field of the edit."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"kind": type(self).__name__, "description": self.describe(), **values}
+
+
+@contextmanager
+def applied(world: World, edits: Sequence[Edit]) -> Iterator[None]:
+    """The world with the edits; without them again afterwards."""
+    undo: list[Undo] = []
+    try:
+        for edit in edits:
+            # One by one: when an edit fails, those before it must still be taken back.
+            undo += [edit.apply(world)]
+        yield
+    finally:
+        for take_back in reversed(undo):
+            take_back()
+
+
+# The placement and its namespace
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementEdit(Edit):
+    placement: Key
+
+    def change(self, source: Placement) -> Placement:
+        raise NotImplementedError
+
+    def apply(self, world: World) -> Undo:
+        source = world.placements[self.placement]
+        world.put(self.change(source))
+        return lambda: world.put(source)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerate(PlacementEdit):
+    """Adds a toleration for exactly this taint, for ever."""
+
+    preference = 1
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("taint", self.key, self.value, self.effect)
+
+    def describe(self) -> str:
+        taint = describe_taint(Taint(key=self.key, value=self.value, effect=self.effect))
+        return f"let placement {'/'.join(self.placement)} tolerate the taint {taint}"
+
+    def change(self, source: Placement) -> Placement:
+        added = Toleration(key=self.key, operator=EQUAL, value=self.value, effect=self.effect)
+        tolerations = (*source.spec.tolerations, added)
+        return structs.replace(source, spec=structs.replace(source.spec, tolerations=tolerations))
+
+
+@dataclass(frozen=True, slots=True)
+class NameClusterSet(PlacementEdit):
+    """Adds a bound set to spec.clusterSets."""
+
+    preference = 2
+    set: str
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("clusterSets", self.set)
+
+    def describe(self) -> str:
+        return f"add {self.set} to spec.clusterSets of placement {'/'.join(self.placement)}"
+
+    def change(self, source: Placement) -> Placement:
+        sets = (*source.spec.clusterSets, self.set)
+        return structs.replace(source, spec=structs.replace(source.spec, clusterSets=sets))
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(Edit):
+    """Adds a ManagedClusterSetBinding to the placement's namespace."""
+
+    preference = 6
+    namespace: str
+    set: str
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("binding", self.namespace, self.set)
+
+    def describe(self) -> str:
+        return f"bind cluster set {self.set} to namespace {self.namespace}"
+
+    def apply(self, world: World) -> Undo:
+        world.put(
+            ManagedClusterSetBinding(
+                metadata=ObjectMeta(name=self.set, namespace=self.namespace),
+                spec=ManagedClusterSetBindingSpec(clusterSet=self.set),
+            )
+        )
+        return lambda: world.fleet.delete_binding(self.namespace, self.set)
+
+
+# The cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEdit(Edit):
+    cluster: str
+
+    def change(self, source: ManagedCluster) -> ManagedCluster:
+        raise NotImplementedError
+
+    def apply(self, world: World) -> Undo:
+        source = cluster_of(world, self.cluster)
+        world.put(self.change(source))
+        return lambda: world.put(source)
+
+
+def cluster_of(world: World, name: str) -> ManagedCluster:
+    """Raises KeyError when there is none."""
+    snapshot = world.fleet.snapshot()
+    return snapshot.cluster(snapshot.hosts.row_of[name])
+
+
+@dataclass(frozen=True, slots=True)
+class SetLabel(ClusterEdit):
+    """``value`` None removes the label; ``old`` is for the words."""
+
+    preference = 3
+    key: str
+    value: str | None
+    old: str | None = None
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("label", self.cluster, self.key)
+
+    def describe(self) -> str:
+        return _changed("label", self.key, self.cluster, old=self.old, new=self.value)
+
+    def change(self, source: ManagedCluster) -> ManagedCluster:
+        labels = {key: value for key, value in source.metadata.labels.items() if key != self.key}
+        if self.value is not None:
+            labels[self.key] = self.value
+        return structs.replace(source, metadata=structs.replace(source.metadata, labels=labels))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTaint(ClusterEdit):
+    preference = 4
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("taint", self.key, self.value, self.effect)
+
+    def describe(self) -> str:
+        taint = describe_taint(Taint(key=self.key, value=self.value, effect=self.effect))
+        return f"remove the taint {taint} from cluster {self.cluster}"
+
+    def change(self, source: ManagedCluster) -> ManagedCluster:
+        mine = (self.key, self.value, self.effect)
+        taints = tuple(each for each in source.spec.taints if (each.key, each.value, each.effect) != mine)
+        return structs.replace(source, spec=structs.replace(source.spec, taints=taints))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinClusterSet(ClusterEdit):
+    """Moves the cluster into an exclusive set, out of the one it is in."""
+
+    preference = 5
+    set: str
+    old: str | None = None
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("label", self.cluster, CLUSTER_SET_LABEL)
+
+    def describe(self) -> str:
+        origin = "" if self.old is None else f" from cluster set {self.old}"
+        return f"move cluster {self.cluster}{origin} to cluster set {self.set} (label {CLUSTER_SET_LABEL})"
+
+    def change(self, source: ManagedCluster) -> ManagedCluster:
+        labels = {**source.metadata.labels, CLUSTER_SET_LABEL: self.set}
+        return structs.replace(source, metadata=structs.replace(source.metadata, labels=labels))
+
+
+@dataclass(frozen=True, slots=True)
+class SetClaim(ClusterEdit):
+    """``value`` None removes the claim; ``old`` is for the words."""
+
+    preference = 7
+    key: str
+    value: str | None
+    old: str | None = None
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("claim", self.cluster, self.key)
+
+    def describe(self) -> str:
+        return _changed("claim", self.key, self.cluster, old=self.old, new=self.value)
+
+    def change(self, source: ManagedCluster) -> ManagedCluster:
+        claims = tuple(each for each in source.status.clusterClaims if each.name != self.key)
+        if self.value is not None:
+            claims = (*claims, ClusterClaim(name=self.key, value=self.value))
+        return structs.replace(source, status=structs.replace(source.status, clusterClaims=claims))
+
+
+def _changed(noun: str, key: str, cluster: str, *, old: str | None, new: str | None) -> str:
+    if new is None:
+        return f"remove the {noun} {key} from cluster {cluster}"
+    if old is None:
+        return f"give cluster {cluster} the {noun} {key}={new}"
+    return f"change the {noun} {key} of cluster {cluster} from {old} to {new}"
+
+
+# Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class NumericEdit(Edit):
+    """A number moved by whole steps. ``turned(0)`` would change nothing that counts."""
+
+    @property
+    def steps(self) -> int:
+        raise NotImplementedError
+
+    def turned(self, steps: int) -> Self:
+        """The same edit with so many steps."""
+        raise NotImplementedError
+
+    @property
+    def magnitude(self) -> float:
+        return float(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class WantMore(PlacementEdit, NumericEdit):
+    """Raises spec.numberOfClusters."""
+
+    preference = 11
+    old: int
+    value: int
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("numberOfClusters",)
+
+    @property
+    def steps(self) -> int:
+        return self.value - max(0, self.old)
+
+    def turned(self, steps: int) -> Self:
+        return replace(self, value=max(0, self.old) + steps)
+
+    def describe(self) -> str:
+        name = "/".join(self.placement)
+        return f"raise spec.numberOfClusters of placement {name} from {self.old} to {self.value}"
+
+    def change(self, source: Placement) -> Placement:
+        return structs.replace(source, spec=structs.replace(source.spec, numberOfClusters=self.value))

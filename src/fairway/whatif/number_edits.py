@@ -1,0 +1,247 @@
+"""Edits of what is measured: published scores and reported amounts, moved step by step."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from msgspec import structs
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import ObjectMeta, format_time
+from fairway.api.quantity import quantity_float
+from fairway.api.score import (
+    AddOnPlacementScore,
+    AddOnPlacementScoreItem,
+    AddOnPlacementScoreStatus,
+    ManagedClusterScore,
+    ManagedClusterScoreStatus,
+    managed_cluster_score_name,
+)
+from fairway.fleet.instant import Micros
+from fairway.fleet.scores import expiry, score_item
+from fairway.whatif.edits import ClusterEdit, NumericEdit, Undo
+from fairway.whatif.world import World
+
+LOWEST_SCORE: Final = -100
+HIGHEST_SCORE: Final = 100
+CPU: Final = "cpu"
+_MILLI: Final = 1000
+_MEBI: Final = 1 << 20
+_GIBI: Final = 1 << 30
+_COARSE_FROM: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PublishScore(NumericEdit):
+    """Another value of one score of an AddOnPlacementScore, one point a step.
+
+    ``base`` is what counts now: 0 for a score that is missing or has run out. ``ran_out`` says when. Publishing
+    again would bring back everything else in the object too; what the placement weighs of it (``weighed``) is left
+    out, so that an edit moves one number.
+    """
+
+    preference = 8
+    cluster: str
+    resource: str
+    score: str
+    base: int
+    value: int
+    missing: bool = False
+    ran_out: str = ""
+    weighed: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("score", self.cluster, self.resource, self.score)
+
+    @property
+    def steps(self) -> int:
+        return abs(self.value - self.base)
+
+    def turned(self, steps: int) -> Self:
+        return replace(self, value=self.base + (steps if self.value >= self.base else -steps))
+
+    def describe(self) -> str:
+        name = f"score {self.resource}/{self.score}"
+        if self.ran_out:
+            return f"publish {name} of cluster {self.cluster} again, which ran out at {self.ran_out}, as {self.value}"
+        if self.missing:
+            return f"publish {name} for cluster {self.cluster}, which has none, as {self.value}"
+        return _moved(name, self.cluster, self.base, self.value)
+
+    def apply(self, world: World) -> Undo:
+        source = world.fleet.snapshot().score_object(self.cluster, self.resource)
+        world.put(self.change(source))
+        if source is None:
+            return lambda: world.fleet.delete_score(self.cluster, self.resource)
+        return lambda: world.put(source)
+
+    def change(self, source: AddOnPlacementScore | None) -> AddOnPlacementScore:
+        item = AddOnPlacementScoreItem(name=self.score, value=self.value)
+        if source is None:
+            meta = ObjectMeta(name=self.resource, namespace=self.cluster)
+            return AddOnPlacementScore(metadata=meta, status=AddOnPlacementScoreStatus(scores=(item,)))
+        dropped = {self.score, *self.weighed} if self.ran_out else {self.score}
+        kept = tuple(each for each in source.status.scores if each.name not in dropped)
+        until = None if self.ran_out else source.status.validUntil
+        status = structs.replace(source.status, scores=(*kept, item), validUntil=until)
+        return structs.replace(source, status=status)
+
+
+def score_edit(
+    world: World, cluster: str, resource: str, score: str, *, up: bool, now: Micros, weighed: tuple[str, ...]
+) -> tuple[PublishScore, int]:
+    """The edit at its bound, and how many steps that is."""
+    source = world.fleet.snapshot().score_object(cluster, resource)
+    found = score_item(source, score)
+    value, ran_out = None, ""
+    if source is not None and found is not None:
+        value = found[0]
+        if expiry(source) < now and source.status.validUntil is not None:
+            ran_out = format_time(source.status.validUntil)
+    base = 0 if value is None or ran_out else value
+    bound = max(base, HIGHEST_SCORE) if up else min(base, LOWEST_SCORE)
+    edit = PublishScore(
+        cluster=cluster,
+        resource=resource,
+        score=score,
+        base=base,
+        value=bound,
+        missing=value is None,
+        ran_out=ran_out,
+        weighed=weighed,
+    )
+    return edit, edit.steps
+
+
+@dataclass(frozen=True, slots=True)
+class PublishClusterScore(NumericEdit):
+    """Another ManagedClusterScore, one point a step; a missing one counts 0."""
+
+    preference = 9
+    cluster: str
+    calculator: str
+    base: int
+    value: int
+    missing: bool = False
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("calculator", self.cluster, self.calculator.lower())
+
+    @property
+    def steps(self) -> int:
+        return abs(self.value - self.base)
+
+    def turned(self, steps: int) -> Self:
+        return replace(self, value=self.base + (steps if self.value >= self.base else -steps))
+
+    def describe(self) -> str:
+        if self.missing:
+            return (
+                f"publish a ManagedClusterScore {self.calculator} for cluster {self.cluster}, "
+                f"which has none, as {self.value}"
+            )
+        return _moved(f"ManagedClusterScore {self.calculator}", self.cluster, self.base, self.value)
+
+    def apply(self, world: World) -> Undo:
+        calculator = self.calculator.lower()
+        source = world.fleet.snapshot().calculators.get(calculator, {}).get(self.cluster)
+        if source is not None:
+            status = structs.replace(source.status, score=self.value)
+            world.put(structs.replace(source, status=status))
+            return lambda: world.put(source)
+        name = managed_cluster_score_name(cluster=self.cluster, calculator=calculator)
+        meta = ObjectMeta(name=name, namespace=self.cluster)
+        world.put(ManagedClusterScore(metadata=meta, status=ManagedClusterScoreStatus(score=self.value)))
+        return lambda: world.fleet.delete_cluster_score(self.cluster, calculator)
+
+
+def _moved(name: str, cluster: str, old: int, new: int) -> str:
+    points = "1 point" if abs(new - old) == 1 else f"{abs(new - old):,} points"
+    verb = "raise" if new > old else "lower"
+    return f"{verb} {name} of cluster {cluster} by {points}, from {old} to {new}"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate(ClusterEdit, NumericEdit):
+    """Another allocatable amount, with as much capacity at least.
+
+    ``base`` and ``step`` are in thousandths of a CPU or in bytes. ``old`` is None where the cluster does not report
+    the resource.
+    """
+
+    preference = 10
+    resource: str
+    old: str | None
+    base: int
+    step: int
+    count: int
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("allocatable", self.cluster, self.resource)
+
+    @property
+    def steps(self) -> int:
+        return abs(self.count)
+
+    def turned(self, steps: int) -> Self:
+        return replace(self, count=steps if self.count >= 0 else -steps)
+
+    @property
+    def magnitude(self) -> float:
+        """As a share of what there is, so that CPU and memory compare."""
+        return self.steps * self.step / max(self.base, self.step)
+
+    @property
+    def amount(self) -> str:
+        amount = self.base + self.count * self.step
+        if self.resource == CPU:
+            return f"{amount}m" if amount % _MILLI else str(amount // _MILLI)
+        for unit, suffix in ((_GIBI, "Gi"), (_MEBI, "Mi"), (1 << 10, "Ki")):
+            if amount % unit == 0:
+                return f"{amount // unit}{suffix}"
+        return str(amount)
+
+    def describe(self) -> str:
+        if self.old is None:
+            return f"let cluster {self.cluster} report {self.amount} of allocatable {self.resource}"
+        return (
+            f"change allocatable {self.resource} of cluster {self.cluster} from {self.old} to {self.amount}"
+        )
+
+    def change(self, source: ManagedCluster) -> ManagedCluster:
+        status = source.status
+        capacity = status.capacity.get(self.resource)
+        if capacity is None or quantity_float(capacity) < quantity_float(self.amount):
+            capacity = self.amount
+        status = structs.replace(
+            status,
+            allocatable={**status.allocatable, self.resource: self.amount},
+            capacity={**status.capacity, self.resource: capacity},
+        )
+        return structs.replace(source, status=status)
+
+
+def allocate_edit(source: ManagedCluster, resource: str, *, up: bool, most: float) -> tuple[Allocate, int]:
+    """The edit at its bound and how many steps that is; ``most`` is the bound upwards, as a plain number."""
+    text = source.status.allocatable.get(resource)
+    amount = math.nan if text is None else quantity_float(text)
+    reported = not math.isnan(amount) and resource in source.status.capacity
+    scale = _MILLI if resource == CPU else 1
+    base = round(amount * scale) if reported else 0
+    whole = _MILLI if resource == CPU else _GIBI
+    fine = whole // 10 if resource == CPU else 100 * _MEBI
+    step = whole if base == 0 or base >= _COARSE_FROM * whole else fine
+    upwards = up or not reported
+    steps = (max(0, int(most * scale) - base) if upwards else base) // step
+    edit = Allocate(
+        cluster=source.metadata.name,
+        resource=resource,
+        old=str(text) if reported else None,
+        base=base,
+        step=step,
+        count=steps if upwards else -steps,
+    )
+    return edit, steps
