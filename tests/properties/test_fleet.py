@@ -4,15 +4,17 @@ Along the way somebody reads columns (so that they exist and must be kept up), a
 (so that they must be kept apart).
 """
 
+from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
-from hypothesis import settings
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+from hypothesis import given, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fairway.api.selector import compile_selector
-from fairway.fleet import Fleet, Snapshot, bitmap, cells, selection
+from fairway.fleet import Fleet, Snapshot, bitmap, cells, hosts, selection
 from fairway.fleet.column import Key
 from fairway.fleet.journal import NOTHING, Change
 from fairway.testing import builders
@@ -24,7 +26,6 @@ from strategies import (
     cluster_sets,
     clusters,
     decisions,
-    names,
     scores,
     selectors,
 )
@@ -56,14 +57,14 @@ def cell(snapshot: Snapshot, key: Key, row: int) -> object:
 
 def contents(snapshot: Snapshot, keys: tuple[Key, ...] = KEYS) -> dict[str, object]:
     """Everything a cycle can see, by name instead of by row."""
-    hosts = snapshot.hosts
-    by_rank = sorted(hosts.row_of, key=lambda name: int(hosts.rank[hosts.row_of[name]]))
-    assert by_rank == hosts.in_name_order()
+    index = snapshot.hosts
+    by_rank = sorted(index.row_of, key=lambda name: int(index.rank[index.row_of[name]]))
+    assert by_rank == index.in_name_order()
     seen: dict[str, object] = {
         "order": by_rank,
-        "live": sorted(hosts.names[row] for row in bitmap.rows_of(snapshot.live).tolist()),
-        "objects": {name: snapshot.cluster(row) for name, row in hosts.row_of.items()},
-        "held": {name: int(snapshot.counts().values[row]) for name, row in hosts.row_of.items()},
+        "live": sorted(index.names[row] for row in bitmap.rows_of(snapshot.live).tolist()),
+        "objects": {name: snapshot.cluster(row) for name, row in index.row_of.items()},
+        "held": {name: int(snapshot.counts().values[row]) for name, row in index.row_of.items()},
         "outsiders": dict(snapshot.decisions.outsiders),
         "owners": {
             owner: sorted(snapshot.decisions.clusters_of(("ns1", owner))) for owner in ("p0", "p1", "other")
@@ -74,92 +75,54 @@ def contents(snapshot: Snapshot, keys: tuple[Key, ...] = KEYS) -> dict[str, obje
         "calculators": {name: dict(table) for name, table in snapshot.calculators.items()},
     }
     for key in keys:
-        seen[str(key)] = {name: cell(snapshot, key, row) for name, row in hosts.row_of.items()}
+        seen[str(key)] = {name: cell(snapshot, key, row) for name, row in index.row_of.items()}
     return seen
+
+
+Operation = tuple[str, Any]
+
+operations: st.SearchStrategy[Operation] = st.one_of(
+    st.tuples(st.just("cluster"), clusters()),
+    st.tuples(st.just("score"), scores()),
+    st.tuples(st.just("calculator"), cluster_scores()),
+    st.tuples(st.just("decision"), decisions()),
+    st.tuples(st.just("set"), cluster_sets()),
+    st.tuples(st.just("binding"), st.sampled_from(SETS).map(builders.binding)),
+)
 
 
 class FleetMachine(RuleBasedStateMachine):
     """``self.model`` is the hub as plain objects."""
 
-    snapshots = Bundle("snapshots")
-
     def __init__(self) -> None:
         super().__init__()
         self.fleet = Fleet()
-        self.model: dict[tuple[Any, ...], Any] = {}
+        self.model: dict[tuple[str, str, str], Any] = {}
+        self.held: list[tuple[Snapshot, dict[str, object]]] = []
 
-    def check(self, change: Change, key: tuple[Any, ...], thing: Any) -> None:
-        """A change is reported if and only if something changed."""
-        if self.model.get(key) == thing:
-            assert change == NOTHING
-        if thing is None:
-            self.model.pop(key, None)
-        else:
+    @rule(things=st.lists(operations, min_size=1, max_size=4))
+    def upsert(self, things: list[Operation]) -> None:
+        for kind, thing in things:
+            key = (kind, thing.metadata.namespace, thing.metadata.name)
+            old = self.model.get(key)
+            change = UPSERTS[kind](self.fleet, thing)
+            if old == thing:
+                assert change == NOTHING
+            elif kind == "cluster" and old is not None:
+                assert reported(change) == {each for each in CLUSTER_KEYS if differs(each, old, thing)}
             self.model[key] = thing
 
-    @rule(thing=clusters())
-    def upsert_cluster(self, thing: Any) -> None:
-        old = self.model.get(("cluster", thing.metadata.name))
-        change = self.fleet.upsert_cluster(thing)
-        if old is not None:
-            for key in KEYS:
-                if key[0] in (cells.LABEL, cells.CLAIM, cells.ALLOCATABLE, cells.CAPACITY):
-                    read = cells.cell_reader(key)
-                    if read(old) != read(thing):
-                        assert key in change.columns
-        self.check(change, ("cluster", thing.metadata.name), thing)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from([*sorted(self.model), ("cluster", "", "never-was")]))
+        change = DELETES[key[0]](self.fleet, key[1], key[2])
+        if key not in self.model:
+            assert change == NOTHING
+        self.model.pop(key, None)
 
-    @rule(name=names)
-    def delete_cluster(self, name: str) -> None:
-        self.check(self.fleet.delete_cluster(name), ("cluster", name), None)
-
-    @rule(thing=scores())
-    def upsert_score(self, thing: Any) -> None:
-        key = ("score", thing.metadata.namespace, thing.metadata.name)
-        self.check(self.fleet.upsert_score(thing), key, thing)
-
-    @rule(name=names, resource=st.sampled_from(["default", "other"]))
-    def delete_score(self, name: str, resource: str) -> None:
-        self.check(self.fleet.delete_score(name, resource), ("score", name, resource), None)
-
-    @rule(thing=cluster_scores())
-    def upsert_cluster_score(self, thing: Any) -> None:
-        self.check(self.fleet.upsert_cluster_score(thing), ("calculator", thing.metadata.name), thing)
-
-    @rule(name=names, calculator=st.sampled_from(CALCULATORS))
-    def delete_cluster_score(self, name: str, calculator: str) -> None:
-        key = ("calculator", f"{name}-{calculator}".lower())
-        self.check(self.fleet.delete_cluster_score(name, calculator), key, None)
-
-    @rule(thing=decisions())
-    def upsert_decision(self, thing: Any) -> None:
-        key = ("decision", thing.metadata.namespace, thing.metadata.name)
-        self.check(self.fleet.upsert_decision(thing), key, thing)
-
-    @rule(owner=st.sampled_from(["p0", "p1", "other", "loose"]), number=st.integers(1, 2))
-    def delete_decision(self, owner: str, number: int) -> None:
-        name = f"{owner}-decision-{number}"
-        self.check(self.fleet.delete_decision("ns1", name), ("decision", "ns1", name), None)
-
-    @rule(thing=cluster_sets())
-    def upsert_set(self, thing: Any) -> None:
-        self.check(self.fleet.upsert_set(thing), ("set", thing.metadata.name), thing)
-
-    @rule(name=st.sampled_from(SETS))
-    def delete_set(self, name: str) -> None:
-        self.check(self.fleet.delete_set(name), ("set", name), None)
-
-    @rule(name=st.sampled_from(SETS), bound=st.booleans())
-    def bind(self, name: str, bound: bool) -> None:
-        if bound:
-            self.check(
-                self.fleet.upsert_binding(builders.binding(name)), ("binding", name), builders.binding(name)
-            )
-        else:
-            self.check(self.fleet.delete_binding("ns1", name), ("binding", name), None)
-
-    @rule(keys=st.lists(st.sampled_from(KEYS), max_size=6))
+    @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=8))
     def read(self, keys: list[Key]) -> None:
+        """Makes columns, which later writes must keep up."""
         contents(self.fleet.snapshot(), tuple(keys))
 
     @rule(selector=selectors, kind=st.sampled_from([cells.LABEL, cells.CLAIM]))
@@ -179,19 +142,21 @@ class FleetMachine(RuleBasedStateMachine):
         }
         assert {snapshot.hosts.names[row] for row in bitmap.rows_of(found).tolist()} == expected
 
-    @rule(target=snapshots, keys=st.lists(st.sampled_from(KEYS), max_size=3))
-    def hold(self, keys: list[Key]) -> Any:
+    @rule(keys=st.lists(st.sampled_from(KEYS), max_size=3))
+    def hold(self, keys: list[Key]) -> None:
+        """Reads only some columns now; the others must be as of now when read later."""
         snapshot = self.fleet.snapshot()
-        return snapshot, contents(snapshot, tuple(keys)), contents(self.rebuilt())
+        contents(snapshot, tuple(keys))
+        self.held = [*self.held[-1:], (snapshot, contents(self.rebuilt()))]
 
-    @rule(held=snapshots)
-    def held_snapshot_is_as_it_was(self, held: Any) -> None:
-        snapshot, _, then = held
-        assert contents(snapshot) == then
+    @rule()
+    def let_go(self) -> None:
+        self.held.clear()
 
-    @rule(target=snapshots)
-    def nothing(self) -> Any:
-        return multiple()
+    @invariant()
+    def held_snapshots_are_as_they_were(self) -> None:
+        for snapshot, then in self.held:
+            assert contents(snapshot) == then
 
     @invariant()
     def equals_one_built_from_scratch(self) -> None:
@@ -202,17 +167,75 @@ class FleetMachine(RuleBasedStateMachine):
         fleet.load([thing for key, thing in self.model.items() if key[0] == "cluster"])
         fleet.load_scores([thing for key, thing in self.model.items() if key[0] == "score"])
         for key, thing in self.model.items():
-            match key[0]:
-                case "calculator":
-                    fleet.upsert_cluster_score(thing)
-                case "decision":
-                    fleet.upsert_decision(thing)
-                case "set":
-                    fleet.upsert_set(thing)
-                case "binding":
-                    fleet.upsert_binding(thing)
+            if key[0] not in ("cluster", "score"):
+                UPSERTS[key[0]](fleet, thing)
         return fleet.snapshot()
 
 
-FleetMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+CLUSTER_KEYS = frozenset(
+    key
+    for key in KEYS
+    if key[0] in (cells.LABEL, cells.CLAIM, cells.ALLOCATABLE, cells.CAPACITY)
+    or key in (cells.TAINTS, cells.DELETING)
+)
+
+UPSERTS: dict[str, Callable[[Fleet, Any], Change]] = {
+    "cluster": Fleet.upsert_cluster,
+    "score": Fleet.upsert_score,
+    "calculator": Fleet.upsert_cluster_score,
+    "decision": Fleet.upsert_decision,
+    "set": Fleet.upsert_set,
+    "binding": Fleet.upsert_binding,
+}
+DELETES: dict[str, Callable[[Fleet, str, str], Change]] = {
+    "cluster": lambda fleet, _, name: fleet.delete_cluster(name),
+    "score": Fleet.delete_score,
+    "calculator": lambda fleet, cluster, name: fleet.delete_cluster_score(
+        cluster, name.removeprefix(f"{cluster}-")
+    ),
+    "decision": Fleet.delete_decision,
+    "set": lambda fleet, _, name: fleet.delete_set(name),
+    "binding": Fleet.delete_binding,
+}
+
+
+def reported(change: Change) -> set[Key]:
+    return {key for key in change.columns if key in CLUSTER_KEYS}
+
+
+def differs(key: Key, old: Any, new: Any) -> bool:
+    """Whether the objects differ in what the column is about, times of taints and spellings of amounts included."""
+    match key[0]:
+        case cells.LABEL:
+            return bool(old.metadata.labels.get(key[1]) != new.metadata.labels.get(key[1]))
+        case cells.CLAIM:
+            return cells.claims_of(old).get(key[1]) != cells.claims_of(new).get(key[1])
+        case cells.ALLOCATABLE:
+            return bool(old.status.allocatable.get(key[1]) != new.status.allocatable.get(key[1]))
+        case cells.CAPACITY:
+            return bool(old.status.capacity.get(key[1]) != new.status.capacity.get(key[1]))
+        case "taints":
+            return bool(old.spec.taints != new.spec.taints)
+        case _:
+            return (old.metadata.deletionTimestamp is None) != (new.metadata.deletionTimestamp is None)
+
+
+FleetMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestFleet = FleetMachine.TestCase
+
+
+@given(
+    names=st.lists(st.text("ab", min_size=1, max_size=6), unique=True, max_size=30),
+    gone=st.sets(st.integers(0, 29)),
+)
+@settings(deadline=None)
+def test_ranks_are_in_name_order_however_narrow_the_gaps(names: list[str], gone: set[int]) -> None:
+    with mock.patch.object(hosts, "GAP", 3):
+        index: hosts.Hosts[str] = hosts.Hosts(capacity=64)
+        for at, name in enumerate(names):
+            index.add(name, name)
+            if at in gone:
+                index.remove(name)
+            left = sorted(index.row_of, key=lambda each: int(index.rank[index.row_of[each]]))
+            assert left == sorted(index.row_of) == index.in_name_order()
+            assert len({int(index.rank[row]) for row in index.row_of.values()}) == len(left)
