@@ -47,6 +47,7 @@ VERBS: Final[dict[str, Verb]] = {
         "fairway.cli.conformance:conformance", "Check this version against recorded answers."
     ),
     "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
+    "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
 }
 

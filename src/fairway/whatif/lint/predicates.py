@@ -77,7 +77,7 @@ class Written:
 def check(scene: Scene) -> Iterator[Finding]:
     for placement in scene.placements:
         for at, source in enumerate(placement.spec.predicates):
-            yield from selectors(
+            yield from _selectors(
                 scene,
                 placement,
                 path=f"spec.predicates[{at}].requiredClusterSelector",
@@ -88,7 +88,7 @@ def check(scene: Scene) -> Iterator[Finding]:
             yield from _together(scene, placement)
 
 
-def selectors(
+def _selectors(
     scene: Scene,
     placement: Placement,
     *,
@@ -96,7 +96,6 @@ def selectors(
     labels: LabelSelector,
     claims: tuple[LabelSelectorRequirement, ...],
 ) -> Iterator[Finding]:
-    """What is wrong with a pair of selectors, wherever in a placement it stands."""
     broken = False
     for part, compiled in (
         ("labelSelector", _refusal(lambda: compile_selector(labels))),

@@ -14,7 +14,7 @@ from fairway.api.selector import quote
 from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.column import Key
-from fairway.plugins.calculator import RATIOS
+from fairway.plugins.calculator import HIGHEST, LOWEST, RATIOS
 from fairway.whatif.lint.finding import Finding, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
@@ -123,8 +123,12 @@ def _coverage(
     if not missing:
         return
     said = f"{len(rows) - len(missing)} of {count(len(rows), 'candidate')} with a usable {named}"
-    beaten = np.count_nonzero(column.values[rows][usable] * weight < 0)
-    if beaten and key[0] == cells.SCORE:
+    values = column.values[rows][usable]
+    published = key[0] == cells.SCORE
+    # Amounts of a calculator are stretched over the candidates first; what 0 is worth then depends on them.
+    as_is = published or bool(((values >= LOWEST) & (values <= HIGHEST)).all())
+    beaten = np.count_nonzero(values * weight < 0) if as_is else 0
+    if beaten:
         better = "negative" if weight > 0 else "positive"
         yield MISSING_WINS.at(
             placement,
@@ -133,7 +137,9 @@ def _coverage(
             + (", which with a negative weight is best" if weight < 0 else "")
             + f" and beat the {beaten} with a {better} score",
             f"ask for the score in a predicate, in CEL: managedCluster.scores({quote(key[1])})"
-            f".exists(s, s.name == {quote(key[2])})",
+            f".exists(s, s.name == {quote(key[2])})"
+            if published
+            else "have it published for these clusters, or keep them out with a predicate",
         )
     else:
         yield PARTLY_PUBLISHED.at(

@@ -1,0 +1,224 @@
+"""`fairway lint`: mistakes in placements and what surrounds them, each with its place and a remedy."""
+
+import os
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
+from fairway.cli.options import files_options, load_files, moment
+from fairway.cli.output import OutputFormat, emit, output_option
+
+if TYPE_CHECKING:
+    from fairway.cli.documents import Document
+    from fairway.cli.files import LoadedObjects, Origin
+    from fairway.cli.places import Places
+    from fairway.whatif.lint import Finding, Severity
+
+UNKNOWN_RULE: Final = "there is no rule {rule!r}; {remedy}"
+SEE_RULES: Final = "fairway lint --list-rules lists them"
+DID_YOU_MEAN: Final = "did you mean {meant}?"
+NOTHING: Final = "No findings"
+HIDDEN: Final = "{count} not shown (--severity info shows all)"
+
+_SEVERITIES: Final = ("error", "warning", "info")
+_PLURALS: Final = {"error": "errors", "warning": "warnings", "info": "infos"}
+
+
+def _list_rules(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    from fairway.whatif.lint import RULES
+
+    rows = [
+        {"rule": each.id, "severity": each.severity.value, "finds": each.summary} for each in RULES.values()
+    ]
+    emit(rows, columns={"rule": "Rule", "severity": "Severity", "finds": "Finds"})
+    context.exit()
+
+
+@click.command(
+    short_help="Find mistakes before they cost a decision.",
+    epilog="""\b
+Examples:
+  fairway lint -f examples/fleet
+  fairway lint -f fleet/ --severity info
+  fairway lint -f fleet/ --rule score-expired --rule score-used-expired --now 2026-01-02T10:00:00Z
+  fairway lint -f fleet/ --strict -o json
+
+\b
+Give placements together with the clusters, sets, bindings and scores of their hub: most mistakes show only there.
+Exit status: 0 no error, 1 errors (with --strict: or warnings), 2 bad input.
+""",
+)
+@files_options
+@click.option("--now", type=moment, metavar="TIME", help="The moment to look at scores.  [default: now]")
+@click.option(
+    "--severity",
+    type=click.Choice(_SEVERITIES),
+    default="warning",
+    show_default=True,
+    help="Show findings from this severity up.",
+)
+@click.option("--rule", "rules", multiple=True, metavar="ID", help="Apply only this rule. May be repeated.")
+@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
+@click.option(
+    "--list-rules",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_rules,
+    help="List all rules and exit.",
+)
+@output_option
+def lint(
+    files: tuple[str, ...],
+    max_file_size: int,
+    verbose: bool,
+    now: datetime | None,
+    severity: str,
+    rules: tuple[str, ...],
+    strict: bool,
+    output: OutputFormat,
+) -> int:
+    """Find mistakes in placements and in the sets, scores and clusters around them."""
+    from fairway.fleet.instant import to_micros
+    from fairway.whatif.lint import Severity
+    from fairway.whatif.lint import lint as apply
+
+    _check_rules(rules)
+    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose)
+    micros = to_micros(now or datetime.now(UTC))
+    found = apply((each.object for each in loaded), now=micros, only=rules)
+    least = Severity(severity)
+    shown = _placed([each for each in found if each.severity.reaches(least)], loaded, max_file_size)
+    counts = Counter(each.severity.value for each in found)
+    if output == "table":
+        _print(shown, counts, hidden=len(found) - len(shown))
+    else:
+        emit([], columns={}, output=output, document=_document(shown, counts))
+    failing = Severity.WARNING if strict else Severity.ERROR
+    return EXIT_NO if any(each.severity.reaches(failing) for each in found) else EXIT_OK
+
+
+def _check_rules(rules: Iterable[str]) -> None:
+    from fairway.whatif.lint import RULES
+    from fairway.whatif.lint.words import meant
+
+    for rule in rules:
+        if rule not in RULES:
+            near = meant(rule, RULES.keys())
+            remedy = SEE_RULES if near is None else f"{DID_YOU_MEAN.format(meant=near)} {SEE_RULES}"
+            raise BadInputError(UNKNOWN_RULE.format(rule=rule, remedy=remedy))
+
+
+def _print(shown: Sequence["Finding"], counts: Mapping[str, int], *, hidden: int) -> None:
+    for each in shown:
+        path = f"{each.path}: " if each.path else ""
+        click.echo(f"{each.place}: {each.severity}: {each.subject}: {path}{each.message} [{each.rule}]")
+        click.echo(f"    to do: {each.remedy}")
+    said = ", ".join(_count(counts.get(name, 0), name) for name in _SEVERITIES if counts.get(name))
+    more = HIDDEN.format(count=hidden) if hidden else ""
+    click.echo("; ".join(part for part in (said or NOTHING, more) if part))
+
+
+def _count(number: int, severity: str) -> str:
+    return f"{number} {severity if number == 1 else _PLURALS[severity]}"
+
+
+def _document(shown: Sequence["Finding"], counts: Mapping[str, int]) -> dict[str, object]:
+    return {
+        "findings": [
+            {
+                "rule": each.rule,
+                "severity": each.severity.value,
+                "kind": each.kind,
+                "namespace": each.namespace,
+                "name": each.name,
+                "path": each.path,
+                "message": each.message,
+                "remedy": each.remedy,
+                "file": each.file,
+                "line": each.line,
+            }
+            for each in shown
+        ],
+        "counts": {name: counts.get(name, 0) for name in _SEVERITIES},
+    }
+
+
+def _placed(found: Iterable["Finding"], loaded: "LoadedObjects", max_file_size: int) -> list["Finding"]:
+    """By file, then line."""
+    from fairway.whatif.lint import identity_of
+
+    origins = {identity_of(each.object): each.origin for each in loaded}
+    lines: dict[str, _Lines] = {}
+    placed: list[Finding] = []
+    for each in found:
+        origin = origins[each.identity]
+        in_file = lines.get(origin.file)
+        if in_file is None:
+            starts = [other.origin.line for other in loaded if other.origin.file == origin.file]
+            in_file = lines[origin.file] = _Lines(origin.file, starts, max_file_size)
+        placed.append(replace(each, file=origin.file, line=in_file.of(origin, each.path)))
+    return sorted(placed, key=lambda each: (each.file, each.line, each.severity.rank, each.rule, each.path))
+
+
+class _Lines:
+    """Lines of fields in one file, which is read a second time. What cannot be is known by the object's line."""
+
+    def __init__(self, file: str, starts: list[int], max_file_size: int) -> None:
+        from fairway.cli import sources
+
+        self._starts = sorted(set(starts))
+        self._data = b""
+        self._places: dict[int, Places] = {}
+        # Standard input and pipes are gone once read.
+        if os.path.isfile(file):
+            try:
+                self._data = sources.read(file, max_bytes=max_file_size).data
+            except sources.SourceError:
+                self._data = b""
+        self._text = self._data.splitlines(keepends=True)
+        self._json = self._json_documents(file) if self._data else {}
+
+    def of(self, origin: "Origin", path: str) -> int:
+        from fairway.cli.places import Place, find
+
+        places = self._places.get(origin.document if self._json else origin.line)
+        if places is None:
+            places = self._read(origin)
+            self._places[origin.document if self._json else origin.line] = places
+        return find(places, path, default=Place(origin.line)).line
+
+    def _json_documents(self, file: str) -> "dict[int, Document]":
+        from fairway.cli.documents import DocumentError, json_documents
+
+        named = file.lower().removesuffix(".gz").endswith((".json", ".jsonl"))
+        if not named and self._data.lstrip()[:1] not in (b"{", b"["):
+            return {}
+        try:
+            return {each.number: each for each in json_documents(self._data)}
+        except DocumentError:
+            return {}
+
+    def _read(self, origin: "Origin") -> "Places":
+        from fairway.cli.documents import Document
+        from fairway.cli.places import Place, places_of
+
+        if self._json:
+            document = self._json.get(origin.document)
+            return {} if document is None else places_of(self._data, document)
+        # Up to where the next object starts is enough, and a list's item stands there by itself.
+        after = bisect_right(self._starts, origin.line)
+        end = self._starts[after] - 1 if after < len(self._starts) else len(self._text)
+        text = b"".join(self._text[origin.line - 1 : end])
+        places = places_of(text, Document(value=None, number=origin.document, line=1))
+        shifted = {path: Place(each.line + origin.line - 1) for path, each in places.items()}
+        # An item of a list begins with a dash, so that it is the first of a list here as well.
+        return {path[1:] if path[0] == 0 else path: place for path, place in shifted.items() if path != (0,)}
