@@ -38,6 +38,7 @@ FAMILIES: Final = tuple(_SIGNS)
 # Family → `module:attribute` of its runner; imported when a file of the family turns up.
 RUNNERS: Final[dict[str, str]] = {
     CEL: "fairway.whatif.conformance_cel:run",
+    PLACEMENT: "fairway.whatif.conformance_placement:run",
     QUANTITY: "fairway.whatif.conformance_quantity:run",
 }
 

@@ -1,0 +1,37 @@
+"""Runs recorded placement scenarios: the same hub, the same steps, the same decisions, conditions and events?"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from fairway.whatif.conformance import Result, Row, judged
+from fairway.whatif.differences import Difference, differences
+from fairway.whatif.replay import answers
+
+_POSITION = re.compile(r"compilation failed:.*?<input>:\d+:\d+:", re.DOTALL)
+
+
+def run(rows: Iterable[Row], /) -> Iterator[Result]:
+    for row in rows:
+        name, now, objects, schedule, expected = (
+            row[key] for key in ("name", "now", "objects", "schedule", "expected")
+        )
+        scenario = {"now": now, "objects": objects, "schedule": schedule}
+        yield judged(name, partial(_compare, scenario, expected))
+
+
+def _compare(scenario: Row, expected: list[Row]) -> Iterator[Difference]:
+    return differences(_comparable(expected), _comparable(answers(scenario)), path="expected")
+
+
+def _comparable(value: Any) -> Any:
+    """Of what is wrong with an expression only the place must be the same, the words may be better."""
+    if isinstance(value, dict):
+        return {key: _comparable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_comparable(each) for each in value]
+    if isinstance(value, str) and "compilation failed:" in value:
+        found = _POSITION.search(value)
+        return value[: found.end()] if found else value
+    return value

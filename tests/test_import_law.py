@@ -1,0 +1,46 @@
+"""The folders are the architecture: the import law holds, and a crossed layer is noticed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def check(checkout: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
+    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+
+def copy_of_the_sources(target: Path) -> Path:
+    shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", target)
+    return target
+
+
+def test_the_law_holds(tmp_path: Path) -> None:
+    found = check(copy_of_the_sources(tmp_path))
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("api/quantity.py", "import fairway.fleet.fleet", "imports go down only"),
+        ("cel/program.py", "import fairway.fleet.fleet", "imports go down only"),
+        ("engine/cycle.py", "import fairway.plugins.steady", "imports go down only"),
+        ("plugins/steady.py", "import asyncio", "the pure layers do no I/O"),
+    ],
+)
+def test_a_crossed_layer_is_noticed(tmp_path: Path, module: str, line: str, contract: str) -> None:
+    checkout = copy_of_the_sources(tmp_path)
+    with (checkout / "src" / "fairway" / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    found = check(checkout)
+    assert found.returncode == 1
+    assert f"{contract} BROKEN" in found.stdout
