@@ -46,6 +46,7 @@ VERBS: Final[dict[str, Verb]] = {
     "conformance": Verb(
         "fairway.cli.conformance:conformance", "Check this version against recorded answers."
     ),
+    "explain": Verb("fairway.cli.explain:explain", "Say why, why not, and what would change it."),
     "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),

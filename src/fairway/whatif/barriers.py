@@ -16,6 +16,7 @@ from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Select
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
 from fairway.fleet import cells
+from fairway.fleet.bitmap import Mask
 from fairway.fleet.column import Key as ColumnKey
 from fairway.plugins import clustersets, predicate, spread, taints
 from fairway.plugins.addon_score import AddOnScore
@@ -53,10 +54,10 @@ FARTHEST: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """A numeric edit at its bound, and a number of steps that may be enough."""
+    """A numeric edit at its bound, and numbers of steps that may be just enough."""
 
     edit: NumericEdit
-    guess: int
+    guesses: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,6 @@ class _Question:
         mine = int(details.totals[at])
         ranks = self._snapshot.hosts.rank[details.rows]
         better = (details.totals > mine) | ((details.totals == mine) & (ranks < ranks[at]))
-        place = int(better.sum())
         chosen = self._outcome.selected_rows
         gap = 0
         if len(chosen):
@@ -224,8 +224,26 @@ class _Question:
         if wanted is not None and wanted < len(details.rows):
             given = self._spec.numberOfClusters or 0
             more = WantMore(placement=self._key, old=given, value=len(details.rows))
-            dials.append(Dial(edit=more, guess=max(1, place + 1 - wanted)))
+            dials.append(Dial(edit=more, guesses=tuple(each - wanted for each in self._enough(better))))
         return Barrier(RANKING, trace.reason, edits=tuple(dict.fromkeys(edits)), dials=tuple(dials))
+
+    def _enough(self, better: Mask) -> tuple[int, ...]:
+        """Guesses at how many clusters would have to be wanted.
+
+        A spread policy takes about as many from every topology, so a cluster's turn comes when each has given as
+        many, as far as it has them, as there are better clusters in its own.
+        """
+        place = int(better.sum())
+        rows = self._outcome.details.rows
+        constraints = Spread(constraints=self._spec.spreadPolicy.spreadConstraints).constraints
+        if not constraints:
+            return (place + 1,)
+        columns = [self._snapshot.codes(each.column).codes for each in constraints]
+        topologies = np.stack([codes[rows] for codes in columns])
+        _, sizes = np.unique(topologies, axis=1, return_counts=True)
+        own = (topologies == np.array([[codes[self._row]] for codes in columns])).all(axis=0)
+        turn = int((better & own).sum())
+        return (place + 1, int(np.minimum(sizes, turn).sum()), int(np.minimum(sizes, turn + 1).sum()))
 
     def _wanted_taints(self) -> Iterator[Edit]:
         """Taints that cost points."""
@@ -255,7 +273,9 @@ class _Question:
             elif isinstance(plugin, Calculator):
                 found = self._calculator(name, up=weight > 0)
             if found is not None and found[1] > 0:
-                yield Dial(edit=found[0], guess=max(1, -(-gap // abs(weight))))
+                # A tie goes by name, so it may take a point more to get past the last one chosen.
+                enough = -(-gap // abs(weight))
+                yield Dial(edit=found[0], guesses=(enough, enough + 1))
 
     def _score(self, name: str, plugins: list[str], *, up: bool) -> tuple[NumericEdit, int]:
         _, resource, score = name.split("/", 2)

@@ -228,9 +228,8 @@ class _Search:
     def _least(self, edits: tuple[Edit, ...], dial: Dial) -> NumericEdit | None:
         """The fewest steps that win, or None; one step less does not win."""
         most = dial.edit.steps
-        guesses = sorted({each for each in (dial.guess, dial.guess + 1) if each < most})
         low = 0
-        for steps in (*guesses, most // 2, most):
+        for steps in (*sorted(each for each in dial.guesses if 0 < each < most), most // 2, most):
             if steps <= low:
                 continue
             turned = dial.edit.turned(steps)
