@@ -8,7 +8,7 @@ import click
 
 from fairway.cli.errors import EXIT_OK, BadInputError
 from fairway.cli.options import files_options, load_files, moment
-from fairway.cli.output import OutputFormat, emit, output_option, plain_table
+from fairway.cli.output import OutputFormat, Row, emit, output_option, plain_table
 
 if TYPE_CHECKING:
     from fairway.engine.trace import Contribution, HostTrace
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from fairway.whatif.explain import ClusterAnswer, Explanation
     from fairway.whatif.world import Key, World
 
+TITLES: Final = ("Rank", "Cluster", "Total", "Prioritizer", "Difference")
 NAMES_SHOWN: Final = 4
 CHOSEN_SHOWN: Final = 10
 MORE: Final = "… and {count:,} more"
 NO_SCORE: Final = "no score"
 NOTHING_CHOSEN: Final = "  No cluster was chosen."
 ALL_CHOSEN: Final = "  There are no others."
+NOTHING_TO_TRY: Final = (
+    "    There was nothing to try: no label, claim, taint, score or set that could matter is known."
+)
 NO_PLACEMENTS: Final = "no Placement in the input; give a file that has one to -f"
 
 
@@ -58,7 +62,7 @@ of them, or with one point less, it is not.
 """,
 )
 @files_options
-@click.argument("kind", type=click.Choice(["placement"]), metavar="placement")
+@click.argument("kind", type=click.Choice(["placement"]), metavar="placement", expose_value=False)
 @click.argument("name", metavar="NS/NAME")
 @click.option("--cluster", metavar="NAME", help="Also explain this cluster, and what would make it win.")
 @click.option("--now", type=moment, metavar="TIME", help="The moment to explain.  [default: now]")
@@ -69,7 +73,6 @@ def explain(
     files: tuple[str, ...],
     max_file_size: int,
     verbose: bool,
-    kind: str,
     name: str,
     cluster: str | None,
     now: datetime | None,
@@ -124,7 +127,7 @@ def _lines(found: "Explanation", *, everything: bool) -> Iterator[str]:
     feasible = len(found.chosen) + len(found.passed_over)
     yield f"{found.clusters:,} in the fleet, {feasible:,} passed every filter"
     for each in found.advice:
-        yield f"{each.kind}: {each.message}"
+        yield f"{each.kind}: {each.message if everything else each.brief}"
         if each.remedy:
             yield f"    to do: {each.remedy}"
     yield ""
@@ -151,9 +154,19 @@ def _standings(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[s
         rows.append(row)
     parts = {str(at): part.plugin for at, part in enumerate(hosts[0].contributions)}
     columns = {"rank": "Rank", "cluster": "Cluster", "total": "Total", **parts}
-    yield from (f"  {line}" for line in plain_table(rows, columns=columns).splitlines())
+    yield from _table(rows, columns, indent="  ")
     if len(hosts) > len(shown):
         yield f"  {MORE.format(count=len(hosts) - len(shown))} (--all shows them)"
+
+
+def _table(rows: Sequence[Row], columns: dict[str, str], *, indent: str) -> Iterator[str]:
+    """Headings that are names stay as they are written."""
+    header, *lines = plain_table(rows, columns=columns).splitlines()
+    for title in columns.values():
+        if title not in TITLES:
+            header = header.replace(title.upper(), title, 1)
+    yield f"{indent}{header}"
+    yield from (f"{indent}{line}" for line in lines)
 
 
 def _product(part: "Contribution") -> str:
@@ -221,7 +234,7 @@ def _about(answer: "ClusterAnswer") -> Iterator[str]:
             "theirs": other.host,
             "difference": "Difference",
         }
-        yield from (f"    {line}" for line in plain_table(rows, columns=columns).splitlines())
+        yield from _table(rows, columns, indent="    ")
     yield ""
     yield from _what_if(answer.counterfactual)
 
@@ -239,15 +252,16 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
         return
     if what.state is State.NOT_FOUND:
         yield f"  {NOTHING_FOUND.capitalize()}: {what.obstacle}"
-        for each in what.tried:
-            yield f"    tried: {each}"
+        yield from (f"    tried: {each}" for each in what.tried)
+        if not what.tried:
+            yield NOTHING_TO_TRY
         return
     yield from _edits(what.edits)
     losers = f"; {', '.join(what.displaced)} would lose a place" if what.displaced else ""
     yield f"  Tried: with this it is chosen{losers}. With anything less it is not."
-    for each in what.alternatives:
+    for edits in what.alternatives:
         yield "  Or:"
-        yield from _edits(each, indent="    ")
+        yield from _edits(edits, indent="    ")
 
 
 def _edits(edits: "Sequence[Edit]", indent: str = "  ") -> Iterator[str]:

@@ -147,7 +147,7 @@ def _print(placed: list[Placed], *, reasons: bool, everything: bool) -> None:
         "chosen": "Chosen (score)",
     }
     emit(rows, columns=columns)
-    notes = [line for each in placed for line in _notes(each)]
+    notes = [line for each in placed for line in _notes(each, everything=everything)]
     if notes:
         click.echo("\n" + "\n".join(notes))
 
@@ -184,15 +184,17 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool) -> None:
         click.echo("".join(f"  {line}\n" for line in table.splitlines()), nl=False)
     if placed.found.selected > len(rows):
         click.echo(f"  {MORE.format(count=placed.found.selected - len(rows))} (--all shows them)")
-    for line in _notes(placed):
+    for line in _notes(placed, everything=everything):
         click.echo(f"  {line}")
 
 
-def _notes(placed: Placed) -> Iterator[str]:
+def _notes(placed: Placed, *, everything: bool) -> Iterator[str]:
     if placed.idle:
         yield NOTE.format(placement=placed.name, kind=LEFT_ALONE, message=placed.idle)
     for each in placed.advice:
-        yield NOTE.format(placement=placed.name, kind=each.kind, message=each.message)
+        yield NOTE.format(
+            placement=placed.name, kind=each.kind, message=each.message if everything else each.brief
+        )
         if each.remedy:
             yield REMEDY.format(remedy=each.remedy)
 

@@ -31,6 +31,8 @@ MEND_SET: Final = "correct spec.clusterSelector of the ManagedClusterSet"
 MEND: Final = "correct {field}"
 PUBLISH_AGAIN: Final = "these scores count 0 until their provider publishes them again"
 
+BRIEF: Final = 240
+
 PREDICATES: Final = "spec.predicates"
 TOLERATIONS: Final = "spec.tolerations"
 PRIORITIZERS: Final = "spec.prioritizerPolicy"
@@ -44,6 +46,13 @@ class Advice:
     kind: str
     message: str
     remedy: str
+
+    @property
+    def brief(self) -> str:
+        """The message, cut short where it lists half the fleet."""
+        if len(self.message) <= BRIEF:
+            return self.message
+        return f"{self.message[:BRIEF].rsplit(' ', 1)[0]} … ({len(self.message.split()):,} words)"
 
 
 def left_alone(source: Placement) -> str:

@@ -47,9 +47,16 @@ class Edit:
         raise NotImplementedError
 
     def document(self) -> dict[str, Any]:
-        """For programs: the kind, the words, and every field of the edit."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        """For programs: the kind, the words, and every field of the edit, named as in Kubernetes."""
+        values = {_camel(field.name): getattr(self, field.name) for field in fields(self)}
+        if "placement" in values:
+            values["placement"] = "/".join(values["placement"])
         return {"kind": type(self).__name__, "description": self.describe(), **values}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 @contextmanager
