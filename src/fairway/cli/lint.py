@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway.cli.documents import Document
     from fairway.cli.files import LoadedObjects, Origin
     from fairway.cli.places import Places
-    from fairway.whatif.lint import Finding, Severity
+    from fairway.whatif.lint import Finding
 
 UNKNOWN_RULE: Final = "there is no rule {rule!r}; {remedy}"
 SEE_RULES: Final = "fairway lint --list-rules lists them"

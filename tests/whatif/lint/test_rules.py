@@ -1,0 +1,207 @@
+"""Every rule finds its mistake in a small world that has it, and nothing in one that does not.
+
+The worlds are in cases/*.yaml. What a case leaves out comes from ORDINARY, a world without any finding.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from fairway.api import decode
+from fairway.fleet.instant import to_micros
+from fairway.whatif.lint import RULES, Finding, Severity, lint
+
+NOW: Final = to_micros(datetime(2026, 1, 1, 12, tzinfo=UTC))
+GROUP: Final = "cluster.open-cluster-management.io"
+CASES: Final = Path(__file__).parent / "cases"
+
+ORDINARY: Final[dict[str, Any]] = yaml.safe_load("""
+clusters:
+  c1:
+    labels: {env: prod, region: eu}
+    claims: {platform: AWS}
+    resources: {cpu: ["4", "8"], memory: [8Gi, 16Gi]}
+  c2:
+    labels: {env: dev, region: us}
+    claims: {platform: Azure}
+    taints: [{key: gpu, value: "true", effect: NoSelect}]
+    resources: {cpu: ["2", "2"], memory: [4Gi, 4Gi]}
+sets: {all: {clusterSelector: {selectorType: LabelSelector, labelSelector: {}}}}
+bindings: {all: all}
+scores:
+  usage:
+    c1: {cpuAvailable: 50, podCount: 7}
+    c2: {cpuAvailable: 20, podCount: 3}
+validUntil: "2026-01-01T13:00:00Z"
+clusterScores: {}
+metadata: {}
+placement: {}
+""")
+
+
+@dataclass(frozen=True)
+class Case:
+    rule: str
+    good: bool
+    world: dict[str, Any]
+    path: str = ""
+    says: str = ""
+
+
+def cases() -> Iterator[Case]:
+    for file in sorted(CASES.glob("*.yaml")):
+        for rule, both in yaml.safe_load(file.read_text()).items():
+            for bad in both["bad"]:
+                yield Case(rule, False, bad["world"], bad["path"], bad["says"])
+            for world in both["good"]:
+                yield Case(rule, True, world)
+
+
+def objects_of(world: dict[str, Any]) -> list[object]:
+    return [decode(document) for document in documents({**ORDINARY, **world})]
+
+
+def documents(world: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, each in world["clusters"].items():
+        resources = each.get("resources", {})
+        yield {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ManagedCluster",
+            "metadata": {"name": name, "labels": each.get("labels", {})},
+            "spec": {"taints": each.get("taints", [])},
+            "status": {
+                "clusterClaims": [{"name": k, "value": v} for k, v in each.get("claims", {}).items()],
+                "allocatable": {k: v[0] for k, v in resources.items() if v[0]},
+                "capacity": {k: v[1] for k, v in resources.items() if v[1]},
+            },
+        }
+    for name, spec in world["sets"].items():
+        yield {
+            "apiVersion": f"{GROUP}/v1beta2",
+            "kind": "ManagedClusterSet",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+    for name, bound in world["bindings"].items():
+        yield {
+            "apiVersion": f"{GROUP}/v1beta2",
+            "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"clusterSet": bound},
+        }
+    for resource, by_cluster in world["scores"].items():
+        for cluster, scores in by_cluster.items():
+            end = scores.get("validUntil", world["validUntil"])
+            yield {
+                "apiVersion": f"{GROUP}/v1alpha1",
+                "kind": "AddOnPlacementScore",
+                "metadata": {"name": resource, "namespace": cluster},
+                "status": {
+                    "scores": [{"name": k, "value": v} for k, v in scores.items() if k != "validUntil"],
+                    **({"validUntil": end} if end else {}),
+                },
+            }
+    for name, (cluster, score) in world["clusterScores"].items():
+        yield {
+            "apiVersion": f"{GROUP}/v1alpha1",
+            "kind": "ManagedClusterScore",
+            "metadata": {"name": name, "namespace": cluster},
+            "status": {"score": score},
+        }
+    yield {
+        "apiVersion": f"{GROUP}/v1beta1",
+        "kind": "Placement",
+        "metadata": {"name": "p", "namespace": "ns", **world["metadata"]},
+        "spec": world["placement"],
+    }
+
+
+def found(world: dict[str, Any]) -> tuple[Finding, ...]:
+    return lint(objects_of(world), now=NOW)
+
+
+@cache
+def every_case() -> tuple[Case, ...]:
+    return tuple(cases())
+
+
+def test_an_ordinary_world_has_no_findings() -> None:
+    assert found({}) == ()
+
+
+@pytest.mark.parametrize(
+    "case", every_case(), ids=lambda case: f"{case.rule}-{'good' if case.good else 'bad'}"
+)
+def test_rule(case: Case) -> None:
+    findings = [each for each in found(case.world) if each.rule == case.rule]
+    if case.good:
+        assert findings == []
+        return
+    assert [each.path for each in findings] == [case.path]
+    assert case.says in findings[0].message + " | " + findings[0].remedy
+    assert findings[0].severity is RULES[case.rule].severity
+    assert findings[0].remedy
+
+
+def test_every_rule_has_a_case_of_either_kind() -> None:
+    for good in (False, True):
+        assert {case.rule for case in every_case() if case.good is good} == set(RULES)
+
+
+def test_only_the_rules_asked_for_are_applied() -> None:
+    world = {"placement": {"clusterSets": ["none"], "numberOfClusters": 0}}
+    objects = objects_of(world)
+    assert {each.rule for each in lint(objects, now=NOW)} == {
+        "no-set-reachable",
+        "set-unknown",
+        "none-wanted",
+    }
+    assert {each.rule for each in lint(objects, now=NOW, only=["none-wanted"])} == {"none-wanted"}
+
+
+def test_findings_come_in_the_order_of_the_objects() -> None:
+    world = {
+        "clusters": {"c1": {"resources": {"cpu": ["9", "8"]}, "labels": {f"{GROUP}/clusterset": "gone"}}},
+        "placement": {"numberOfClusters": -1, "sortBy": "Name"},
+    }
+    assert [
+        (each.kind, each.path) for each in found(world) if each.kind in ("ManagedCluster", "Placement")
+    ] == [
+        ("ManagedCluster", f"metadata.labels[{GROUP}/clusterset]"),
+        ("ManagedCluster", "status.allocatable[cpu]"),
+        ("Placement", "spec.numberOfClusters"),
+        ("Placement", "spec.sortBy"),
+    ]
+
+
+def test_a_percentage_that_doubles_round_up() -> None:
+    world = {
+        "clusters": {f"c{at:03}": {} for at in range(100)},
+        "scores": {},
+        "placement": {"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": "7%"}}},
+    }
+    (finding,) = found(world)
+    assert (
+        "7% of 100 clusters rounds up to 8 (and not to 7, because of how the share is computed)"
+        in finding.message
+    )
+
+
+def test_severities_are_ordered() -> None:
+    assert [each for each in Severity if each.reaches(Severity.WARNING)] == [Severity.ERROR, Severity.WARNING]
+    assert [each for each in Severity if each.reaches(Severity.ERROR)] == [Severity.ERROR]
+
+
+def test_long_lists_stay_short() -> None:
+    world = {
+        "clusters": {f"c{at}": {"taints": [{"key": "old", "effect": "PreferNoSelect"}]} for at in range(6)},
+        "scores": {},
+    }
+    (finding,) = found(world)
+    assert "6 candidates (c0, c1, c2 and 3 more)" in finding.message
