@@ -15,7 +15,16 @@ import numpy.typing as npt
 
 from fairway.engine import cycle, ranking
 from fairway.engine.outcome import Outcome, Scored
-from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Reader, Workload, points_of
+from fairway.engine.points import (
+    NEVER_CHANGES,
+    Amounts,
+    Cautious,
+    Context,
+    Extent,
+    Reader,
+    Workload,
+    points_of,
+)
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT, Front
 from fairway.engine.state import CycleState
@@ -75,6 +84,8 @@ class _Memo:
     keys: npt.NDArray[np.int64]
     """Each row's place in the ranking, see ``ranking``."""
     ranges: list[_Range | None]
+    doubts: list[set[int] | None]
+    """Of each prioritizer that warns of single rows, the rows."""
     front: Front
 
     @property
@@ -126,13 +137,16 @@ def _remember(outcome: Outcome) -> _Memo | None:
     """None when the next cycle has to start from scratch in any case."""
     context, profile = outcome.context, outcome.profile
     wanted = context.workload.wanted
-    if outcome.status.code is not Code.SUCCESS or profile.choice is not None or wanted is None:
+    if outcome.status.aborts or profile.choice is not None or wanted is None:
         return None
     details = outcome.details
     plugins: list[Any] = [*profile.pre_filters, *profile.filters, *(each.plugin for each in profile.scores)]
     if not all("Reader" in points_of(type(plugin)) for plugin in plugins):
         return None
     if not ranking.fits(details.totals):
+        return None
+    doubts = [_doubts(each.plugin, context, details.rows) for each in profile.scores]
+    if outcome.status.code is not Code.SUCCESS and not any(doubts):
         return None
     snapshot = outcome.snapshot
     cells: set[Key] = set()
@@ -171,8 +185,15 @@ def _remember(outcome: Outcome) -> _Memo | None:
         based=based,
         keys=keys,
         ranges=ranges,
+        doubts=doubts,
         front=Front(details.rows, keys[details.rows], wanted=wanted),
     )
+
+
+def _doubts(plugin: Any, context: Context, rows: Rows) -> set[int] | None:
+    if "Cautious" not in points_of(type(plugin)):
+        return None
+    return set(cast("Cautious", plugin).doubtful(context, rows).tolist())
 
 
 def _range(scored: Scored, rows: Rows, *, capacity: int) -> _Range | None:
@@ -220,9 +241,12 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
     for reader, cells, basis in memo.based:
         if not cells.isdisjoint(columns) and reader.basis(context) != basis:
             return None
+    before = [None if each is None else frozenset(each) for each in memo.doubts] if rows else memo.doubts
     for row in rows:
         if not _ask(memo, context, row):
             return None
+    if before != memo.doubts:
+        memo.status = _status(memo, context)
     best = memo.front.take()
     if best is None:
         return None
@@ -248,7 +272,7 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
     total = 0
     alone = np.array([row], dtype=np.int64)
     until = memo.until
-    for scorer, kept in zip(memo.profile.scores, memo.ranges, strict=True):
+    for scorer, kept, doubts in zip(memo.profile.scores, memo.ranges, memo.doubts, strict=True):
         plugin: Any = scorer.plugin
         raw = plugin.score(context, row)
         if kept is None:
@@ -258,7 +282,12 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
                 return False
             if raw is not None:
                 total += scorer.weight * plugin.normalize(raw, kept.extent)
-        if not _calm(plugin, context, alone):
+        if doubts is not None:
+            if len(plugin.doubtful(context, alone)):
+                doubts.add(row)
+            else:
+                doubts.discard(row)
+        elif not _calm(plugin, context, alone):
             return False
         until = min(until, plugin.until(context, alone))
     for reader in cast("tuple[Reader, ...]", (*memo.profile.pre_filters, *memo.profile.filters)):
@@ -268,6 +297,16 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
     memo.until = until
     _move(memo, row, ranking.key_of(total, int(context.snapshot.hosts.rank[row])))
     return True
+
+
+def _status(memo: _Memo, context: Context) -> Status:
+    """The last warning, as in a cycle from scratch."""
+    status = OK
+    for scorer, doubts in zip(memo.profile.scores, memo.doubts, strict=True):
+        if doubts:
+            rows = np.fromiter(doubts, np.int64, len(doubts))
+            status = cast("Cautious", scorer.plugin).caution(context, rows)
+    return status
 
 
 def _admission(profile: Profile, context: Context, row: int) -> Status:
@@ -298,6 +337,9 @@ def _leave(memo: _Memo, row: int) -> bool:
         return True
     if not all(kept is None or kept.replace(row, None) for kept in memo.ranges):
         return False
+    for doubts in memo.doubts:
+        if doubts is not None:
+            doubts.discard(row)
     _move(memo, row, ABSENT)
     return True
 

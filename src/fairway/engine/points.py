@@ -150,6 +150,17 @@ class PreScore(Plugin, Protocol):
 
 
 @runtime_checkable
+class Cautious(PreScore, Protocol):
+    """A plugin whose only warnings are about single hosts, so that they can be followed host by host."""
+
+    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+        """Those of the rows that give reason to warn."""
+
+    def caution(self, context: Context, rows: Rows, /) -> Status:
+        """What ``pre_score`` answers when these are the doubtful ones."""
+
+
+@runtime_checkable
 class Score(Plugin, Protocol):
     def score(self, context: Context, row: int, /) -> int | float | None:
         """A raw score; None when nothing is known of this host."""
@@ -216,7 +227,7 @@ EXTENSION_POINTS: Mapping[str, type[Any]] = {
 }
 
 
-_FORMS: tuple[type[Any], ...] = (*EXTENSION_POINTS.values(), FleetFilter, FleetScore, Reader, Waker)
+_FORMS: tuple[type[Any], ...] = (*EXTENSION_POINTS.values(), FleetFilter, FleetScore, Cautious, Reader, Waker)
 _KNOWN: dict[type[Any], frozenset[str]] = {}
 
 

@@ -21,11 +21,16 @@ class AddOnScore(Timeless):
         self._column = (cells.SCORE, resource, score)
 
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
-        expired = rows[context.snapshot.score_column(self._column).expires[rows] < context.now]
-        if not len(expired):
+        return self.caution(context, self.doubtful(context, rows))
+
+    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+        return rows[context.snapshot.score_column(self._column).expires[rows] < context.now]
+
+    def caution(self, context: Context, rows: Rows, /) -> Status:
+        if not len(rows):
             return OK
         names = context.snapshot.hosts.names
-        scores = sorted(f"{names[row]}/{self._resource}" for row in expired.tolist())
+        scores = sorted(f"{names[row]}/{self._resource}" for row in rows.tolist())
         return warning(EXPIRED.format(scores=" ".join(scores)), plugin=self.name)
 
     def score(self, context: Context, row: int, /) -> int:

@@ -1,0 +1,236 @@
+"""Remembered cycles: they follow single rows, and start over when they must."""
+
+from datetime import timedelta
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from fairway.api.placement import PlacementSpec
+from fairway.engine import cycle
+from fairway.engine.memory import FEW, Memory
+from fairway.engine.status import Code
+from fairway.fleet.instant import SECOND
+from fairway.plugins.placement import PlacementWorkload
+from fairway.testing.builders import (
+    addon,
+    binding,
+    builtin,
+    cluster,
+    cluster_set,
+    decision,
+    placement,
+    policy,
+    score,
+)
+from fairway.whatif.world import World
+from strategies import AMOUNTS, NAMES, NOW, NOW_MICROS
+
+
+def world_of(count: int) -> World:
+    return World(
+        [
+            cluster_set("default"),
+            binding("default"),
+            *(cluster(f"c{at:03d}", allocatable={"cpu": str(at + 1)}) for at in range(count)),
+            *(score(f"c{at:03d}", {"cpu": at % 7}) for at in range(count)),
+        ]
+    )
+
+
+def workload_of(wanted: int | None = 2) -> PlacementWorkload:
+    spec = PlacementSpec(
+        numberOfClusters=wanted,
+        prioritizerPolicy=policy(addon("cpu", 10), builtin("ResourceAllocatableCPU")),
+    )
+    return PlacementWorkload(placement("p1", spec=spec))
+
+
+class Cycles:
+    """Runs every cycle twice, remembered and from scratch, and compares."""
+
+    def __init__(self, world: World, workload: PlacementWorkload) -> None:
+        self.world = world
+        self.workload = workload
+        self.memory = Memory()
+        self.now = NOW_MICROS
+
+    def run(self) -> list[str]:
+        snapshot = self.world.fleet.snapshot()
+        found = self.memory.run(snapshot, self.workload, self.workload.profile, now=self.now)
+        fresh = cycle.run(snapshot, self.workload, self.workload.profile, now=self.now)
+        assert found.selected == fresh.selected
+        assert found.status == fresh.status
+        assert found.totals_by_name() == fresh.totals_by_name()
+        return found.selected
+
+
+def test_a_changed_row_is_followed() -> None:
+    cycles = Cycles(world_of(20), workload_of())
+    assert cycles.run() == ["c019", "c018"]
+    cycles.world.put(score("c005", {"cpu": 100}))
+    assert cycles.run() == ["c005", "c019"]
+    cycles.world.put(cluster("c005", labels={"x": "y"}, allocatable={"cpu": "6"}, member_of="elsewhere"))
+    assert cycles.run() == ["c019", "c018"]
+    cycles.world.fleet.delete_cluster("c013")
+    cycles.run()
+    assert cycles.memory.followed == 3
+
+
+def test_a_change_of_nothing_the_placement_reads_costs_no_question() -> None:
+    cycles = Cycles(world_of(20), workload_of())
+    cycles.run()
+    cycles.world.put(score("c005", {"cpu": 100}, name="unrelated"))
+    assert cycles.run() == ["c019", "c018"]
+    assert cycles.memory.followed == 1
+
+
+def test_a_moved_range_starts_over() -> None:
+    cycles = Cycles(world_of(20), workload_of())
+    cycles.run()
+    cycles.world.put(cluster("c003", allocatable={"cpu": "400"}))
+    assert cycles.run()[0] == "c003"
+    assert cycles.memory.followed == 0
+
+
+@pytest.mark.parametrize("cpu", ["1", "20"])
+def test_the_end_of_a_range_stays_while_somebody_is_there(cpu: str) -> None:
+    world = world_of(20)
+    world.put(cluster("twin", allocatable={"cpu": cpu}))
+    cycles = Cycles(world, workload_of())
+    cycles.run()
+    world.put(cluster("twin", allocatable={"cpu": "7"}))
+    cycles.run()
+    assert cycles.memory.followed == 1
+    end = {"1": "c000", "20": "c019"}[cpu]
+    world.put(cluster(end, allocatable={"cpu": "7"}))
+    cycles.run()
+    assert cycles.memory.followed == 1
+
+
+def test_sets_bindings_and_own_decisions_start_over() -> None:
+    cycles = Cycles(world_of(20), workload_of())
+    cycles.run()
+    cycles.world.put(decision("p1-decision-1", ["c001"], placement="p1"))
+    assert cycles.run() == ["c019", "c018"]
+    cycles.world.fleet.delete_set("default")
+    assert cycles.run() == []
+    cycles.world.put(cluster_set("default"))
+    assert cycles.run() == ["c019", "c018"]
+    assert cycles.memory.followed == 0
+
+
+def test_decisions_of_others_are_followed_while_the_most_held_stays() -> None:
+    world = world_of(20)
+    world.put(decision("other", ["c010", "c010", "c010"]))
+    cycles = Cycles(world, workload_of())
+    cycles.run()
+    world.put(decision("another", ["c013"]))
+    cycles.run()
+    assert cycles.memory.followed == 1
+    world.put(decision("more", ["c010"]))
+    cycles.run()
+    assert cycles.memory.followed == 1
+
+
+def test_many_changes_start_over() -> None:
+    cycles = Cycles(world_of(200), workload_of())
+    cycles.run()
+    for at in range(FEW + 1):
+        cycles.world.put(score(f"c{at:03d}", {"cpu": 50}))
+    cycles.run()
+    assert cycles.memory.followed == 0
+
+
+def test_time_alone_can_start_over() -> None:
+    world = world_of(20)
+    world.put(score("c005", {"cpu": 100}, valid_until=NOW + timedelta(seconds=5)))
+    cycles = Cycles(world, workload_of())
+    assert cycles.run()[0] == "c005"
+    cycles.now += 5 * SECOND
+    assert cycles.run()[0] == "c005"
+    assert cycles.memory.followed == 1
+    cycles.now += 1
+    assert cycles.run()[0] == "c019"
+    assert cycles.memory.followed == 1
+
+
+def test_warnings_of_single_rows_are_followed() -> None:
+    world = world_of(20)
+    world.put(score("c002", {"cpu": 100}, valid_until=NOW - timedelta(seconds=5)))
+    cycles = Cycles(world, workload_of())
+    cycles.run()
+    world.put(score("c004", {"cpu": 100}, valid_until=NOW - timedelta(seconds=5)))
+    cycles.run()
+    snapshot = world.fleet.snapshot()
+    found = cycles.memory.run(snapshot, cycles.workload, cycles.workload.profile, now=cycles.now)
+    assert found.status.code is Code.WARNING
+    assert found.status.message == "AddOnPlacementScores c002/default c004/default expired"
+    world.put(score("c002", {"cpu": 1}))
+    world.put(score("c004", {"cpu": 1}))
+    cycles.run()
+    assert cycles.memory.followed == 3
+
+
+def test_memory_is_bounded() -> None:
+    world = world_of(20)
+    memory = Memory(limit=3000)
+    for name in ("a", "b", "c"):
+        workload = PlacementWorkload(placement(name, spec=PlacementSpec(numberOfClusters=1)))
+        for _ in range(2):
+            memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+    assert memory.followed == 3
+    first = PlacementWorkload(placement("a", spec=PlacementSpec(numberOfClusters=1)))
+    memory.run(world.fleet.snapshot(), first, first.profile, now=NOW_MICROS)
+    assert memory.followed == 3
+
+
+def test_a_forgotten_workload_starts_over() -> None:
+    cycles = Cycles(world_of(5), workload_of())
+    cycles.run()
+    cycles.memory.forget("ns1", "p1")
+    cycles.memory.forget("ns1", "never-was")
+    cycles.run()
+    assert cycles.memory.followed == 0
+
+
+small_changes = st.one_of(
+    st.builds(
+        lambda name, cpu: cluster(name, allocatable={"cpu": cpu} if cpu else {}),
+        st.sampled_from(NAMES),
+        st.sampled_from([*AMOUNTS, ""]),
+    ),
+    st.builds(
+        lambda name, value, late: score(
+            name, {"cpu": value}, valid_until=NOW - timedelta(1) if late else None
+        ),
+        st.sampled_from(NAMES),
+        st.integers(-100, 100),
+        st.sampled_from([False, False, False, True]),
+    ),
+    st.builds(
+        lambda name, clusters: decision(name, clusters, placement=name),
+        st.sampled_from(["x", "y"]),
+        st.lists(st.sampled_from(NAMES), max_size=3),
+    ),
+)
+
+
+@given(
+    wanted=st.integers(0, 8),
+    start=st.lists(small_changes, max_size=12),
+    steps=st.lists(st.lists(small_changes, min_size=1, max_size=2), min_size=1, max_size=8),
+)
+@settings(deadline=None, max_examples=200)
+def test_following_agrees_with_starting_over(
+    wanted: int, start: list[object], steps: list[list[object]]
+) -> None:
+    world = World([cluster_set("default"), binding("default")])
+    for thing in start:
+        world.put(thing)
+    cycles = Cycles(world, workload_of(wanted))
+    cycles.run()
+    for things in steps:
+        for thing in things:
+            world.put(thing)
+        cycles.run()
