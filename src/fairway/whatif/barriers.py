@@ -50,6 +50,7 @@ MOST_HINTS: Final = 24
 MOST_VALUES: Final = 8
 FARTHEST: Final = 4
 """Amounts are raised to at most this many times the largest among the candidates."""
+LARGEST: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +289,8 @@ class _Question:
         column = self._snapshot.score_column((cells.CALCULATOR, name.lower()))
         present = bool(column.present[self._row])
         base = int(column.values[self._row]) if present else 0
-        values = np.abs(column.values[self._outcome.details.rows])
-        farthest = FARTHEST * max(100, int(values.max(initial=0)))
+        values = np.abs(column.values[self._outcome.details.rows].astype(np.float64))
+        farthest = min(FARTHEST * max(100, int(values.max(initial=0.0))), LARGEST)
         edit = PublishClusterScore(
             cluster=self._cluster,
             calculator=name,

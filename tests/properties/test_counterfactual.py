@@ -1,0 +1,119 @@
+"""Laws of what-if: an answer holds, nothing in it can be left out, and asking changes nothing."""
+
+from itertools import combinations
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import assume, event, given, settings
+
+from fairway.api.placement import Placement
+from fairway.engine.trace import Trace
+from fairway.whatif.counterfactual import State, counterfactual
+from fairway.whatif.edits import Edit, NumericEdit
+from fairway.whatif.explain import explain
+from fairway.whatif.world import Key, World
+from strategies import NOW_MICROS, placements, worlds
+
+EXAMPLES = settings(max_examples=120, deadline=None)
+
+
+def contents(world: World) -> dict[str, Any]:
+    """All that is in a world, and what it makes of its placements."""
+    snapshot = world.fleet.snapshot()
+    return {
+        "clusters": {name: snapshot.cluster(row) for name, row in snapshot.hosts.row_of.items()},
+        "sets": dict(snapshot.sets),
+        "bindings": {namespace: names for namespace, names in snapshot.bindings.items() if names},
+        "scores": {name: dict(table) for name, table in snapshot.scores.items()},
+        "calculators": {name: dict(table) for name, table in snapshot.calculators.items()},
+        "placements": dict(world.placements),
+        "decisions": {namespace: dict(world.decisions(namespace)) for namespace in ("ns1", "ns2")},
+        "traces": {key: list(Trace(world.look(key, now=NOW_MICROS).outcome)) for key in world.placements},
+    }
+
+
+def wins(objects: list[object], key: Key, cluster: str, edits: tuple[Edit, ...]) -> bool:
+    """In a world of its own, which nothing was tried in before."""
+    world = World(objects)
+    for edit in edits:
+        edit.apply(world)
+    return cluster in world.look(key, now=NOW_MICROS).outcome.selected
+
+
+def losers(world: World, key: Key) -> list[str]:
+    chosen = set(world.look(key, now=NOW_MICROS).outcome.selected)
+    return sorted(set(world.fleet.snapshot().hosts.row_of) - chosen)
+
+
+@given(objects=worlds(), placement=placements(), data=st.data())
+@EXAMPLES
+def test_an_answer_holds_and_is_minimal(
+    objects: list[object], placement: Placement, data: st.DataObject
+) -> None:
+    objects = [*objects, placement]
+    world = World(objects)
+    key = ("ns1", placement.metadata.name)
+    candidates = losers(world, key)
+    assume(candidates)
+    cluster = data.draw(st.sampled_from(candidates))
+    found = counterfactual(world, key, cluster, now=NOW_MICROS)
+    event(found.state.value)
+    assert found.state is not State.SELECTED
+    assert bool(found.edits) == (found.state is State.FOUND)
+    for answer in (found.edits, *found.alternatives):
+        if not answer:
+            continue
+        event(f"{len(answer)} edits")
+        assert wins(objects, key, cluster, answer)
+        for count in range(len(answer)):
+            for fewer in combinations(answer, count):
+                assert not wins(objects, key, cluster, fewer)
+        for at, edit in enumerate(answer):
+            if isinstance(edit, NumericEdit) and edit.steps > 1:
+                less = (*answer[:at], edit.turned(edit.steps - 1), *answer[at + 1 :])
+                assert not wins(objects, key, cluster, less)
+
+
+@given(objects=worlds(), placement=placements())
+@EXAMPLES
+def test_asking_changes_nothing(objects: list[object], placement: Placement) -> None:
+    world = World([*objects, placement])
+    key = ("ns1", placement.metadata.name)
+    before = contents(world)
+    for cluster in sorted(world.fleet.snapshot().hosts.row_of):
+        counterfactual(world, key, cluster, now=NOW_MICROS)
+        assert contents(world) == before
+
+
+@given(objects=worlds(), placement=placements())
+@EXAMPLES
+def test_the_answer_depends_on_the_world_only(objects: list[object], placement: Placement) -> None:
+    key = ("ns1", placement.metadata.name)
+    world, mirrored = World([*objects, placement]), World([placement, *reversed(objects)])
+    for cluster in sorted(world.fleet.snapshot().hosts.row_of):
+        assert counterfactual(world, key, cluster, now=NOW_MICROS) == counterfactual(
+            mirrored, key, cluster, now=NOW_MICROS
+        )
+
+
+@given(objects=worlds(), placement=placements(), data=st.data())
+@EXAMPLES
+def test_an_explanation_says_what_the_cycle_did_and_changes_nothing(
+    objects: list[object], placement: Placement, data: st.DataObject
+) -> None:
+    world = World([*objects, placement])
+    key = ("ns1", placement.metadata.name)
+    before = contents(world)
+    outcome = world.look(key, now=NOW_MICROS).outcome
+    cluster = data.draw(st.sampled_from(sorted(world.fleet.snapshot().hosts.row_of)))
+    found = explain(world, key, now=NOW_MICROS, cluster=cluster)
+    assert contents(world) == before
+    assert [each.host for each in found.chosen] == outcome.selected
+    traced = {each.host: each for each in before["traces"][key]}
+    for each in (*found.chosen, *found.passed_over):
+        assert each == traced.pop(each.host)
+    for group in found.rejected:
+        for name in group.clusters:
+            trace = traced.pop(name)
+            assert (trace.rejected_by, trace.reason) == (group.plugin, group.reason)
+    assert not traced
