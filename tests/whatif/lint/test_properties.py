@@ -100,8 +100,8 @@ predicates = st.builds(
             celSelector=ClusterCelSelector(celExpressions=texts),
         )
     ),
+    few(requirements, 3),
     few(requirements, 2),
-    few(requirements, 1),
     few(expressions, 2),
 )
 tolerations = st.builds(

@@ -87,7 +87,7 @@ def _number(scene: Scene, placement: Placement) -> Iterator[Finding]:
         yield NEGATIVE.at(
             placement,
             path,
-            f"{wanted} is read as 0; other controllers stop working on it",
+            f"{wanted} is read as 0, so nothing is ever chosen",
             "write a positive number, or leave it out for all",
         )
     elif wanted == 0:
@@ -177,7 +177,7 @@ def _length(scene: Scene, placement: Placement) -> Iterator[Finding]:
         yield NOT_A_PERCENTAGE.at(
             placement,
             path,
-            f"the decision is not written: {refused.message}",
+            f"the decision is refused and removed: {refused.message}",
             f"write {given} without quotes, or {quote(f'{given}%')}"
             if given.isdigit()
             else 'write it like "25%"',

@@ -1,0 +1,212 @@
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairway.cli.main import run
+from fairway.whatif.lint import RULES
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+DOCS = Path(__file__).parents[2] / "docs" / "lint.md"
+GROUP = "cluster.open-cluster-management.io"
+
+HUB = f"""\
+apiVersion: {GROUP}/v1
+kind: ManagedCluster
+metadata:
+  name: c1
+  labels:
+    env: prod
+---
+apiVersion: {GROUP}/v1beta2
+kind: ManagedClusterSet
+metadata: {{name: all}}
+spec: {{clusterSelector: {{selectorType: LabelSelector, labelSelector: {{}}}}}}
+---
+apiVersion: {GROUP}/v1beta2
+kind: ManagedClusterSetBinding
+metadata: {{name: all, namespace: ns}}
+spec: {{clusterSet: all}}
+"""
+WARNED = f"""\
+# A comment comes first.
+apiVersion: {GROUP}/v1beta1
+kind: Placement
+metadata:
+  name: warned
+  namespace: ns
+spec:
+  predicates:
+    - requiredClusterSelector:
+        labelSelector:
+          matchLabels:
+            env: prod
+    - requiredClusterSelector:
+        labelSelector:
+          matchExpressions:
+            - key: env
+              operator: In
+              values: [prd]
+"""
+REFUSED = f"""\
+apiVersion: {GROUP}/v1beta1
+kind: Placement
+metadata: {{name: refused, namespace: ns}}
+spec:
+  tolerations:
+    - operator: Exists
+      tolerationSeconds: 60
+    - operator: Equal
+      value: x
+"""
+
+
+def lint(*arguments: object) -> int:
+    return run(["lint", *(str(each) for each in arguments)])
+
+
+def found(capsys: pytest.CaptureFixture[str]) -> list[tuple[int, str]]:
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    return [(each["line"], each["rule"]) for each in findings]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    file = tmp_path / "hub.yaml"
+    file.write_text(HUB)
+    return file
+
+
+def test_findings_say_where_what_and_what_to_do(
+    tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "placement.yaml"
+    file.write_text(WARNED)
+    assert lint("-f", hub, "-f", file) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        f"{file}:13: warning: Placement ns/warned: spec.predicates[1]: matches none of the 1 candidate; "
+        "another predicate does [predicate-matches-nothing]",
+        "    to do: correct or remove this one",
+        f"{file}:16: warning: Placement ns/warned: "
+        "spec.predicates[1].requiredClusterSelector.labelSelector.matchExpressions[0]: "
+        'no cluster has "prd" for label "env"; there is prod [selector-value-unknown]',
+        '    to do: did you mean "prod"? Otherwise correct the value',
+        "2 warnings",
+    ]
+
+
+def test_warnings_fail_only_when_strict(tmp_path: Path, hub: Path) -> None:
+    file = tmp_path / "placement.yaml"
+    file.write_text(WARNED)
+    assert lint("-f", hub, "-f", file) == 0
+    assert lint("-f", hub, "-f", file, "--strict") == 1
+
+
+def test_errors_fail(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "placement.yaml"
+    file.write_text(REFUSED)
+    assert lint("-f", hub, "-f", file, "-o", "json") == 1
+    assert found(capsys) == [(8, "toleration-key-missing")]
+
+
+def test_nothing_found(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint("-f", hub) == 0
+    assert capsys.readouterr().out == "No findings\n"
+
+
+def test_what_is_hidden_is_counted(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "placement.yaml"
+    file.write_text(WARNED)
+    assert lint("-f", hub, "-f", file, "--severity", "error") == 0
+    assert capsys.readouterr().out == "2 warnings; 2 not shown (--severity info shows all)\n"
+
+
+def as_list(indent: int) -> str:
+    items = [*yaml.safe_load_all(HUB), yaml.safe_load(REFUSED)]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=indent)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines_before"),
+    [
+        ("all.yaml", HUB + "---\n" + REFUSED, 0),
+        (
+            "all.yaml",
+            "kind: List\napiVersion: v1\nitems:\n" + yaml.safe_dump(json.loads(as_list(0))["items"]),
+            0,
+        ),
+        ("all.json", as_list(2), 1),
+        ("all.yaml", as_list(2), 1),
+        ("all.jsonl", "".join(f"{json.dumps(each)}\n" for each in json.loads(as_list(0))["items"]), 0),
+    ],
+    ids=["documents", "yaml-list", "json-list", "json-in-yaml", "json-lines"],
+)
+def test_lines_in_every_kind_of_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, lines_before: int
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    assert lint("-f", file, "-o", "json") == 1
+    equal = next(at for at, line in enumerate(text.splitlines(), 1) if "Equal" in line)
+    assert found(capsys) == [(equal - lines_before, "toleration-key-missing")]
+
+
+def test_what_came_by_a_pipe_is_known_by_the_line_of_its_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((HUB + "---\n" + REFUSED).encode())))
+    assert lint("-f", "-", "-o", "json") == 1
+    assert found(capsys) == [(HUB.count("\n") + 2, "toleration-key-missing")]
+
+
+def test_only_the_rules_asked_for(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "placement.yaml"
+    file.write_text(WARNED)
+    assert lint("-f", hub, "-f", file, "--rule", "selector-value-unknown", "-o", "json") == 0
+    assert found(capsys) == [(16, "selector-value-unknown")]
+
+
+def test_an_unknown_rule_is_bad_input(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint("-f", hub, "--rule", "no-bindings") == 2
+    assert capsys.readouterr().err == (
+        "fairway: there is no rule 'no-bindings'; did you mean no-binding? fairway lint --list-rules lists them\n"
+    )
+
+
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(REFUSED.replace("tolerations:", "toleration:"))
+    assert lint("-f", file) == 2
+    assert "did you mean tolerations?" in capsys.readouterr().err
+
+
+def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint("--list-rules") == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[:2] for line in lines] == [[each.id, each.severity.value] for each in RULES.values()]
+
+
+def test_now_decides_what_has_run_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint("-f", EXAMPLES, "--now", "2026-01-02T03:00:00Z", "-o", "json") == 0
+    assert found(capsys) == []
+    assert lint("-f", EXAMPLES, "--now", "2026-01-02T03:06:00Z", "-o", "json") == 0
+    assert found(capsys) == [(67, "score-expired")]
+
+
+def test_yaml_output_counts_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint("-f", EXAMPLES, "--now", "2026-01-03T00:00:00Z", "-o", "yaml") == 0
+    document = yaml.safe_load(capsys.readouterr().out)
+    assert document["counts"] == {"error": 0, "warning": 1, "info": 4}
+    assert [each["rule"] for each in document["findings"]] == ["score-expired"]
+
+
+def test_every_rule_is_in_the_documentation_with_its_severity() -> None:
+    documented = dict(
+        re.findall(r"^### `([a-z-]+)` \((error|warning|info)\)$", DOCS.read_text("utf-8"), re.MULTILINE)
+    )
+    assert documented == {each.id: each.severity.value for each in RULES.values()}
