@@ -72,7 +72,6 @@ class _Memo:
     """The last cycle of one workload."""
 
     profile: Profile
-    status: Status
     state: CycleState
     generation: int
     renumbered: int
@@ -87,6 +86,10 @@ class _Memo:
     doubts: list[set[int] | None]
     """Of each prioritizer that warns of single rows, the rows."""
     front: Front
+    warned: tuple[Cautious, Rows] | None = None
+    """The last prioritizer that warns, and of which rows."""
+    stale: bool = True
+    """Whether the doubts have changed since."""
 
     @property
     def size(self) -> int:
@@ -175,7 +178,6 @@ def _remember(outcome: Outcome) -> _Memo | None:
     keys[details.rows] = ranking.keys_of(details.totals, ranks)
     return _Memo(
         profile=profile,
-        status=outcome.status,
         state=context.state,
         generation=snapshot.generation,
         renumbered=snapshot.hosts.renumbered,
@@ -241,12 +243,9 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
     for reader, cells, basis in memo.based:
         if not cells.isdisjoint(columns) and reader.basis(context) != basis:
             return None
-    before = [None if each is None else frozenset(each) for each in memo.doubts] if rows else memo.doubts
     for row in rows:
         if not _ask(memo, context, row):
             return None
-    if before != memo.doubts:
-        memo.status = _status(memo, context)
     best = memo.front.take()
     if best is None:
         return None
@@ -255,7 +254,7 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
     return Outcome(
         context=context,
         profile=profile,
-        status=memo.status,
+        status=_status(memo, context),
         details=lambda: cycle.run(snapshot, workload, profile, now=now).details,
         selected=np.array(best, dtype=np.int64),
         wake=cycle.wake_of(context, profile),
@@ -283,10 +282,7 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
             if raw is not None:
                 total += scorer.weight * plugin.normalize(raw, kept.extent)
         if doubts is not None:
-            if len(plugin.doubtful(context, alone)):
-                doubts.add(row)
-            else:
-                doubts.discard(row)
+            _doubt(memo, doubts, row, bool(len(plugin.doubtful(context, alone))))
         elif not _calm(plugin, context, alone):
             return False
         until = min(until, plugin.until(context, alone))
@@ -299,14 +295,25 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
     return True
 
 
+def _doubt(memo: _Memo, doubts: set[int], row: int, doubtful: bool) -> None:
+    if (row in doubts) != doubtful:
+        memo.stale = True
+        (doubts.add if doubtful else doubts.discard)(row)
+
+
 def _status(memo: _Memo, context: Context) -> Status:
-    """The last warning, as in a cycle from scratch."""
-    status = OK
-    for scorer, doubts in zip(memo.profile.scores, memo.doubts, strict=True):
-        if doubts:
-            rows = np.fromiter(doubts, np.int64, len(doubts))
-            status = cast("Cautious", scorer.plugin).caution(context, rows)
-    return status
+    """The last warning, as in a cycle from scratch. A memo keeps no status: its words hold on to a snapshot."""
+    if memo.stale:
+        memo.warned = None
+        for scorer, doubts in zip(memo.profile.scores, memo.doubts, strict=True):
+            if doubts:
+                rows = np.fromiter(doubts, np.int64, len(doubts))
+                memo.warned = (cast("Cautious", scorer.plugin), rows)
+        memo.stale = False
+    if memo.warned is None:
+        return OK
+    plugin, rows = memo.warned
+    return plugin.caution(context, rows)
 
 
 def _admission(profile: Profile, context: Context, row: int) -> Status:
@@ -339,7 +346,7 @@ def _leave(memo: _Memo, row: int) -> bool:
         return False
     for doubts in memo.doubts:
         if doubts is not None:
-            doubts.discard(row)
+            _doubt(memo, doubts, row, False)
     _move(memo, row, ABSENT)
     return True
 

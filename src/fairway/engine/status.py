@@ -1,6 +1,6 @@
 """What a plugin answers."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import Enum
 
 
@@ -28,11 +28,26 @@ _ABORTING = (Code.ERROR, Code.MISCONFIGURED)
 _REJECTING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
 
 
-@dataclass(frozen=True, slots=True)
 class Status:
-    code: Code = Code.SUCCESS
-    reasons: tuple[str, ...] = ()
-    plugin: str = ""
+    """Immutable. Words that are long to write, such as a list of a thousand names, are written when first read."""
+
+    __slots__ = ("_reasons", "code", "plugin")
+
+    def __init__(
+        self,
+        code: Code = Code.SUCCESS,
+        reasons: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
+        plugin: str = "",
+    ) -> None:
+        self.code = code
+        self.plugin = plugin
+        self._reasons = reasons
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        if not isinstance(self._reasons, tuple):
+            self._reasons = self._reasons()
+        return self._reasons
 
     @property
     def message(self) -> str:
@@ -47,6 +62,17 @@ class Status:
     def rejects(self) -> bool:
         """Whether this host is out."""
         return self.code in _REJECTING
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Status):
+            return NotImplemented
+        return (self.code, self.plugin, self.reasons) == (other.code, other.plugin, other.reasons)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.plugin, self.reasons))
+
+    def __repr__(self) -> str:
+        return f"Status({self.code.value}, {self.reasons!r}, plugin={self.plugin!r})"
 
 
 OK = Status()
@@ -65,5 +91,5 @@ def failed(reason: str, *, plugin: str = "") -> Status:
     return Status(code=Code.ERROR, reasons=(reason,), plugin=plugin)
 
 
-def warning(reason: str, *, plugin: str) -> Status:
-    return Status(code=Code.WARNING, reasons=(reason,), plugin=plugin)
+def warning(words: Callable[[], str], *, plugin: str) -> Status:
+    return Status(code=Code.WARNING, reasons=lambda: (words(),), plugin=plugin)

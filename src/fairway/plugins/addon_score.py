@@ -29,9 +29,13 @@ class AddOnScore(Timeless):
     def caution(self, context: Context, rows: Rows, /) -> Status:
         if not len(rows):
             return OK
-        names = context.snapshot.hosts.names
-        scores = sorted(f"{names[row]}/{self._resource}" for row in rows.tolist())
-        return warning(EXPIRED.format(scores=" ".join(scores)), plugin=self.name)
+
+        def words() -> str:
+            names = context.snapshot.hosts.names
+            scores = sorted(f"{names[row]}/{self._resource}" for row in rows.tolist())
+            return EXPIRED.format(scores=" ".join(scores))
+
+        return warning(words, plugin=self.name)
 
     def score(self, context: Context, row: int, /) -> int:
         column = context.snapshot.score_column(self._column)

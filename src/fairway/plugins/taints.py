@@ -41,6 +41,11 @@ class _Verdict:
     """Whether the time a taint was added decides."""
 
 
+_UNTOLERATED = _Verdict(tolerated=False, timed=False)
+_TOLERATED = _Verdict(tolerated=True, timed=False)
+_TIMED = _Verdict(tolerated=True, timed=True)
+
+
 class TaintToleration(Timeless):
     name = NAME
 
@@ -128,12 +133,13 @@ class TaintToleration(Timeless):
         for key, value, effect in shape:
             if effect == PREFER_NO_SELECT:
                 continue
-            matching = [each for each in self._tolerations if matches(each, key, value, effect)]
-            if not matching:
-                return _Verdict(tolerated=False, timed=False)
-            if matching[0].tolerationSeconds is not None:
-                timed = True
-        return _Verdict(tolerated=True, timed=timed)
+            for each in self._tolerations:
+                if matches(each, key, value, effect):
+                    timed = timed or each.tolerationSeconds is not None
+                    break
+            else:
+                return _UNTOLERATED
+        return _TIMED if timed else _TOLERATED
 
     def _late(self, context: Context, candidates: Bits) -> Bits:
         """The rows of which a toleration that matters has run out."""

@@ -1,0 +1,44 @@
+"""Clocks, memory and tables for benchmarks. Machines are noisy: medians and ratios are to be believed, not seconds."""
+
+import gc
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def timed(work: Callable[..., object], *arguments: object, **options: object) -> float:
+    """Seconds."""
+    start = time.perf_counter()
+    work(*arguments, **options)
+    return time.perf_counter() - start
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def resident() -> int:
+    """Bytes of memory this process holds, as the system counts them."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """The first row is the heading; the first column reads left to right, the others line up at the right."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if at == 0 else text.rjust(width)
+            for at, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def write_json(path: str, document: dict[str, Any]) -> None:
+    Path(path).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
