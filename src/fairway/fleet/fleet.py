@@ -230,7 +230,7 @@ class Fleet:
         for item in {
             item.name for source in (old, score) if source is not None for item in source.status.scores
         }:
-            if score_item(old, item) != score_item(score, item):
+            if old is None or score is None or score_item(old, item) != score_item(score, item):
                 changed.add((cells.SCORE, name, item))
         for key in parts.columns:
             if key[0] == cells.SCORE and key[1] == name and row is not None:

@@ -17,10 +17,8 @@ def expiry(score: AddOnPlacementScore) -> Micros:
     return NEVER if valid_until is None else to_micros(valid_until)
 
 
-def score_item(score: AddOnPlacementScore | None, name: str) -> tuple[int | None, Micros] | None:
-    """(value or None when the object lacks this score, expiry); None when there is no object."""
-    if score is None:
-        return None
+def score_item(score: AddOnPlacementScore, name: str) -> tuple[int | None, Micros]:
+    """(value or None when the object lacks this score, expiry)."""
     for item in reversed(score.status.scores):
         if item.name == name:
             return item.value, expiry(score)
@@ -29,7 +27,8 @@ def score_item(score: AddOnPlacementScore | None, name: str) -> tuple[int | None
 
 def score_cell(tables: Mapping[str, ScoreTable], cluster: str, key: Key) -> tuple[int | None, Micros] | None:
     _, resource, name = key
-    return score_item(tables.get(resource, {}).get(cluster), name)
+    score = tables.get(resource, {}).get(cluster)
+    return None if score is None else score_item(score, name)
 
 
 def calculator_of(score: ManagedClusterScore) -> str | None:

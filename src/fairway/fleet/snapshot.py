@@ -1,19 +1,19 @@
 """The fleet as it was at one generation. Cycles read snapshots and nothing else."""
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import cast
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import AddOnPlacementScore
 from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Bits
-from fairway.fleet.column import CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
+from fairway.fleet.column import NEVER, CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
 from fairway.fleet.decisions import Decisions
 from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.hostset import HostSet
 from fairway.fleet.journal import Journal
-from fairway.fleet.scores import CalculatorTable, ScoreTable, calculator_cell, score_cell
+from fairway.fleet.scores import CalculatorTable, ScoreTable, score_item
 
 DERIVED_LIMIT = 1024
 
@@ -109,13 +109,8 @@ class Snapshot:
         """Makes the column from the objects, whether or not there is one already."""
         hosts = self.hosts
         column = cells.new_column(key, capacity=hosts.capacity, stamp=self.generation)
-        kind = key[0]
-        if kind == cells.SCORE:
-            for cluster in self.scores.get(key[1], {}):
-                self._write(column, cluster, score_cell(self.scores, cluster, key))
-        elif kind == cells.CALCULATOR:
-            for cluster in self.calculators.get(key[1], {}):
-                self._write(column, cluster, calculator_cell(self.calculators, cluster, key))
+        if isinstance(column, ScoreColumn):
+            column.fill(self._published(key))
         else:
             read = cells.cell_reader(key)
             values = [None if host is None else read(host) for host in hosts.objects]
@@ -123,10 +118,18 @@ class Snapshot:
                 column.fill(values)
         return column
 
-    def _write(self, column: Column, cluster: str, value: Any) -> None:
-        row = self.hosts.row_of.get(cluster)
-        if row is not None:
-            column.write(row, value)
+    def _published(self, key: Key) -> Iterator[tuple[int, tuple[int | None, int]]]:
+        """Rows of clusters that have the score object of this column, and the cell."""
+        row_of = self.hosts.row_of
+        if key[0] == cells.SCORE:
+            _, resource, name = key
+            for cluster, score in self.scores.get(resource, {}).items():
+                if cluster in row_of:
+                    yield row_of[cluster], score_item(score, name)
+        else:
+            for cluster, single in self.calculators.get(key[1], {}).items():
+                if cluster in row_of:
+                    yield row_of[cluster], (single.status.score, NEVER)
 
     def rows_named(self, names: list[str]) -> list[int]:
         """Rows of those names that are hosts, in the order given."""
