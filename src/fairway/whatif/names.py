@@ -1,7 +1,7 @@
 """From what somebody typed to the one thing that is meant, or to a refusal that helps."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from fairway.whatif.world import Key, World
@@ -13,6 +13,8 @@ DID_YOU_MEAN: Final = "did you mean {near}?"
 KNOWN: Final = "known are {names}"
 NONE_KNOWN: Final = "the input has none"
 _SHOWN: Final = 5
+_NEAR: Final = 3
+_MOST_COMPARED: Final = 20_000
 
 
 class UnknownNameError(LookupError):
@@ -32,8 +34,13 @@ def find_placement(world: World, text: str) -> Key:
         if found:
             listed = ", ".join(map("/".join, found))
             raise UnknownNameError(AMBIGUOUS.format(name=text, found=listed))
-    known = ["/".join(key) for key in sorted(world.placements)]
-    raise UnknownNameError(f"{NO_PLACEMENT.format(name=text)}; {suggestion(text, known)}")
+    # Namespaces are long and shared; what tells placements apart is the name.
+    known: dict[str, list[str]] = {}
+    for key in sorted(world.placements):
+        known.setdefault(key[1], []).append("/".join(key))
+    near = [each for found in _near(name or text, known) for each in known[found]]
+    hint = _meant(near) if near else _listed(["/".join(key) for key in sorted(world.placements)])
+    raise UnknownNameError(f"{NO_PLACEMENT.format(name=text)}; {hint}")
 
 
 def find_cluster(world: World, text: str) -> str:
@@ -45,11 +52,21 @@ def find_cluster(world: World, text: str) -> str:
 
 def suggestion(text: str, known: Collection[str]) -> str:
     """The nearest names, else the first few."""
-    near = difflib.get_close_matches(text, known, n=3, cutoff=0.6) if len(known) <= 20_000 else []
-    if near:
-        return DID_YOU_MEAN.format(near=" or ".join(near))
-    if not known:
+    near = _near(text, known)
+    return _meant(near) if near else _listed(list(known))
+
+
+def _near(text: str, known: Collection[str]) -> list[str]:
+    return difflib.get_close_matches(text, known, n=_NEAR, cutoff=0.6) if len(known) <= _MOST_COMPARED else []
+
+
+def _meant(near: Sequence[str]) -> str:
+    return DID_YOU_MEAN.format(near=" or ".join(near[:_NEAR]))
+
+
+def _listed(names: Sequence[str]) -> str:
+    if not names:
         return NONE_KNOWN
-    listed = ", ".join(list(known)[:_SHOWN])
-    more = len(known) - _SHOWN
+    listed = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
     return KNOWN.format(names=f"{listed} and {more:,} more" if more > 0 else listed)

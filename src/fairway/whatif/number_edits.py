@@ -17,8 +17,7 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.fleet.instant import Micros
-from fairway.fleet.scores import expiry, score_item
+from fairway.fleet.instant import Micros, to_micros
 from fairway.whatif.edits import ClusterEdit, NumericEdit, Undo
 from fairway.whatif.world import World
 
@@ -93,12 +92,12 @@ def score_edit(
 ) -> tuple[PublishScore, int]:
     """The edit at its bound, and how many steps that is."""
     source = world.fleet.snapshot().score_object(cluster, resource)
-    found = score_item(source, score)
     value, ran_out = None, ""
-    if source is not None and found is not None:
-        value = found[0]
-        if expiry(source) < now and source.status.validUntil is not None:
-            ran_out = format_time(source.status.validUntil)
+    if source is not None:
+        value = next((each.value for each in reversed(source.status.scores) if each.name == score), None)
+        until = source.status.validUntil
+        if until is not None and to_micros(until) < now:
+            ran_out = format_time(until)
     base = 0 if value is None or ran_out else value
     bound = max(base, HIGHEST_SCORE) if up else min(base, LOWEST_SCORE)
     edit = PublishScore(

@@ -1,0 +1,568 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fairway.api.cluster import CLUSTER_SET_LABEL, Taint
+from fairway.api.placement import (
+    SCHEDULING_DISABLED_ANNOTATION,
+    ClusterPredicate,
+    PlacementSpec,
+    PrioritizerConfig,
+    SpreadConstraint,
+    SpreadPolicy,
+    Toleration,
+)
+from fairway.fleet.instant import to_micros
+from fairway.testing import builders
+from fairway.whatif import counterfactual as module
+from fairway.whatif.counterfactual import (
+    CLUSTER_GOES,
+    Counterfactual,
+    Margin,
+    State,
+    counterfactual,
+    least,
+)
+from fairway.whatif.edits import (
+    Bind,
+    Edit,
+    JoinClusterSet,
+    NameClusterSet,
+    NumericEdit,
+    RemoveTaint,
+    SetClaim,
+    SetLabel,
+    Tolerate,
+    WantMore,
+    applied,
+    cluster_of,
+)
+from fairway.whatif.number_edits import Allocate, PublishClusterScore, PublishScore
+from fairway.whatif.world import World
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MICROS = to_micros(NOW)
+KEY = ("ns1", "p1")
+GPU = Taint(key="gpu", value="true", effect="NoSelect")
+ENV_PROD = builders.predicate(labels=builders.selector(labels={"env": "prod"}))
+
+
+def spec(
+    *prioritizers: PrioritizerConfig,
+    number: int | None = 1,
+    predicates: tuple[ClusterPredicate, ...] = (),
+    tolerations: tuple[Toleration, ...] = (),
+    sets: tuple[str, ...] = (),
+    spread: tuple[SpreadConstraint, ...] = (),
+) -> PlacementSpec:
+    return PlacementSpec(
+        clusterSets=sets,
+        numberOfClusters=number,
+        predicates=predicates,
+        prioritizerPolicy=builders.policy(*prioritizers, mode="Exact"),
+        spreadPolicy=SpreadPolicy(spreadConstraints=spread),
+        tolerations=tolerations,
+    )
+
+
+def world(what: PlacementSpec, *objects: object, bound: tuple[str, ...] = ("default",)) -> World:
+    sets = [each for name in bound for each in (builders.cluster_set(name), builders.binding(name))]
+    return World([*sets, *objects, builders.placement("p1", spec=what)])
+
+
+def ask(where: World, cluster: str) -> Counterfactual:
+    return counterfactual(where, KEY, cluster, now=MICROS)
+
+
+def words(edits: tuple[Edit, ...]) -> list[str]:
+    return [each.describe() for each in edits]
+
+
+def test_a_label_is_all_that_is_missing() -> None:
+    where = world(spec(number=None, predicates=(ENV_PROD,)), builders.cluster("c1", labels={"env": "dev"}))
+    found = ask(where, "c1")
+    assert found.state is State.FOUND
+    assert found.edits == (SetLabel(cluster="c1", key="env", value="prod", old="dev"),)
+    assert words(found.edits) == ["change the label env of cluster c1 from dev to prod"]
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "labels", "expected"),
+    [
+        ("In", ("b", "a"), {}, SetLabel(cluster="c1", key="k", value="a")),
+        ("NotIn", ("x",), {"k": "x"}, SetLabel(cluster="c1", key="k", value="other", old="x")),
+        ("NotIn", ("x", "other"), {"k": "x"}, SetLabel(cluster="c1", key="k", value=None, old="x")),
+        ("Exists", (), {}, SetLabel(cluster="c1", key="k", value="other")),
+        ("DoesNotExist", (), {"k": "x"}, SetLabel(cluster="c1", key="k", value=None, old="x")),
+    ],
+)
+def test_every_operator_of_a_selector(
+    operator: str, values: tuple[str, ...], labels: dict[str, str], expected: SetLabel
+) -> None:
+    requirement = builders.requirement("k", operator, *values)
+    predicate = builders.predicate(labels=builders.selector(requirement))
+    where = world(
+        spec(number=None, predicates=(predicate,)),
+        builders.cluster("c1", labels=labels),
+        builders.cluster("c2", labels={"k": "other"}),
+    )
+    assert ask(where, "c1").edits == (expected,)
+
+
+def test_a_value_that_any_other_will_do_for_is_invented_when_no_cluster_has_one() -> None:
+    predicate = builders.predicate(claims=(builders.requirement("zone", "Exists"),))
+    where = world(spec(number=None, predicates=(predicate,)), builders.cluster("c1"))
+    assert words(ask(where, "c1").edits) == ["give cluster c1 the claim zone=true"]
+
+
+def test_claims() -> None:
+    predicate = builders.predicate(claims=(builders.requirement("full", "In", "false"),))
+    where = world(spec(number=None, predicates=(predicate,)), builders.cluster("c1", claims={"full": "true"}))
+    assert ask(where, "c1").edits == (SetClaim(cluster="c1", key="full", value="false", old="true"),)
+
+
+def test_a_contradiction_has_no_answer_and_says_what_was_tried() -> None:
+    both = (builders.requirement("k", "Exists"), builders.requirement("k", "DoesNotExist"))
+    predicate = builders.predicate(labels=builders.selector(*both))
+    found = ask(world(spec(number=None, predicates=(predicate,)), builders.cluster("c1")), "c1")
+    assert found.state is State.NOT_FOUND
+    assert found.obstacle
+    assert found.tried == ("give cluster c1 the label k=true",)
+
+
+def test_of_several_predicates_the_nearest_is_met() -> None:
+    far = builders.predicate(labels=builders.selector(labels={"a": "1", "b": "2"}))
+    where = world(spec(number=None, predicates=(far, ENV_PROD)), builders.cluster("c1"))
+    assert words(ask(where, "c1").edits) == ["give cluster c1 the label env=prod"]
+
+
+def test_a_taint_is_tolerated_rather_than_removed() -> None:
+    where = world(spec(number=None), builders.cluster("c1", taints=(GPU,)))
+    found = ask(where, "c1")
+    assert found.edits == (Tolerate(placement=KEY, key="gpu", value="true", effect="NoSelect"),)
+    assert found.alternatives == ((RemoveTaint(cluster="c1", key="gpu", value="true", effect="NoSelect"),),)
+    assert words(found.edits) == ["let placement ns1/p1 tolerate the taint gpu=true:NoSelect"]
+    assert words(found.alternatives[0]) == ["remove the taint gpu=true:NoSelect from cluster c1"]
+
+
+def test_a_toleration_that_ran_out() -> None:
+    taint = Taint(key="gpu", value="true", effect="NoSelect", timeAdded=NOW - timedelta(hours=1))
+    ran_out = Toleration(key="gpu", operator="Exists", tolerationSeconds=60)
+    where = world(spec(number=None, tolerations=(ran_out,)), builders.cluster("c1", taints=(taint,)))
+    assert [type(each) for each in ask(where, "c1").edits] == [Tolerate]
+
+
+def test_two_taints_need_two_edits() -> None:
+    other = Taint(key="maint", effect="NoSelect")
+    found = ask(world(spec(number=None), builders.cluster("c1", taints=(GPU, other))), "c1")
+    assert [type(each) for each in found.edits] == [Tolerate, Tolerate]
+
+
+def test_sets_are_named_joined_or_bound() -> None:
+    where = world(
+        spec(number=None, sets=("prod",)),
+        builders.cluster("c1", member_of="dev"),
+        builders.cluster_set("edge"),
+        bound=("prod", "dev"),
+    )
+    found = ask(where, "c1")
+    assert found.edits == (NameClusterSet(placement=KEY, set="dev"),)
+    assert found.alternatives == ((JoinClusterSet(cluster="c1", set="prod", old="dev"),),)
+    assert words(found.edits) == ["add dev to spec.clusterSets of placement ns1/p1"]
+    assert words(found.alternatives[0]) == [
+        f"move cluster c1 from cluster set dev to cluster set prod (label {CLUSTER_SET_LABEL})"
+    ]
+
+
+def test_a_namespace_without_bindings() -> None:
+    where = world(spec(number=None), builders.cluster("c1"), builders.cluster_set("default"), bound=())
+    found = ask(where, "c1")
+    assert found.edits == (Bind(namespace="ns1", set="default"),)
+    assert words(found.edits) == ["bind cluster set default to namespace ns1"]
+
+
+def test_a_namespace_bound_to_the_wrong_set_only_and_a_cluster_of_none() -> None:
+    where = world(spec(number=None), builders.cluster("c1", member_of=""), bound=("prod",))
+    assert words(ask(where, "c1").edits) == [
+        f"move cluster c1 to cluster set prod (label {CLUSTER_SET_LABEL})"
+    ]
+
+
+def test_a_set_that_selects_by_label() -> None:
+    where = world(
+        spec(number=None, sets=("gold",)),
+        builders.cluster("c1", member_of=""),
+        builders.cluster_set("gold", selector=builders.selector(labels={"tier": "gold"})),
+        builders.binding("gold"),
+    )
+    assert words(ask(where, "c1").edits) == ["give cluster c1 the label tier=gold"]
+
+
+def scored(*values: int, weight: int = 1, number: int = 1) -> World:
+    """c1, c2, … with these scores."""
+    names = [f"c{at}" for at in range(1, len(values) + 1)]
+    return world(
+        spec(builders.addon("cpu", weight), number=number),
+        *(builders.cluster(name) for name in names),
+        *(builders.score(name, {"cpu": value}) for name, value in zip(names, values, strict=True)),
+    )
+
+
+def test_points_to_pass_the_last_one_chosen_and_a_tie_by_name() -> None:
+    found = ask(scored(40, 70), "c1")
+    assert words(found.edits) == ["raise score default/cpu of cluster c1 by 30 points, from 40 to 70"]
+    assert found.displaced == ("c2",)
+    assert words(found.alternatives[0]) == ["raise spec.numberOfClusters of placement ns1/p1 from 1 to 2"]
+    assert words(ask(scored(70, 40), "c2").edits) == [
+        "raise score default/cpu of cluster c2 by 31 points, from 40 to 71"
+    ]
+    assert words(ask(scored(70, 70), "c2").edits) == [
+        "raise score default/cpu of cluster c2 by 1 point, from 70 to 71"
+    ]
+
+
+def test_a_negative_weight_wants_a_lower_score() -> None:
+    assert words(ask(scored(12, 41, weight=-1), "c2").edits) == [
+        "lower score default/cpu of cluster c2 by 30 points, from 41 to 11"
+    ]
+
+
+def test_scores_end_at_one_hundred() -> None:
+    assert ask(scored(100, 99), "c2").edits == (WantMore(placement=KEY, old=1, value=2),)
+
+
+def test_a_missing_score_is_published() -> None:
+    where = world(
+        spec(builders.addon("cpu")),
+        builders.cluster("c1"),
+        builders.cluster("c2"),
+        builders.score("c1", {"cpu": 5}),
+        builders.score("c2", {"mem": 5}),
+    )
+    found = ask(where, "c2")
+    assert words(found.edits) == ["publish score default/cpu for cluster c2, which has none, as 6"]
+    with applied(where, found.edits):
+        published = where.fleet.snapshot().score_object("c2", "default")
+    assert published is not None
+    assert {each.name: each.value for each in published.status.scores} == {"mem": 5, "cpu": 6}
+
+
+def test_a_score_that_ran_out_is_published_again_without_what_else_counts() -> None:
+    where = world(
+        spec(builders.addon("cpu"), builders.addon("mem"), number=1),
+        builders.cluster("c1"),
+        builders.cluster("c2"),
+        builders.score("c1", {"cpu": 5}),
+        builders.score("c2", {"cpu": 90, "mem": 90, "disk": 1}, valid_until=NOW - timedelta(minutes=1)),
+    )
+    found = ask(where, "c2")
+    (edit,) = found.edits
+    assert edit.describe() == (
+        "publish score default/cpu of cluster c2 again, which ran out at 2026-03-01T11:59:00Z, as 6"
+    )
+    with applied(where, found.edits):
+        published = where.fleet.snapshot().score_object("c2", "default")
+    assert published is not None
+    assert published.status.validUntil is None
+    assert {each.name: each.value for each in published.status.scores} == {"disk": 1, "cpu": 6}
+
+
+def test_a_managed_cluster_score_in_points_and_in_amounts() -> None:
+    def calculated(*values: int) -> World:
+        names = [f"c{at}" for at in range(1, len(values) + 1)]
+        return world(
+            spec(builders.builtin("Latency")),
+            *(builders.cluster(name) for name in names),
+            *(
+                builders.cluster_score(name, "Latency", value)
+                for name, value in zip(names, values, strict=True)
+            ),
+        )
+
+    assert words(ask(calculated(30, 10), "c2").edits) == [
+        "raise ManagedClusterScore Latency of cluster c2 by 21 points, from 10 to 31"
+    ]
+    # Amounts are stretched over the candidates, so many of them are the same score.
+    (edit,) = ask(calculated(3_000_000, 1_000_000, 0), "c2").edits
+    assert isinstance(edit, PublishClusterScore)
+    assert edit.value > 3_000_000
+
+
+def test_a_managed_cluster_score_nobody_has_published_for_the_cluster() -> None:
+    where = world(
+        spec(builders.builtin("Latency")),
+        builders.cluster("c1"),
+        builders.cluster("c2"),
+        builders.cluster_score("c1", "Latency", 10),
+    )
+    assert words(ask(where, "c2").edits) == [
+        "publish a ManagedClusterScore Latency for cluster c2, which has none, as 11"
+    ]
+
+
+def test_allocatable_cpu_and_memory() -> None:
+    large, small = {"cpu": "64", "memory": "256Gi"}, {"cpu": "16", "memory": "64Gi"}
+    for resource, expected in (
+        ("CPU", "cpu of cluster c2 from 16 to"),
+        ("Memory", "memory of cluster c2 from 64Gi"),
+    ):
+        where = world(
+            spec(builders.builtin(f"ResourceAllocatable{resource}")),
+            builders.cluster("c1", allocatable=large),
+            builders.cluster("c2", allocatable=small),
+            builders.cluster("c3", allocatable={"cpu": "1", "memory": "1Gi"}),
+        )
+        (edit,) = ask(where, "c2").edits
+        assert isinstance(edit, Allocate)
+        assert edit.describe().startswith(f"change allocatable {expected}")
+        with applied(where, (edit,)):
+            status = cluster_of(where, "c2").status
+        # What can be allocated is there.
+        assert status.capacity[edit.resource] == status.allocatable[edit.resource] == edit.amount
+
+
+def test_an_amount_that_is_not_reported() -> None:
+    where = world(
+        spec(builders.builtin("ResourceAllocatableCPU")),
+        builders.cluster("c1", allocatable={"cpu": "4"}),
+        builders.cluster("c2"),
+    )
+    assert words(ask(where, "c2").edits) == ["let cluster c2 report 5 of allocatable cpu"]
+
+
+def test_feasible_first_then_points_against_everybody_the_edit_lets_in() -> None:
+    where = world(
+        spec(builders.addon("cpu")),
+        *(builders.cluster(name, taints=(GPU,)) for name in ("c2", "c3")),
+        builders.cluster("c1"),
+        *(builders.score(name, {"cpu": value}) for name, value in (("c1", 1), ("c2", 2), ("c3", 50))),
+    )
+    found = ask(where, "c2")
+    # Tolerating the taint would let c3 in as well; removing it lets in nobody else, and is enough by itself.
+    assert found.edits == (RemoveTaint(cluster="c2", key="gpu", value="true", effect="NoSelect"),)
+
+
+def test_preferred_taints_count_where_the_placement_says_so() -> None:
+    soft = Taint(key="old", effect="PreferNoSelect")
+    where = world(
+        spec(builders.builtin("TaintPreference")),
+        builders.cluster("c1", taints=(soft,)),
+        builders.cluster("c2"),
+    )
+    assert words(ask(where, "c1").edits) == ["let placement ns1/p1 tolerate the taint old:PreferNoSelect"]
+
+
+def test_a_placement_that_wants_none() -> None:
+    found = ask(scored(1, 2, number=0), "c1")
+    assert found.edits == (WantMore(placement=KEY, old=0, value=2),)
+    assert found.displaced == ()
+
+
+def test_spread_over_regions() -> None:
+    constraint = SpreadConstraint(
+        topologyKey="region", topologyKeyType="Label", maxSkew=1, whenUnsatisfiable="DoNotSchedule"
+    )
+    where = world(
+        spec(number=None, spread=(constraint,)),
+        builders.cluster("c1", labels={"region": "eu"}),
+        builders.cluster("c2", labels={"region": "eu"}),
+        builders.cluster("c3", labels={"region": "eu"}),
+        builders.cluster("c4", labels={"region": "us"}),
+        builders.cluster("c5"),
+    )
+    assert words(ask(where, "c3").edits) == ["change the label region of cluster c3 from eu to us"]
+    assert words(ask(where, "c5").edits) == ["give cluster c5 the label region=us"]
+
+
+def test_spread_by_points_within_the_topology() -> None:
+    constraint = SpreadConstraint(
+        topologyKey="zone", topologyKeyType="Claim", maxSkew=1, whenUnsatisfiable="DoNotSchedule"
+    )
+    where = world(
+        spec(builders.addon("cpu"), number=2, spread=(constraint,)),
+        *(
+            builders.cluster(name, claims={"zone": zone})
+            for name, zone in (("c1", "a"), ("c2", "a"), ("c3", "b"))
+        ),
+        *(builders.score(name, {"cpu": value}) for name, value in (("c1", 60), ("c2", 50), ("c3", -80))),
+    )
+    found = ask(where, "c2")
+    assert words(found.edits) == ["change the claim zone of cluster c2 from a to b"]
+    assert found.displaced == ("c3",)
+    assert [words(each) for each in found.alternatives] == [
+        ["raise score default/cpu of cluster c2 by 11 points, from 50 to 61"],
+        ["raise spec.numberOfClusters of placement ns1/p1 from 2 to 3"],
+    ]
+    assert ask(where, "c3").margin is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ('managedCluster.metadata.labels["env"] == "prod"', "give cluster c1 the label env=prod"),
+        ("'prod' == managedCluster.metadata.labels['env']", "give cluster c1 the label env=prod"),
+        ('managedCluster.metadata.labels.env in ["x", "y"]', "give cluster c1 the label env=x"),
+        ('"env" in managedCluster.metadata.labels', "give cluster c1 the label env=true"),
+        ('managedCluster.metadata.labels.exists(k, k == "gpu")', "give cluster c1 the label gpu=true"),
+        ('int(managedCluster.metadata.labels["rank"]) > 5', "give cluster c1 the label rank=6"),
+        (
+            'managedCluster.status.clusterClaims.exists(c, c.name == "zone" && c.value == "a")',
+            "give cluster c1 the claim zone=a",
+        ),
+        (
+            'managedCluster.scores("default").exists(s, s.name == "cpu" && s.value > 20)',
+            "publish score default/cpu for cluster c1, which has none, as 21",
+        ),
+        ('!("old" in managedCluster.metadata.labels)', "remove the label old from cluster c1"),
+    ],
+)
+def test_plain_comparisons_in_cel(expression: str, expected: str) -> None:
+    where = world(
+        spec(number=None, predicates=(builders.predicate(cel=(expression,)),)),
+        builders.cluster("c1", labels={"old": "1"}),
+    )
+    assert words(ask(where, "c1").edits) == [expected]
+
+
+def test_two_comparisons_in_one_expression() -> None:
+    labels = "managedCluster.metadata.labels"
+    expression = f'{labels}["env"] == "prod" && {labels}["tier"] == "gold"'
+    where = world(
+        spec(number=None, predicates=(builders.predicate(cel=(expression,)),)), builders.cluster("c1")
+    )
+    assert words(ask(where, "c1").edits) == [
+        "give cluster c1 the label env=prod",
+        "give cluster c1 the label tier=gold",
+    ]
+
+
+def test_cel_that_no_edit_reaches() -> None:
+    expression = 'managedCluster.status.version.kubernetes == "v1.30.0"'
+    where = world(
+        spec(number=None, predicates=(builders.predicate(cel=(expression,)),)),
+        builders.cluster("c1", version="v1.29.0"),
+    )
+    found = ask(where, "c1")
+    assert found.state is State.NOT_FOUND
+    assert expression in found.obstacle
+    assert found.tried == ()
+
+
+def test_a_cluster_that_goes_cannot_win() -> None:
+    found = ask(world(spec(number=None), builders.cluster("c1", deleting=NOW)), "c1")
+    assert (found.state, found.obstacle) == (State.BLOCKED, CLUSTER_GOES)
+
+
+def test_a_misconfigured_placement_names_the_field_to_mend() -> None:
+    bad = builders.predicate(labels=builders.selector(builders.requirement("k", "In")))
+    for what, field in (
+        (spec(predicates=(bad,)), "spec.predicates"),
+        (spec(tolerations=(Toleration(key="a", operator="Exists", value="b"),)), "spec.tolerations"),
+        (spec(builders.builtin("Nonsense")), "spec.prioritizerPolicy"),
+    ):
+        found = ask(world(what, builders.cluster("c1")), "c1")
+        assert found.state is State.BLOCKED
+        assert found.obstacle.endswith(f"correct {field}")
+
+
+def test_a_broken_set_must_be_mended_first() -> None:
+    broken = builders.cluster_set("default", kind="Nonsense")
+    found = ask(
+        World([broken, builders.binding("default"), builders.cluster("c1"), builders.placement()]), "c1"
+    )
+    assert found.state is State.BLOCKED
+    assert found.obstacle.endswith("correct spec.clusterSelector of the ManagedClusterSet")
+
+
+def test_a_placement_that_is_left_alone() -> None:
+    placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
+    found = ask(World([builders.cluster("c1"), placement]), "c1")
+    assert found.state is State.BLOCKED
+    assert found.obstacle == "scheduling is disabled by annotation, so nothing changes its decisions"
+
+
+def test_chosen_already_with_the_margin() -> None:
+    assert ask(scored(70, 40), "c1") == Counterfactual(
+        KEY, "c1", State.SELECTED, margin=Margin(points=30, runner_up="c2")
+    )
+    assert ask(scored(40, 70), "c2").margin == Margin(points=29, runner_up="c1")
+    assert ask(scored(70), "c1").margin == Margin(points=None)
+
+
+def test_unknown_names() -> None:
+    where = scored(1)
+    with pytest.raises(KeyError):
+        ask(where, "nobody")
+    with pytest.raises(KeyError):
+        counterfactual(where, ("ns1", "nobody"), "c1", now=MICROS)
+
+
+def test_the_search_ends_when_its_budget_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_RUNS", 1)
+    where = world(spec(number=None, predicates=(ENV_PROD,)), builders.cluster("c1"))
+    found = ask(where, "c1")
+    assert found.state is State.NOT_FOUND
+    assert found.tried == ("gave up after 1 tries",)
+
+
+@pytest.mark.parametrize("answer", range(1, 51))
+def test_least_finds_the_first_that_works(answer: int) -> None:
+    asked: list[int] = []
+
+    def works(number: int) -> bool:
+        asked.append(number)
+        return number >= answer
+
+    assert least(works, 0, 50) == answer
+    assert len(asked) <= 8
+    assert 0 not in asked
+
+
+def test_a_failing_edit_leaves_the_world_as_it_was() -> None:
+    where = scored(1)
+    before = cluster_of(where, "c1")
+    edits = (SetLabel(cluster="c1", key="a", value="b"), SetLabel(cluster="nobody", key="a", value="b"))
+    with pytest.raises(KeyError), applied(where, edits):
+        pytest.fail("an edit of a cluster that is not there must fail")
+    assert cluster_of(where, "c1") is before
+
+
+def test_edits_for_programs() -> None:
+    edit = WantMore(placement=KEY, old=1, value=2)
+    assert edit.document() == {
+        "kind": "WantMore",
+        "description": "raise spec.numberOfClusters of placement ns1/p1 from 1 to 2",
+        "placement": "ns1/p1",
+        "old": 1,
+        "value": 2,
+    }
+    score = PublishScore(cluster="c1", resource="r", score="s", base=3, value=1, ran_out="then")
+    assert score.document()["ranOut"] == "then"
+    assert score.turned(5).value == -2
+    assert replace(score, value=9).turned(5).value == 8
+
+
+def test_numbers_are_written_as_people_write_them() -> None:
+    amounts = [
+        Allocate(cluster="c", resource=resource, old=None, base=0, step=step, count=3).amount
+        for resource, step in (
+            ("cpu", 1000),
+            ("cpu", 100),
+            ("memory", 1 << 30),
+            ("memory", 1 << 20),
+            ("memory", 5),
+        )
+    ]
+    assert amounts == ["3", "300m", "3Gi", "3Mi", "15"]
+
+
+def test_every_numeric_edit_counts_its_steps() -> None:
+    edits: list[NumericEdit] = [
+        WantMore(placement=KEY, old=-3, value=4),
+        PublishScore(cluster="c", resource="r", score="s", base=10, value=14),
+        PublishClusterScore(cluster="c", calculator="X", base=10, value=6),
+        Allocate(cluster="c", resource="cpu", old="1", base=1000, step=100, count=-4),
+    ]
+    assert [each.steps for each in edits] == [4, 4, 4, 4]
+    assert [each.turned(1).steps for each in edits] == [1, 1, 1, 1]

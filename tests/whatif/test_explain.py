@@ -1,0 +1,213 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from fairway.api.cluster import Taint
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import (
+    SCHEDULING_DISABLED_ANNOTATION,
+    DecisionStrategy,
+    GroupStrategy,
+    Placement,
+    PlacementSpec,
+    SpreadConstraint,
+    SpreadPolicy,
+)
+from fairway.fleet.instant import to_micros
+from fairway.testing import builders
+from fairway.whatif import advice
+from fairway.whatif.advice import Advice, advise, left_alone
+from fairway.whatif.counterfactual import State
+from fairway.whatif.explain import Check, Explanation, Rejection, explain
+from fairway.whatif.names import UnknownNameError, find_cluster, find_placement, suggestion
+from fairway.whatif.world import World
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MICROS = to_micros(NOW)
+KEY = ("ns1", "p1")
+BOUND = (builders.cluster_set("default"), builders.binding("default"))
+
+
+def fleet(spec: PlacementSpec) -> World:
+    return World(
+        [
+            *BOUND,
+            builders.cluster("best"),
+            builders.cluster("good"),
+            builders.cluster("fair"),
+            builders.cluster("tainted", taints=(Taint(key="gpu", effect="NoSelect"),)),
+            builders.cluster("stranger", member_of="other"),
+            builders.cluster("outsider", member_of=""),
+            *(
+                builders.score(name, {"cpu": value})
+                for name, value in (("best", 90), ("good", 50), ("fair", 10), ("tainted", 100))
+            ),
+            builders.placement("p1", spec=spec),
+        ]
+    )
+
+
+def by_cpu(number: int | None = 2, weight: int = 2) -> PlacementSpec:
+    policy = builders.policy(builders.addon("cpu", weight), mode="Exact")
+    return PlacementSpec(numberOfClusters=number, prioritizerPolicy=policy)
+
+
+def about(world: World, cluster: str | None = None) -> Explanation:
+    return explain(world, KEY, now=MICROS, cluster=cluster)
+
+
+def test_why_these_and_why_not_the_others() -> None:
+    found = about(fleet(by_cpu()))
+    assert [(each.host, each.rank, each.total) for each in found.chosen] == [
+        ("best", 1, 180),
+        ("good", 2, 100),
+    ]
+    (part,) = found.chosen[0].contributions
+    assert (part.plugin, part.score, part.weight, part.points) == ("AddOn/default/cpu", 90, 2, 180)
+    (passed,) = found.passed_over
+    assert (passed.host, passed.rank, passed.total) == ("fair", 3, 20)
+    assert passed.reason == "passed every filter, but 2 better hosts fill the 2 wanted"
+    assert found.rejected == (
+        Rejection(
+            "ClusterSets",
+            "is in none of the sets this namespace may use (default)",
+            ("outsider", "stranger"),
+        ),
+        Rejection(
+            "TaintToleration", "has taint gpu:NoSelect, which the placement does not tolerate", ("tainted",)
+        ),
+    )
+    assert (found.wanted, found.clusters, found.satisfied, found.advice) == (2, 6, True, ())
+    assert found.cluster is None
+
+
+def test_why_not_one_that_was_turned_away() -> None:
+    answer = about(fleet(by_cpu()), "tainted").cluster
+    assert answer is not None
+    assert answer.trace.rejected_by == "TaintToleration"
+    assert answer.comparison is None
+    assert answer.checks == (
+        Check("ClusterSets", passed=True),
+        Check("Predicate", passed=True),
+        Check("TaintToleration", passed=False, reason=answer.trace.reason),
+    )
+    assert answer.counterfactual.state is State.FOUND
+
+
+def test_why_not_one_that_ranked_lower() -> None:
+    answer = about(fleet(by_cpu()), "fair").cluster
+    assert answer is not None
+    assert answer.comparison is not None
+    assert (answer.comparison.other.host, answer.comparison.gap) == ("good", 80)
+    assert all(check.passed for check in answer.checks)
+
+
+def test_why_that_one() -> None:
+    answer = about(fleet(by_cpu()), "best").cluster
+    assert answer is not None
+    assert answer.trace.selected
+    assert answer.comparison is None
+    assert answer.counterfactual.state is State.SELECTED
+
+
+def test_what_a_spread_policy_passed_over_is_told_in_its_words() -> None:
+    constraint = SpreadConstraint(
+        topologyKey="region", topologyKeyType="Label", maxSkew=1, whenUnsatisfiable="DoNotSchedule"
+    )
+    spec = PlacementSpec(spreadPolicy=SpreadPolicy(spreadConstraints=(constraint,)))
+    regions = (("c1", "eu"), ("c2", "eu"), ("c3", "eu"), ("c4", "us"))
+    clusters = [builders.cluster(name, labels={"region": region}) for name, region in regions]
+    found = about(World([*BOUND, *clusters, builders.placement("p1", spec=spec)]))
+    assert [each.host for each in found.chosen] == ["c1", "c2", "c4"]
+    assert [(each.host, each.reason) for each in found.passed_over] == [
+        ("c3", "would leave label region=eu 2 ahead of the emptiest, and at most 1 is allowed")
+    ]
+
+
+def test_a_placement_that_is_left_alone_is_explained_as_if_it_were_not() -> None:
+    placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
+    found = about(World([*BOUND, builders.cluster("c1"), placement]))
+    assert found.left_alone == advice.DISABLED
+    assert [each.host for each in found.chosen] == ["c1"]
+    going = Placement(metadata=ObjectMeta(name="p1", namespace="ns1", deletionTimestamp=NOW))
+    assert left_alone(going) == advice.DELETING
+
+
+def advised(*objects: object, spec: PlacementSpec | None = None, name: str = "p1") -> tuple[Advice, ...]:
+    placement = builders.placement(name, spec=spec)
+    world = World([*objects, placement])
+    return advise(placement, world.look(("ns1", name), now=MICROS))
+
+
+def test_advice_for_every_way_to_be_unsatisfied() -> None:
+    cluster = builders.cluster("c1")
+    no_binding = advised(builders.cluster_set("default"), cluster)
+    assert no_binding == (
+        Advice(
+            advice.UNSATISFIED,
+            "No valid ManagedClusterSetBindings found in placement namespace",
+            "create a ManagedClusterSetBinding named like the set in namespace ns1; sets are default",
+        ),
+    )
+    assert advised(cluster)[0].remedy.endswith("there is no set yet")
+    (no_intersection,) = advised(*BOUND, cluster, spec=PlacementSpec(clusterSets=("prod",)))
+    assert no_intersection.remedy == (
+        "bind one of them to namespace ns1, or name a bound set in spec.clusterSets: default"
+    )
+    (empty,) = advised(*BOUND)
+    assert empty.remedy == advice.FILL
+    (unmatched,) = advised(
+        *BOUND,
+        cluster,
+        spec=PlacementSpec(predicates=(builders.predicate(labels=builders.selector(labels={"a": "b"})),)),
+    )
+    assert unmatched.remedy == "fairway explain placement ns1/p1 says who was turned away and why"
+    (too_few,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=3))
+    assert too_few.message == "2 cluster decisions unscheduled"
+    assert advised(*BOUND, cluster) == ()
+
+
+def test_advice_for_what_is_wrong() -> None:
+    cluster = builders.cluster("c1")
+    (mode,) = advised(*BOUND, cluster, spec=PlacementSpec(prioritizerPolicy=builders.policy(mode="Odd")))
+    assert (mode.kind, mode.remedy) == (advice.MISCONFIGURED, "correct spec.prioritizerPolicy")
+    (long_name,) = advised(*BOUND, cluster, name="p" * 64)
+    assert (long_name.kind, long_name.remedy) == (advice.ERROR, advice.RENAME)
+    (broken,) = advised(builders.cluster_set("default", kind="Odd"), builders.binding("default"), cluster)
+    assert (broken.kind, broken.remedy) == (advice.ERROR, advice.MEND_SET)
+    old = builders.score("c1", {"cpu": 1}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
+    (expired,) = advised(*BOUND, cluster, old, spec=by_cpu(number=1))
+    assert expired == Advice(advice.WARNING, "AddOnPlacementScores c1/default expired", advice.PUBLISH_AGAIN)
+
+
+def test_what_is_wrong_with_decision_groups() -> None:
+    groups = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup="odd"))
+    (found,) = advised(*BOUND, builders.cluster("c1"), spec=PlacementSpec(decisionStrategy=groups))
+    assert (found.kind, found.remedy) == (advice.MISCONFIGURED, f"correct {advice.GROUPS}")
+
+
+def test_long_messages_are_cut_at_a_word() -> None:
+    text = "word " * 100
+    short = Advice(advice.WARNING, text, "").brief
+    assert short == f"{'word ' * 48}… (100 words)"
+    assert Advice(advice.WARNING, "few words", "").brief == "few words"
+
+
+def test_names_are_found_or_suggested() -> None:
+    world = World([builders.cluster("apps-fra"), builders.placement("web"), builders.placement("db")])
+    world.put(builders.placement("db", namespace="ns2"))
+    assert find_placement(world, "ns1/web") == ("ns1", "web")
+    assert find_placement(world, "web") == ("ns1", "web")
+    assert find_cluster(world, "apps-fra") == "apps-fra"
+    for text, message in (
+        ("ns1/wbe", "there is no placement ns1/wbe; did you mean ns1/web?"),
+        ("db", "there are placements named db in several namespaces: ns1/db, ns2/db"),
+        ("zzz", "there is no placement zzz; known are ns1/db, ns1/web, ns2/db"),
+    ):
+        with pytest.raises(UnknownNameError) as caught:
+            find_placement(world, text)
+        assert str(caught.value) == message
+    with pytest.raises(UnknownNameError, match=r"there is no cluster app-fra; did you mean apps-fra\?"):
+        find_cluster(world, "app-fra")
+    assert suggestion("x", []) == "the input has none"
+    assert suggestion("x", list("abcdefg")) == "known are a, b, c, d, e and 2 more"
