@@ -1,0 +1,229 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairway.cli.main import run
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "fleet")
+NOW = "2026-01-03T00:00:00Z"
+Capture = pytest.CaptureFixture[str]
+
+HEAD = """\
+ns1/most-free-cpu: 2 of 2 clusters, AllDecisionsScheduled: All cluster decisions scheduled
+8 in the fleet, 3 passed every filter
+
+Why these
+  RANK  CLUSTER   TOTAL  AddOn/resource-usage-score/cpuAvailable
+     1  apps-iad     66  66 × 1 = 66
+     2  apps-fra     12  12 × 1 = 12
+
+Why not the others
+  1 cluster passed every filter but ranked lower
+      apps-sin (rank 3, -35)
+  4 clusters turned away by ClusterSets: is in none of the sets this namespace may use (apps)
+      edge-store-7, hosting-fra, hosting-iad, hosting-sin
+  1 cluster turned away by TaintToleration: has taint gpu=true:NoSelect, which the placement does not tolerate
+      gpu-iad
+"""
+
+TURNED_AWAY = """
+Why not gpu-iad
+  ClusterSets passes
+  Predicate passes
+  TaintToleration turns it away: has taint gpu=true:NoSelect, which the placement does not tolerate
+
+What would make it win
+  let placement ns1/most-free-cpu tolerate the taint gpu=true:NoSelect
+  Tried: with this it is chosen; apps-fra would lose a place. With anything less it is not.
+  Or:
+    remove the taint gpu=true:NoSelect from cluster gpu-iad
+"""
+
+RANKED_LOWER = """
+Why not apps-sin
+  rank 3 with -35 points: AddOn/resource-usage-score/cpuAvailable -35 × 1 = -35
+  passed every filter, but 2 better hosts fill the 2 wanted
+  47 points behind apps-fra, the last one chosen:
+    PRIORITIZER                              apps-sin       apps-fra     DIFFERENCE
+    AddOn/resource-usage-score/cpuAvailable  -35 × 1 = -35  12 × 1 = 12         -47
+
+What would make it win
+  raise score resource-usage-score/cpuAvailable of cluster apps-sin by 48 points, from -35 to 13
+  Tried: with this it is chosen; apps-fra would lose a place. With anything less it is not.
+  Or:
+    raise spec.numberOfClusters of placement ns1/most-free-cpu from 2 to 3
+"""
+
+CHOSEN = """
+Why apps-iad
+  rank 1 with 66 points: AddOn/resource-usage-score/cpuAvailable 66 × 1 = 66
+
+How safe its place is
+  It may lose 101 points before apps-sin takes it.
+"""
+
+
+def explain(name: str, *arguments: str) -> int:
+    return run(["explain", "-f", EXAMPLE, "placement", name, "--now", NOW, *arguments])
+
+
+def test_why_these_and_why_not_the_others(capsys: Capture) -> None:
+    assert explain("ns1/most-free-cpu") == 0
+    assert capsys.readouterr() == (HEAD, "")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "expected"), [("gpu-iad", TURNED_AWAY), ("apps-sin", RANKED_LOWER), ("apps-iad", CHOSEN)]
+)
+def test_why_not_that_one(capsys: Capture, cluster: str, expected: str) -> None:
+    assert explain("most-free-cpu", "--cluster", cluster) == 0
+    assert capsys.readouterr().out == HEAD + expected
+
+
+def test_several_edits_are_numbered(capsys: Capture) -> None:
+    assert explain("hypershift/least-hosted", "--cluster", "hosting-sin") == 0
+    lines = capsys.readouterr().out.split("What would make it win\n")[1].splitlines()
+    claim = "full.hostedclustercount.hypershift.openshift.io"
+    assert lines[:2] == [
+        f"  1. change the claim {claim} of cluster hosting-sin from true to false",
+        "  2. lower score hosted-clusters-score/hostedClustersCount of cluster hosting-sin by 69 points, "
+        "from 80 to 11",
+    ]
+
+
+def test_no_small_change(capsys: Capture) -> None:
+    assert explain("ns1/modern-and-free", "--cluster", "apps-sin") == 0
+    answer = capsys.readouterr().out.split("What would make it win\n")[1]
+    assert answer.startswith("  No small change found: CEL expression 'semver(")
+    assert "There was nothing to try" in answer
+
+
+def test_names_are_cut_short_unless_all_are_wanted(capsys: Capture) -> None:
+    assert explain("hypershift/least-hosted") == 0
+    assert "apps-fra, apps-iad, apps-sin, edge-store-7 … and 1 more\n" in capsys.readouterr().out
+    assert explain("hypershift/least-hosted", "--all") == 0
+    assert "apps-fra, apps-iad, apps-sin, edge-store-7, gpu-iad\n" in capsys.readouterr().out
+
+
+def test_spread_has_no_margin_and_nobody_competes(capsys: Capture) -> None:
+    assert explain("everywhere/three-regions", "--cluster", "hosting-fra") == 0
+    assert capsys.readouterr().out.endswith("The spread policy decides, so there is no margin in points.\n")
+    assert explain("everywhere/roll-out", "--cluster", "apps-fra") == 0
+    assert capsys.readouterr().out.endswith("Nobody competes for it.\n")
+
+
+def test_earlier_placements_are_decided_first_unless_it_is_alone(capsys: Capture) -> None:
+    def totals(*arguments: str) -> list[int]:
+        assert explain("ns1/training", "-o", "json", *arguments) == 0
+        return [each["total"] for each in json.loads(capsys.readouterr().out)["chosen"]]
+
+    assert totals() == [50]
+    assert totals("--alone") == [100]
+
+
+def test_for_programs(capsys: Capture) -> None:
+    assert explain("ns1/most-free-cpu", "--cluster", "apps-sin", "-o", "json") == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert sorted(document) == [
+        "advice",
+        "chosen",
+        "cluster",
+        "clusters",
+        "leftAlone",
+        "message",
+        "passedOver",
+        "placement",
+        "reason",
+        "rejected",
+        "satisfied",
+        "wanted",
+    ]
+    assert document["chosen"][0] == {
+        "cluster": "apps-iad",
+        "rank": 1,
+        "total": 66,
+        "contributions": [
+            {
+                "plugin": "AddOn/resource-usage-score/cpuAvailable",
+                "score": 66,
+                "weight": 1,
+                "points": 66,
+                "known": True,
+            }
+        ],
+    }
+    assert [(each["plugin"], each["count"]) for each in document["rejected"]] == [
+        ("ClusterSets", 4),
+        ("TaintToleration", 1),
+    ]
+    cluster = document["cluster"]
+    assert (cluster["name"], cluster["rank"], cluster["selected"]) == ("apps-sin", 3, False)
+    assert (cluster["comparison"]["with"], cluster["comparison"]["gap"]) == ("apps-fra", 47)
+    what = cluster["counterfactual"]
+    assert what["state"] == "Found"
+    assert what["edits"] == [
+        {
+            "kind": "PublishScore",
+            "description": "raise score resource-usage-score/cpuAvailable of cluster apps-sin by 48 points, "
+            "from -35 to 13",
+            "cluster": "apps-sin",
+            "resource": "resource-usage-score",
+            "score": "cpuAvailable",
+            "base": -35,
+            "value": 13,
+            "missing": False,
+            "ranOut": "",
+            "weighed": ["cpuAvailable"],
+        }
+    ]
+    assert [each["kind"] for each in what["alternatives"][0]] == ["WantMore"]
+    assert what["displaced"] == ["apps-fra"]
+    assert explain("ns1/most-free-cpu", "--cluster", "apps-sin", "-o", "yaml") == 0
+    assert yaml.safe_load(capsys.readouterr().out) == document
+
+
+def test_a_placement_with_nothing_chosen(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "alone.yaml"
+    file.write_text(
+        "apiVersion: cluster.open-cluster-management.io/v1beta1\n"
+        "kind: Placement\n"
+        "metadata: {name: web, namespace: ns1, "
+        "annotations: {cluster.open-cluster-management.io/experimental-scheduling-disable: 'true'}}\n"
+        "spec: {}\n"
+    )
+    assert run(["explain", "-f", str(file), "placement", "web", "--now", NOW]) == 0
+    assert capsys.readouterr().out == (
+        "ns1/web: left alone, scheduling is disabled by annotation. If it were looked at:\n"
+        "ns1/web: 0 clusters, NoManagedClusterSetBindings: "
+        "No valid ManagedClusterSetBindings found in placement namespace\n"
+        "0 in the fleet, 0 passed every filter\n"
+        "Unsatisfied: No valid ManagedClusterSetBindings found in placement namespace\n"
+        "    to do: create a ManagedClusterSetBinding named like the set in namespace ns1; "
+        "there is no set yet\n"
+        "\nWhy these\n  No cluster was chosen.\n\nWhy not the others\n  There are no others.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ns1/idlst",), "there is no placement ns1/idlst; did you mean ns1/idlest?"),
+        (("ns1/idlest", "--cluster", "gpu-aid"), "there is no cluster gpu-aid; did you mean gpu-iad?"),
+    ],
+)
+def test_names_that_are_not_there(capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
+    assert explain(*arguments) == 2
+    assert capsys.readouterr() == ("", f"fairway: {message}\n")
+
+
+def test_no_placement_in_the_input(capsys: Capture) -> None:
+    assert run(["explain", "-f", f"{EXAMPLE}/clusters.yaml", "placement", "web"]) == 2
+    assert capsys.readouterr().err == "fairway: no Placement in the input; give a file that has one to -f\n"
+
+
+def test_only_placements_are_explained(capsys: Capture) -> None:
+    assert run(["explain", "-f", EXAMPLE, "pod", "web"]) == 2
+    assert "placement" in capsys.readouterr().err

@@ -1,0 +1,247 @@
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairway.cli.main import run
+from fairway.whatif.synthetic import generate
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "fleet"
+NOW = "2026-01-03T00:00:00Z"
+GROUP = "cluster.open-cluster-management.io"
+
+TABLE = """\
+PLACEMENT                 CLUSTERS  SATISFIED              CHOSEN (SCORE)
+everywhere/roll-out       7         AllDecisionsScheduled  apps-fra (100), apps-iad (100), apps-sin (100), gpu-iad (100) … and 3 more
+everywhere/three-regions  3 of 3    AllDecisionsScheduled  hosting-iad (100), hosting-fra (-7), hosting-sin (-7)
+hypershift/least-hosted   1 of 1    AllDecisionsScheduled  hosting-fra (-12)
+ns1/idlest                1 of 1    AllDecisionsScheduled  apps-fra (74)
+ns1/modern-and-free       2         AllDecisionsScheduled  apps-iad (32), apps-fra (-32)
+ns1/most-free-cpu         2 of 2    AllDecisionsScheduled  apps-iad (66), apps-fra (12)
+ns1/placement             1 of 1    AllDecisionsScheduled  apps-iad (55)
+ns1/training              1 of 1    AllDecisionsScheduled  gpu-iad (50)
+"""  # noqa: E501 what is printed is that wide
+
+Capture = pytest.CaptureFixture[str]
+
+
+def cluster(name: str, **more: Any) -> dict[str, Any]:
+    labels = {f"{GROUP}/clusterset": "default"}
+    body = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ManagedCluster",
+        "metadata": {"name": name, "labels": labels},
+    }
+    return body | {"spec": {"hubAcceptsClient": True}, **more}
+
+
+def placement(name: str, spec: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1beta1",
+        "kind": "Placement",
+        "metadata": {"name": name, "namespace": "ns1", **meta},
+        "spec": spec or {},
+    }
+
+
+BOUND: list[dict[str, Any]] = [
+    {"apiVersion": f"{GROUP}/v1beta2", "kind": "ManagedClusterSet", "metadata": {"name": "default"}},
+    {
+        "apiVersion": f"{GROUP}/v1beta2",
+        "kind": "ManagedClusterSetBinding",
+        "metadata": {"name": "default", "namespace": "ns1"},
+        "spec": {"clusterSet": "default"},
+    },
+]
+
+
+def write(path: Path, objects: list[dict[str, Any]]) -> str:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return str(path)
+
+
+def place(*arguments: str) -> int:
+    return run(["place", "--now", NOW, *arguments])
+
+
+def test_the_example_fleet(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE)) == 0
+    assert capsys.readouterr() == (TABLE, "")
+
+
+def test_reasons(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE), "--reasons", "--placement", "ns1/most-free-cpu") == 0
+    assert capsys.readouterr().out == (
+        "ns1/most-free-cpu: 2 of 2 clusters, AllDecisionsScheduled\n"
+        "  CLUSTER   SCORE  WHY\n"
+        "  apps-iad     66  Rank 1 of 3 with 66 points: AddOn/resource-usage-score/cpuAvailable 66\n"
+        "  apps-fra     12  Rank 2 of 3 with 12 points: AddOn/resource-usage-score/cpuAvailable 12\n"
+    )
+
+
+def test_reasons_of_all_placements_are_apart(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE), "--reasons") == 0
+    headings = [part.split(":")[0] for part in capsys.readouterr().out.split("\n\n")]
+    assert headings == [line.split()[0] for line in TABLE.splitlines()[1:]]
+
+
+def test_some_placements_by_name(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE), "--placement", "training", "--placement", "ns1/idlest") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["ns1/idlest", "ns1/training"]
+
+
+def test_kubernetes_objects(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE), "-o", "yaml", "--placement", "everywhere/roll-out") == 0
+    text = capsys.readouterr().out
+    document = yaml.safe_load(text)
+    assert (document["apiVersion"], document["kind"]) == ("v1", "List")
+    first, *decisions = document["items"]
+    assert (first["kind"], first["metadata"]["name"]) == ("Placement", "roll-out")
+    assert first["status"]["numberOfSelectedClusters"] == 7
+    assert {each["lastTransitionTime"] for each in first["status"]["conditions"]} == {NOW}
+    assert [each["metadata"]["name"] for each in decisions] == [f"roll-out-decision-{n}" for n in (1, 2, 3)]
+    assert all(each["apiVersion"] == f"{GROUP}/v1beta1" for each in decisions)
+    # A Placement in a file has no uid, and an owner without one would be refused.
+    assert all("ownerReferences" not in each["metadata"] for each in decisions)
+    canary = decisions[0]["status"]["decisions"]
+    assert canary == [
+        {
+            "clusterName": "apps-sin",
+            "reason": "Rank 3 of 7 with 100 points: Balance 100, Steady 0",
+            "score": 100,
+        }
+    ]
+    assert place("-f", str(EXAMPLE), "-o", "json", "--placement", "everywhere/roll-out") == 0
+    assert json.loads(capsys.readouterr().out) == document
+
+
+def test_what_is_printed_can_be_read_back_and_decides_the_same(tmp_path: Path, capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE), "-o", "yaml") == 0
+    text = capsys.readouterr().out
+    (tmp_path / "decided.yaml").write_text(text)
+    clusters = [str(EXAMPLE / f"{name}.yaml") for name in ("clusters", "scores", "sets")]
+    files = [part for file in (*clusters, str(tmp_path / "decided.yaml")) for part in ("-f", file)]
+    assert place(*files, "-o", "json") == 0
+    chosen = {
+        item["metadata"]["name"]: [each["clusterName"] for each in item["status"]["decisions"]]
+        for item in json.loads(capsys.readouterr().out)["items"]
+        if item["kind"] == "PlacementDecision"
+    }
+    before = {
+        item["metadata"]["name"]: [each["clusterName"] for each in item["status"]["decisions"]]
+        for item in yaml.safe_load(text)["items"]
+        if item["kind"] == "PlacementDecision"
+    }
+    assert chosen == before
+
+
+def test_an_owner_with_a_uid_is_kept(tmp_path: Path, capsys: Capture) -> None:
+    file = write(tmp_path / "f.json", [*BOUND, cluster("c1"), placement("p1", uid="u1")])
+    assert place("-f", file, "-o", "json") == 0
+    decision = json.loads(capsys.readouterr().out)["items"][1]
+    (owner,) = decision["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Placement", "p1", "u1")
+
+
+def test_the_order_of_the_input_does_not_matter(tmp_path: Path, capsys: Capture) -> None:
+    documents = list(generate(clusters=40, seed=5, placements=24))
+    answers = set()
+    for seed in range(3):
+        random.Random(seed).shuffle(documents)
+        assert place("-f", write(tmp_path / "f.json", documents), "-o", "json") == 0
+        answers.add(capsys.readouterr().out)
+    assert len(answers) == 1
+
+
+def test_each_placement_sees_what_earlier_ones_decided(tmp_path: Path, capsys: Capture) -> None:
+    objects = [*BOUND, cluster("c1"), cluster("c2")]
+    objects += [placement(name, {"numberOfClusters": 1}) for name in ("b", "a")]
+    assert place("-f", write(tmp_path / "f.json", objects)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["ns1/a", "1", "of", "1", "AllDecisionsScheduled", "c1", "(100)"]
+    assert lines[2].split() == ["ns1/b", "1", "of", "1", "AllDecisionsScheduled", "c2", "(100)"]
+
+
+def test_many_clusters_are_cut_short_unless_all_are_wanted(tmp_path: Path, capsys: Capture) -> None:
+    file = write(tmp_path / "f.json", [*BOUND, *(cluster(f"c{n:02}") for n in range(15)), placement("p1")])
+    assert place("-f", file) == 0
+    assert capsys.readouterr().out.endswith("c03 (100) … and 11 more\n")
+    assert place("-f", file, "--all") == 0
+    assert capsys.readouterr().out.endswith("c14 (100)\n")
+    assert place("-f", file, "--reasons") == 0
+    assert capsys.readouterr().out.endswith("  … and 5 more (--all shows them)\n")
+
+
+def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path, capsys: Capture) -> None:
+    objects = [
+        *BOUND,
+        cluster("c1"),
+        placement("few", {"numberOfClusters": 2}),
+        placement("odd", {"prioritizerPolicy": {"mode": "Odd"}}),
+        placement("off", annotations={f"{GROUP}/experimental-scheduling-disable": "true"}),
+    ]
+    file = write(tmp_path / "f.json", objects)
+    assert place("-f", file) == 0
+    table, _, notes = capsys.readouterr().out.partition("\n\n")
+    assert [line.split()[1:5] for line in table.splitlines()[1:]] == [
+        ["1", "of", "2", "NotAllDecisionsScheduled"],
+        ["0", "NoManagedClusterMatched", "-"],
+        ["-", "left", "alone", "-"],
+    ]
+    assert notes == (
+        "ns1/few: Unsatisfied: 1 cluster decisions unscheduled\n"
+        "    to do: fairway explain placement ns1/few says who was turned away and why\n"
+        "ns1/odd: Misconfigured: incorrect prioritizer policy mode: Odd\n"
+        "    to do: correct spec.prioritizerPolicy\n"
+        "ns1/off: left alone: scheduling is disabled by annotation\n"
+    )
+    assert place("-f", file, "--reasons", "--placement", "off") == 0
+    assert capsys.readouterr().out == "ns1/off: left alone, scheduling is disabled by annotation\n"
+
+
+@pytest.mark.parametrize(("wanted", "code"), [("good", 0), ("few", 1), ("odd", 1), ("off", 0)])
+def test_strict(tmp_path: Path, capsys: Capture, wanted: str, code: int) -> None:
+    objects = [
+        *BOUND,
+        cluster("c1"),
+        placement("good", {"numberOfClusters": 1}),
+        placement("few", {"numberOfClusters": 2}),
+        placement("odd", {"prioritizerPolicy": {"mode": "Odd"}}),
+        placement("off", annotations={f"{GROUP}/experimental-scheduling-disable": "true"}),
+    ]
+    file = write(tmp_path / "f.json", objects)
+    assert place("-f", file, "--placement", wanted) == 0
+    assert place("-f", file, "--placement", wanted, "--strict") == code
+
+
+def test_no_placement_in_the_input(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE / "clusters.yaml")) == 2
+    assert capsys.readouterr() == (
+        "",
+        "fairway: no Placement in the input; give a file that has one to -f\n",
+    )
+
+
+def test_a_name_that_is_not_there(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE), "--placement", "ns1/trainning") == 2
+    assert capsys.readouterr().err == (
+        "fairway: there is no placement ns1/trainning; did you mean ns1/training?\n"
+    )
+
+
+def test_the_clock_matters(tmp_path: Path, capsys: Capture) -> None:
+    taint = {"key": "t", "effect": "NoSelect", "timeAdded": "2026-01-03T00:00:00Z"}
+    toleration = {"key": "t", "operator": "Exists", "tolerationSeconds": 60}
+    objects = [
+        *BOUND,
+        cluster("c1", spec={"hubAcceptsClient": True, "taints": [taint]}),
+        placement("p1", {"tolerations": [toleration]}),
+    ]
+    file = write(tmp_path / "f.json", objects)
+    for now, count in (("2026-01-03T00:00:59Z", "1"), ("2026-01-03T00:01:00Z", "0")):
+        assert run(["place", "-f", file, "--now", now]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[1] == count
