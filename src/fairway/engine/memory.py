@@ -77,6 +77,8 @@ class _Memo:
     renumbered: int
     until: Micros
     cells: frozenset[Key]
+    anything: bool
+    """Whether the cells are not all that matters of a row."""
     shared: frozenset[Key]
     based: list[tuple[Reader, frozenset[Key], object]]
     """Readers with a basis: what it depends on, and what it was."""
@@ -152,13 +154,17 @@ def _remember(outcome: Outcome) -> _Memo | None:
     if outcome.status.code is not Code.SUCCESS and not any(doubts):
         return None
     snapshot = outcome.snapshot
+    if snapshot.generation != snapshot.journal.generation:
+        return None  # Whether the changes since were all reported, nobody knows.
     cells: set[Key] = set()
+    anything = False
     shared: set[Key] = set()
     based: list[tuple[Reader, frozenset[Key], object]] = []
     until = NEVER_CHANGES
     for plugin in cast("list[Reader]", plugins):
         reads = plugin.reads(context)
         cells |= reads.cells
+        anything = anything or reads.anything
         shared |= reads.shared
         basis = plugin.basis(context)
         if basis is not None:
@@ -183,6 +189,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
         renumbered=snapshot.hosts.renumbered,
         until=until,
         cells=frozenset(cells),
+        anything=anything,
         shared=frozenset(shared),
         based=based,
         keys=keys,
@@ -234,7 +241,7 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
     for change in changes:
         if not memo.shared.isdisjoint(change.columns):
             return None
-        if not memo.cells.isdisjoint(change.columns):
+        if memo.anything or not memo.cells.isdisjoint(change.columns):
             rows.update(change.rows)
             columns |= change.columns
     if len(rows) > FEW:

@@ -80,6 +80,8 @@ class Reads:
     """Columns of which a host's answer reads that host's cell."""
     shared: frozenset[Key] = frozenset()
     """Things whose change means new answers for every host."""
+    anything: bool = False
+    """Whether any change of a host may mean a new answer for it, whatever the columns."""
 
 
 @runtime_checkable

@@ -39,8 +39,12 @@ class Derived:
         self._generation = -1
 
     def holds(self, snapshot: View, *, among: Bits, compute: Callable[[Rows], Mask]) -> Bits:
-        """Rows among the given ones for which ``compute`` says yes. Asked for older snapshots, keeps nothing."""
-        if snapshot.generation < self._generation:
+        """Rows among the given ones for which ``compute`` says yes.
+
+        Asked for a snapshot of the past, keeps nothing: changes since then may have gone unreported, because
+        nobody had yet asked for the columns.
+        """
+        if self._generation != snapshot.generation != snapshot.journal.generation:
             rows = bitmap.rows_of(among)
             return self._bits(snapshot, rows, compute(rows))
         known, result = self._current(snapshot)
@@ -54,8 +58,10 @@ class Derived:
     def _current(self, snapshot: View) -> tuple[Bits, Bits]:
         known, result = self._known, self._result
         if known is not None and result is not None and len(known) == len(snapshot.live):
+            if snapshot.generation == self._generation:
+                return known, result
             changes = snapshot.journal.since(self._generation)
-            if changes is not None and snapshot.journal.generation == snapshot.generation:
+            if changes is not None:
                 for change in changes:
                     if self._touched(change.columns):
                         for row in change.rows:

@@ -25,8 +25,10 @@ COST_BUDGET = 10_000_000
 OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
 COMPILATION_FAILED = "compilation failed: {error}"
 
-_WIDE = frozenset({(), ("metadata",), ("spec",), ("status",), ("metadata", "name"), ("metadata", "uid")})
-"""Paths whose values hardly two clusters share."""
+_NAME = ("metadata", "name")
+"""Never another for the same host, so nobody has to watch it."""
+_WIDE = frozenset({(), ("metadata",), ("spec",), ("status",), ("metadata", "uid")})
+"""Paths whose values hardly two clusters share, so that a column of them is not worth having."""
 
 
 class ExpressionError(ValueError):
@@ -81,6 +83,10 @@ class Expressions:
         """Rows among the given ones that match."""
         if not self._programs:
             return among
+        for key in self.reads or ():
+            if key[0] == cells.PATH:
+                # The fleet reports changes only of paths it has a column for.
+                snapshot.codes(key)
         kept = snapshot.derived((VARIABLE, self._texts), reads=self.reads)
         return kept.holds(snapshot, among=among, compute=lambda rows: self._compute(snapshot, rows))
 
@@ -137,7 +143,7 @@ def _paths(programs: Sequence[Program]) -> tuple[tuple[str, ...], ...] | None:
         if program.reads is None or program.score_reads is None or program.score_reads:
             return None
         paths.update(path[1:] for path in program.reads)
-    return None if paths & _WIDE else tuple(sorted(paths))
+    return None if _NAME in paths or paths & _WIDE else tuple(sorted(paths))
 
 
 def _reads(programs: Sequence[Program]) -> frozenset[Key] | None:
@@ -145,6 +151,9 @@ def _reads(programs: Sequence[Program]) -> frozenset[Key] | None:
     for program in programs:
         if program.reads is None or program.score_reads is None:
             return None
-        keys.update((cells.PATH, *path[1:]) for path in program.reads)
+        paths = {path[1:] for path in program.reads}
+        if paths & _WIDE:
+            return None
+        keys.update((cells.PATH, *path) for path in paths if path != _NAME)
         keys.update((cells.SCORES, name) for name in program.score_reads)
     return frozenset(keys)

@@ -84,7 +84,9 @@ class Predicate(Timeless):
             keys.update(cells.label(requirement.key) for requirement in each.labels.requirements)
             keys.update(cells.claim(requirement.key) for requirement in each.claims.requirements)
             keys.update(each.expressions.reads or ())
-        return Reads(cells=frozenset(keys))
+        return Reads(
+            cells=frozenset(keys), anything=any(each.expressions.reads is None for each in self.compiled)
+        )
 
 
 def compile_predicate(source: ClusterPredicate) -> Compiled:

@@ -1,0 +1,46 @@
+"""A small hub with one bound set, and what Fairway makes of one placement on it."""
+
+from fairway.api.placement import PlacementSpec
+from fairway.engine.trace import HostTrace, Trace
+from fairway.fleet.instant import Micros
+from fairway.plugins.verdict import Verdict
+from fairway.testing.builders import binding, cluster_set, placement
+from fairway.whatif.world import World
+from strategies import NOW_MICROS
+
+KEY = ("ns1", "p1")
+
+
+def hub(*objects: object, spec: PlacementSpec | None = None) -> World:
+    """The set ``default`` is bound to ``ns1``, where the placement ``p1`` is."""
+    return World([cluster_set("default"), binding("default"), *objects, placement(spec=spec)])
+
+
+def look(*objects: object, spec: PlacementSpec | None = None, now: Micros = NOW_MICROS) -> Verdict:
+    return hub(*objects, spec=spec).look(KEY, now=now)
+
+
+def selected(*objects: object, spec: PlacementSpec | None = None, now: Micros = NOW_MICROS) -> list[str]:
+    return look(*objects, spec=spec, now=now).outcome.selected
+
+
+def scores_of(found: Verdict, plugin: str) -> dict[str, int]:
+    """One prioritizer's scores, without the clusters it knows nothing of."""
+    details = found.outcome.details
+    names = found.outcome.snapshot.hosts.names
+    (scored,) = [each for each in details.scored if each.plugin == plugin]
+    return {
+        names[row]: score
+        for at, (row, score) in enumerate(zip(details.rows.tolist(), scored.scores.tolist(), strict=True))
+        if scored.present is None or scored.present[at]
+    }
+
+
+def trace(found: Verdict, host: str) -> HostTrace:
+    return Trace(found.outcome).host(host)
+
+
+def refusal(found: Verdict, host: str) -> tuple[str, str]:
+    """Which plugin turned the host away, and in which words."""
+    seen = trace(found, host)
+    return seen.rejected_by, seen.reason

@@ -1,0 +1,281 @@
+from collections.abc import Mapping
+from datetime import timedelta
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from msgspec import structs
+
+from fairway.api.placement import PlacementSpec
+from fairway.cel import Outcome, Program
+from fairway.engine import cycle
+from fairway.engine.memory import Memory
+from fairway.fleet import Fleet, bitmap
+from fairway.plugins import expressions
+from fairway.plugins.expressions import ExpressionError, Expressions
+from fairway.plugins.placement import PlacementWorkload
+from fairway.testing.builders import cluster, placement, predicate, score
+from plugins.scene import KEY, hub, look, refusal
+from strategies import NOW, NOW_MICROS
+
+ENV = 'managedCluster.metadata.labels["env"] == "prod"'
+VERSION = 'managedCluster.status.version.kubernetes.startsWith("v1.3")'
+NAME = 'managedCluster.metadata.name.startsWith("c")'
+WHOLE = "managedCluster.size() > 0"
+SCORED = 'managedCluster.scores("default").exists(s, s.value > 80)'
+ANY_SCORED = 'managedCluster.scores(managedCluster.metadata.labels["env"]).exists(s, s.value > 80)'
+
+
+class Evaluations:
+    """Which clusters were asked which expression, in order."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str]] = []
+
+    def of(self, text: str) -> list[str]:
+        return [cluster for asked, cluster in self.made if asked == text]
+
+    def __len__(self) -> int:
+        return len(self.made)
+
+
+@pytest.fixture
+def evaluations(monkeypatch: pytest.MonkeyPatch) -> Evaluations:
+    seen = Evaluations()
+    evaluate = Program.evaluate
+
+    def spy(
+        self: Program,
+        variables: Mapping[str, object],
+        *,
+        context: object = None,
+        cost_limit: int | None = None,
+    ) -> Outcome:
+        found = variables["managedCluster"]
+        assert isinstance(found, dict)
+        seen.made.append((self.text, found["metadata"]["name"]))
+        return evaluate(self, variables, context=context, cost_limit=cost_limit)
+
+    monkeypatch.setattr(Program, "evaluate", spy)
+    return seen
+
+
+def asking(*texts: str) -> PlacementSpec:
+    return PlacementSpec(predicates=(predicate(cel=texts),))
+
+
+def fleet_of(*envs: str) -> Fleet:
+    fleet = Fleet()
+    fleet.load(
+        [cluster(f"c{at}", labels={"env": env}, version=f"v1.3{at % 2}") for at, env in enumerate(envs)]
+    )
+    return fleet
+
+
+def holding(fleet: Fleet, *texts: str) -> list[str]:
+    snapshot = fleet.snapshot()
+    found = Expressions(texts).holds(snapshot, snapshot.live)
+    return [snapshot.hosts.names[row] for row in bitmap.rows_of(found).tolist()]
+
+
+def test_clusters_that_agree_on_what_is_read_are_asked_once(evaluations: Evaluations) -> None:
+    fleet = fleet_of("prod", "dev", "prod", "dev", "prod", "qa")
+    assert holding(fleet, ENV) == ["c0", "c2", "c4"]
+    assert len(evaluations) == 3
+
+
+def test_once_per_combination_of_values_when_several_are_read(evaluations: Evaluations) -> None:
+    fleet = fleet_of("prod", "prod", "prod", "prod", "dev", "dev")
+    assert holding(fleet, f"{ENV} && {VERSION}") == ["c0", "c1", "c2", "c3"]
+    assert len(evaluations) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(NAME, id="the name"),
+        pytest.param(WHOLE, id="the whole cluster"),
+        pytest.param(SCORED, id="its scores"),
+    ],
+)
+def test_each_cluster_is_asked_when_what_is_read_is_its_own(text: str, evaluations: Evaluations) -> None:
+    holding(fleet_of("prod", "prod", "prod"), text)
+    assert evaluations.of(text) == ["c0", "c1", "c2"]
+
+
+def test_the_first_expression_that_is_not_true_ends_it(evaluations: Evaluations) -> None:
+    assert look(cluster("c1"), spec=asking("1 / 0 == 1", "false", "true")).outcome.selected == []
+    assert evaluations.of("1 / 0 == 1") == ["c1"]
+    assert evaluations.of("false") == evaluations.of("true") == []
+
+
+def test_no_expression_matches_everybody() -> None:
+    assert holding(fleet_of("prod", "dev")) == ["c0", "c1"]
+
+
+def test_answers_are_kept(evaluations: Evaluations) -> None:
+    fleet = fleet_of("prod", "dev", "qa")
+    assert holding(fleet, ENV) == holding(fleet, ENV) == ["c0"]
+    assert len(evaluations) == 3
+
+
+def test_answers_are_shared_between_placements_that_ask_the_same(evaluations: Evaluations) -> None:
+    world = hub(cluster("c1", labels={"env": "prod"}), cluster("c2", labels={"env": "dev"}), spec=asking(ENV))
+    world.put(placement("twin", spec=asking(ENV)))
+    assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["c1"]
+    assert world.look(("ns1", "twin"), now=NOW_MICROS).outcome.selected == ["c1"]
+    assert len(evaluations) == 2
+
+
+def test_only_rows_that_changed_in_what_is_read_are_asked_again(evaluations: Evaluations) -> None:
+    fleet = fleet_of("prod", "dev", "qa")
+    holding(fleet, ENV)
+    evaluations.made.clear()
+    fleet.upsert_cluster(cluster("c1", labels={"env": "dev", "unrelated": "x"}, version="v2"))
+    assert holding(fleet, ENV) == ["c0"]
+    assert evaluations.made == []
+    fleet.upsert_cluster(cluster("c1", labels={"env": "prod"}))
+    assert holding(fleet, ENV) == ["c0", "c1"]
+    assert evaluations.of(ENV) == ["c1"]
+
+
+def test_a_cluster_in_the_row_of_a_deleted_one_is_asked_anew(evaluations: Evaluations) -> None:
+    fleet = fleet_of("prod", "dev")
+    holding(fleet, ENV)
+    fleet.delete_cluster("c0")
+    fleet.upsert_cluster(cluster("new", labels={"env": "dev"}))
+    assert fleet.snapshot().hosts.row_of["new"] == 0
+    assert holding(fleet, ENV) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(ENV, id="a label of the only cluster"),
+        pytest.param(f"{NAME} && {ENV}", id="a label and the name"),
+        pytest.param(f"{SCORED} && {ENV}", id="a label and a score"),
+        pytest.param(f"{WHOLE} && {ENV}", id="a label and the whole cluster"),
+        pytest.param('managedCluster.metadata["labels"].env == "prod"', id="a label by index"),
+        pytest.param(
+            'managedCluster.metadata.map(k, k).size() > 0 && managedCluster.metadata.labels["env"] == "prod"',
+            id="all metadata",
+        ),
+    ],
+)
+def test_a_change_of_what_is_read_is_noticed(text: str) -> None:
+    """By cycles that share kept answers, and by those that go on from the last one."""
+    dev, prod = cluster("c1", labels={"env": "dev"}), cluster("c1", labels={"env": "prod"})
+    spec = structs.replace(asking(text), numberOfClusters=1)
+    world = hub(dev, score("c1", {"free": 90}), spec=spec)
+    workload, memory = world.workload(KEY), Memory()
+    for version, expected in ((dev, []), (prod, ["c1"]), (dev, []), (prod, ["c1"])):
+        world.put(version)
+        assert world.look(KEY, now=NOW_MICROS).outcome.selected == expected
+        remembered = memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+        assert remembered.selected == expected
+
+
+def test_a_change_behind_a_held_snapshot_is_noticed() -> None:
+    """The first to ask asks about the past; nobody watched what has changed since."""
+    fleet = fleet_of("dev", "dev")
+    held = fleet.snapshot()
+    fleet.upsert_cluster(cluster("c0", labels={"env": "prod"}))
+    old = Expressions((ENV,)).holds(held, held.live)
+    assert bitmap.rows_of(old).tolist() == []
+    assert holding(fleet, ENV) == ["c0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        pytest.param(SCORED, "default", id="by a constant name"),
+        pytest.param(ANY_SCORED, "prod", id="by a name read from the cluster"),
+    ],
+)
+def test_score_changes_are_followed(text: str, table: str, evaluations: Evaluations) -> None:
+    fleet = fleet_of("prod", "prod")
+    assert holding(fleet, text) == []
+    fleet.upsert_score(score("c1", {"free": 81}, name=table))
+    assert holding(fleet, text) == ["c1"]
+    fleet.upsert_score(score("c1", {"free": 80}, name=table))
+    assert holding(fleet, text) == []
+    fleet.upsert_score(score("c1", {"free": 81}, name=table))
+    fleet.delete_score("c1", table)
+    assert holding(fleet, text) == []
+    assert evaluations.of(text).count("c0") == 1
+
+
+def test_a_score_of_another_name_costs_nothing(evaluations: Evaluations) -> None:
+    fleet = fleet_of("prod", "prod")
+    holding(fleet, SCORED)
+    evaluations.made.clear()
+    fleet.upsert_score(score("c1", {"free": 81}, name="unrelated"))
+    holding(fleet, SCORED)
+    assert evaluations.made == []
+
+
+def test_scores_count_beyond_the_time_they_are_valid() -> None:
+    expired = score("c1", {"free": 90}, valid_until=NOW - timedelta(hours=1))
+    assert look(cluster("c1"), expired, spec=asking(SCORED)).outcome.selected == ["c1"]
+
+
+def test_the_cost_limit_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = asking("[1, 2, 3].all(x, x > 0)")
+    assert look(cluster("c1"), spec=spec).outcome.selected == ["c1"]
+    monkeypatch.setattr(expressions, "COST_LIMIT", 3)
+    found = look(cluster("c1"), spec=spec)
+    assert found.outcome.selected == []
+    assert not found.status.aborts
+    assert refusal(found, "c1") == (
+        "Predicate",
+        "CEL expression '[1, 2, 3].all(x, x > 0)' fails: operation cancelled: actual cost limit exceeded",
+    )
+
+
+def test_the_budget_is_for_all_expressions_of_a_predicate_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two label comparisons cost 5 each."""
+    spec = asking(ENV, ENV)
+    host = cluster("c1", labels={"env": "prod"})
+    monkeypatch.setattr(expressions, "COST_BUDGET", 10)
+    assert look(host, spec=spec).outcome.selected == ["c1"]
+    monkeypatch.setattr(expressions, "COST_BUDGET", 9)
+    found = look(host, spec=spec)
+    assert found.outcome.selected == []
+    assert refusal(found, "c1") == ("Predicate", expressions.OVER_BUDGET)
+
+
+def test_an_expression_that_does_not_compile_is_refused() -> None:
+    with pytest.raises(ExpressionError, match=r"^compilation failed: ERROR: <input>:1:1:"):
+        Expressions(("nowhere == 1",))
+
+
+two_clusters = st.builds(
+    lambda name, env, note: cluster(name, labels={"env": env, "note": note}),
+    st.sampled_from(["c1", "c2"]),
+    st.sampled_from(["prod", "dev"]),
+    st.sampled_from(["x", "y"]),
+)
+two_scores = st.builds(
+    lambda name, table, value: score(name, {"free": value}, name=table),
+    st.sampled_from(["c1", "c2"]),
+    st.sampled_from(["default", "prod"]),
+    st.sampled_from([80, 81]),
+)
+changes = st.lists(st.one_of(two_clusters, two_scores), min_size=1, max_size=3)
+
+
+@given(
+    steps=st.lists(changes, min_size=2, max_size=6),
+    text=st.sampled_from([ENV, f"{NAME} && {ENV}", f"{SCORED} || {ENV}", f"{WHOLE} && {ENV}", ANY_SCORED]),
+)
+@settings(deadline=None, max_examples=150)
+def test_kept_answers_are_those_every_cluster_would_give_now(steps: list[list[object]], text: str) -> None:
+    world = hub()
+    workload = PlacementWorkload(placement(spec=asking(text)))
+    for things in steps:
+        for thing in things:
+            world.put(thing)
+        snapshot = world.fleet.snapshot()
+        kept = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
+        asked = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS, whole_fleet=False)
+        assert kept.selected == asked.selected
