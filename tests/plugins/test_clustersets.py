@@ -1,0 +1,213 @@
+import pytest
+
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.clusterset import ManagedClusterSetBinding, ManagedClusterSetBindingSpec
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import PlacementSpec
+from fairway.api.selector import LabelSelector
+from fairway.engine.status import Code
+from fairway.plugins.clustersets import BEING_DELETED, NAME, NO_SETS, NOT_A_MEMBER, ClusterSets, Found
+from fairway.testing.builders import (
+    binding,
+    cluster,
+    cluster_set,
+    decision,
+    placement,
+    requirement,
+    selector,
+)
+from fairway.whatif.world import World
+from plugins.scene import KEY, hub, look, refusal
+from strategies import NOW, NOW_MICROS
+
+EVERYTHING = LabelSelector()
+
+FLEET = (
+    cluster("blue-1", member_of="blue"),
+    cluster("blue-2", member_of="blue", labels={"vendor": "acme"}),
+    cluster("green-1", member_of="green", labels={"vendor": "acme"}),
+    cluster("loose", member_of=""),
+)
+
+
+def chosen(*objects: object, sets: tuple[str, ...] = ()) -> list[str]:
+    world = World([*FLEET, *objects, placement(spec=PlacementSpec(clusterSets=sets))])
+    return sorted(world.look(KEY, now=NOW_MICROS).outcome.selected)
+
+
+@pytest.mark.parametrize(
+    ("objects", "sets", "expected"),
+    [
+        pytest.param((cluster_set("blue"),), (), [], id="a set without a binding gives nothing"),
+        pytest.param((binding("blue"),), (), [], id="a binding to a set that is not there gives nothing"),
+        pytest.param(
+            (cluster_set("blue"), binding("blue", namespace="ns2")),
+            (),
+            [],
+            id="a binding in another namespace does not count",
+        ),
+        pytest.param(
+            (cluster_set("blue"), binding("blue")),
+            (),
+            ["blue-1", "blue-2"],
+            id="a bound set gives its members",
+        ),
+        pytest.param(
+            (cluster_set("blue"), cluster_set("green"), binding("blue"), binding("green")),
+            (),
+            ["blue-1", "blue-2", "green-1"],
+            id="several bound sets give the union when the placement names none",
+        ),
+        pytest.param(
+            (cluster_set("blue"), cluster_set("green"), binding("blue"), binding("green")),
+            ("green", "nowhere"),
+            ["green-1"],
+            id="sets the placement names are intersected with the bound ones",
+        ),
+        pytest.param(
+            (cluster_set("blue"), cluster_set("green"), binding("blue")),
+            ("green",),
+            [],
+            id="a named set that is not bound gives nothing",
+        ),
+        pytest.param(
+            (cluster_set("blue"), binding("blue")),
+            ("blue", "blue"),
+            ["blue-1", "blue-2"],
+            id="naming a set twice changes nothing",
+        ),
+        pytest.param(
+            (cluster_set("blue", kind="ExclusiveClusterSetLabel", selector=EVERYTHING), binding("blue")),
+            (),
+            ["blue-1", "blue-2"],
+            id="the exclusive type looks at the label only, whatever selector is written",
+        ),
+        pytest.param(
+            (cluster_set("all", kind="LabelSelector"), binding("all")),
+            (),
+            [],
+            id="a label selector that is missing selects nothing",
+        ),
+        pytest.param(
+            (cluster_set("all", selector=EVERYTHING), binding("all")),
+            (),
+            ["blue-1", "blue-2", "green-1", "loose"],
+            id="an empty label selector selects everything",
+        ),
+        pytest.param(
+            (cluster_set("acme", selector=selector(labels={"vendor": "acme"})), binding("acme")),
+            (),
+            ["blue-2", "green-1"],
+            id="a label selector selects across exclusive sets",
+        ),
+        pytest.param(
+            (
+                cluster_set("acme", selector=selector(labels={"vendor": "acme"})),
+                cluster_set("blue"),
+                binding("acme"),
+                binding("blue"),
+            ),
+            (),
+            ["blue-1", "blue-2", "green-1"],
+            id="a cluster in two sets is taken once",
+        ),
+    ],
+)
+def test_who_is_in_reach(objects: tuple[object, ...], sets: tuple[str, ...], expected: list[str]) -> None:
+    assert chosen(*objects, sets=sets) == expected
+
+
+def test_a_binding_counts_by_its_own_name_not_by_the_set_it_speaks_of() -> None:
+    misnamed = ManagedClusterSetBinding(
+        metadata=ObjectMeta(name="blue", namespace="ns1"),
+        spec=ManagedClusterSetBindingSpec(clusterSet="green"),
+    )
+    assert chosen(cluster_set("blue"), cluster_set("green"), misnamed) == ["blue-1", "blue-2"]
+
+
+def test_what_was_found_is_sorted_and_split_into_bound_and_wanted() -> None:
+    world = World(
+        [cluster_set("b"), cluster_set("a"), cluster_set("c"), binding("b"), binding("a"), binding("gone")]
+    )
+    found = ClusterSets(namespace="ns1", wanted=("c", "b")).found(world.fleet.snapshot())
+    assert found == Found(bound=("a", "b"), eligible=("b",))
+
+
+def test_a_cluster_being_deleted_is_left_out_with_a_word() -> None:
+    found = look(cluster("going", deleting=NOW), cluster("staying"))
+    assert found.outcome.selected == ["staying"]
+    assert refusal(found, "going") == (NAME, BEING_DELETED)
+
+
+def test_words_for_clusters_out_of_reach() -> None:
+    found = hub(cluster("stranger", member_of="other")).look(KEY, now=NOW_MICROS)
+    assert refusal(found, "stranger") == (NAME, NOT_A_MEMBER.format(sets="default"))
+    unbound = World([cluster("stranger"), placement()]).look(KEY, now=NOW_MICROS)
+    assert refusal(unbound, "stranger") == (NAME, NO_SETS)
+
+
+BAD_OPERATOR = selector(requirement("vendor", "Like", "acme"))
+
+
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        pytest.param(
+            cluster_set("odd", kind="ByMood"),
+            "selectorType is not right: ByMood",
+            id="an unknown selector type",
+        ),
+        pytest.param(
+            cluster_set("odd", selector=BAD_OPERATOR),
+            '"Like" is not a valid label selector operator',
+            id="a selector that does not compile",
+        ),
+    ],
+)
+def test_a_broken_set_freezes_the_placements_that_use_it_and_no_others(broken: object, error: str) -> None:
+    user = placement("user", spec=PlacementSpec(clusterSets=("odd",)))
+    bystander = placement("bystander", spec=PlacementSpec(clusterSets=("blue",)))
+    everyone = placement("everyone")
+    old = decision("user-decision-1", ["green-1"], placement="user")
+    world = World(
+        [
+            *FLEET,
+            broken,
+            cluster_set("blue"),
+            binding("odd"),
+            binding("blue"),
+            user,
+            bystander,
+            everyone,
+            old,
+        ]
+    )
+    for name in ("user", "everyone"):
+        found = world.place(("ns1", name), now=NOW_MICROS)
+        assert found.frozen
+        assert found.status.code is Code.ERROR
+        assert found.error == f'failed to get clusters from ClusterSet "odd": {error}'
+        assert world.placements["ns1", name].status.conditions == ()
+    found = world.place(("ns1", "bystander"), now=NOW_MICROS)
+    assert not found.frozen
+    assert found.outcome.selected == ["blue-1", "blue-2"]
+    assert sorted(world.decisions("ns1")) == ["bystander-decision-1", "user-decision-1"]
+    assert world.decisions("ns1")["user-decision-1"] is old
+
+
+def test_a_mended_set_thaws_the_placement() -> None:
+    world = World([*FLEET, cluster_set("blue", kind="ByMood"), binding("blue"), placement()])
+    assert world.look(KEY, now=NOW_MICROS).frozen
+    world.put(cluster_set("blue"))
+    assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["blue-1", "blue-2"]
+
+
+def test_moving_a_cluster_to_another_set_moves_it_out_of_reach() -> None:
+    world = hub(cluster("c1"))
+    assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["c1"]
+    world.put(cluster("c1", member_of="other"))
+    assert world.look(KEY, now=NOW_MICROS).outcome.selected == []
+    world.put(cluster("c1", member_of="", labels={CLUSTER_SET_LABEL: "default"}))
+    assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["c1"]
+    world.fleet.delete_binding("ns1", "default")
+    assert world.look(KEY, now=NOW_MICROS).outcome.selected == []
