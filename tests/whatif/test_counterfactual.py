@@ -180,6 +180,9 @@ def test_a_namespace_without_bindings() -> None:
     found = ask(where, "c1")
     assert found.edits == (Bind(namespace="ns1", set="default"),)
     assert words(found.edits) == ["bind cluster set default to namespace ns1"]
+    # It was only tried.
+    assert ask(where, "c1") == found
+    assert where.look(KEY, now=MICROS).outcome.selected == []
 
 
 def test_a_namespace_bound_to_the_wrong_set_only_and_a_cluster_of_none() -> None:
@@ -434,6 +437,18 @@ def test_two_comparisons_in_one_expression() -> None:
     assert words(ask(where, "c1").edits) == [
         "give cluster c1 the label env=prod",
         "give cluster c1 the label tier=gold",
+    ]
+
+
+def test_a_literal_that_is_more_than_enough() -> None:
+    expression = 'managedCluster.scores("default").exists(s, s.name == "cpu" && s.value * 2 > 40)'
+    where = world(
+        spec(number=None, predicates=(builders.predicate(cel=(expression,)),)),
+        builders.cluster("c1"),
+        builders.score("c1", {"cpu": 7}),
+    )
+    assert words(ask(where, "c1").edits) == [
+        "raise score default/cpu of cluster c1 by 14 points, from 7 to 21"
     ]
 
 

@@ -19,9 +19,7 @@ from typing import Final
 
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
-from fairway.fleet import cells
 from fairway.fleet.instant import Micros
-from fairway.plugins.predicate import Predicate
 from fairway.whatif.advice import advise, left_alone
 from fairway.whatif.barriers import Barrier, Dial, barrier_of
 from fairway.whatif.edits import Edit, NumericEdit, applied, cluster_of
@@ -93,18 +91,8 @@ def counterfactual(world: World, key: Key, cluster: str, *, now: Micros) -> Coun
     if source.metadata.deletionTimestamp is not None:
         return Counterfactual(key, cluster, State.BLOCKED, obstacle=CLUSTER_GOES)
     before = frozenset(found.outcome.selected)
-    _watch_paths(found.outcome)
     del found  # Its snapshot would make the fleet copy what it shares before every edit.
     return _Search(world, key, cluster, now=now).answer(before)
-
-
-def _watch_paths(outcome: Outcome) -> None:
-    """Makes the columns of all paths that expressions read: the fleet reports changes only of paths it has."""
-    for plugin in outcome.profile.filters:
-        if isinstance(plugin, Predicate):
-            for key in plugin.reads(outcome.context).cells:
-                if key[0] == cells.PATH:
-                    outcome.snapshot.codes(key)
 
 
 class _BudgetError(Exception):
