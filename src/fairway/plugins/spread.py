@@ -3,7 +3,8 @@
 Clusters are taken one by one, best first. A constraint with DoNotSchedule passes over a cluster that would put its
 topology more than ``maxSkew`` ahead of the emptiest one, even if fewer clusters than wanted are chosen then. One
 with ScheduleAnyway prefers clusters that keep within ``maxSkew``, whatever the scores say, and takes others only
-when there are none. Earlier constraints matter more. Topologies are those of the clusters that passed the filters.
+when there are none. Earlier constraints matter more. Topologies are those of the clusters that passed the filters;
+clusters without the label or claim are in none, and the last to be taken.
 """
 
 from collections.abc import Iterator, Sequence
@@ -140,15 +141,16 @@ class _Tally:
     def __init__(self, constraints: Sequence[Constraint], pools: Sequence[_Pool]) -> None:
         self._constraints = constraints
         self._counts: list[dict[int, int]] = [
-            {pool.topology[at]: 0 for pool in pools} for at in range(len(constraints))
+            {pool.topology[at]: 0 for pool in pools if pool.topology[at]} for at in range(len(constraints))
         ]
 
     def add(self, topology: tuple[int, ...]) -> None:
         for counts, code in zip(self._counts, topology, strict=True):
-            counts[code] += 1
+            if code:
+                counts[code] += 1
 
     def pick(self, pools: Sequence[_Pool]) -> _Pool | None:
-        lowest = [min(counts.values()) for counts in self._counts]
+        lowest = [min(counts.values(), default=0) for counts in self._counts]
         best: tuple[tuple[bool, ...], int] | None = None
         found: _Pool | None = None
         for pool in pools:

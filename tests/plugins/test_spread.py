@@ -1,0 +1,227 @@
+from collections import Counter
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from msgspec import structs
+
+from fairway.api.placement import PlacementSpec, SpreadConstraint, SpreadPolicy
+from fairway.plugins.spread import NAME
+from fairway.testing.builders import addon, cluster, policy, predicate, score, selector
+from plugins.scene import look, refusal, selected, trace
+
+HARD = "DoNotSchedule"
+SOFT = "ScheduleAnyway"
+
+
+def over(key: str, when: str = HARD, *, skew: int = 1, kind: str = "Label") -> SpreadConstraint:
+    return SpreadConstraint(topologyKey=key, topologyKeyType=kind, maxSkew=skew, whenUnsatisfiable=when)
+
+
+def spread(*constraints: SpreadConstraint, wanted: int | None = None) -> PlacementSpec:
+    return PlacementSpec(
+        numberOfClusters=wanted, spreadPolicy=SpreadPolicy(spreadConstraints=tuple(constraints))
+    )
+
+
+def fleet(text: str) -> list[object]:
+    """``a:eu b:us c``: clusters with their regions, in order of preference."""
+    found: list[object] = []
+    for word in text.split():
+        name, _, region = word.partition(":")
+        found.append(cluster(name, labels={"region": region} if region else {}))
+    return found
+
+
+LOPSIDED = "a1:eu a2:eu a3:eu a4:eu b1:us c1:ap"
+
+
+@pytest.mark.parametrize(
+    ("clusters", "spec", "expected"),
+    [
+        pytest.param(LOPSIDED, spread(wanted=4), "a1 a2 a3 a4", id="without constraints the best are taken"),
+        pytest.param(
+            LOPSIDED, spread(over("region"), wanted=3), "a1 b1 c1", id="a hard constraint takes turns"
+        ),
+        pytest.param(
+            LOPSIDED,
+            spread(over("region"), wanted=4),
+            "a1 a2 b1 c1",
+            id="a topology may be one ahead of the emptiest",
+        ),
+        pytest.param(
+            LOPSIDED,
+            spread(over("region"), wanted=6),
+            "a1 a2 b1 c1",
+            id="rather fewer than wanted than too uneven",
+        ),
+        pytest.param(LOPSIDED, spread(over("region")), "a1 a2 b1 c1", id="also when all that fit are wanted"),
+        pytest.param(
+            LOPSIDED,
+            spread(over("region", skew=2), wanted=3),
+            "a1 a2 b1",
+            id="a skew of 2 lets two come first",
+        ),
+        pytest.param(
+            LOPSIDED,
+            spread(over("region", skew=2), wanted=6),
+            "a1 a2 a3 b1 c1",
+            id="a skew of 2 lets one more in at the end",
+        ),
+        pytest.param(
+            LOPSIDED, spread(over("region", skew=0), wanted=4), "a1 a2 b1 c1", id="a skew below 1 counts as 1"
+        ),
+        pytest.param(
+            LOPSIDED,
+            spread(over("region", SOFT), wanted=5),
+            "a1 a2 a3 b1 c1",
+            id="a soft constraint is broken when nothing else is left",
+        ),
+        pytest.param(
+            LOPSIDED,
+            spread(over("region", ""), wanted=3),
+            "a1 b1 c1",
+            id="a constraint that does not say what to do is soft",
+        ),
+        pytest.param(
+            LOPSIDED,
+            spread(over("region", SOFT), wanted=3),
+            "a1 b1 c1",
+            id="a soft constraint is kept while it can be",
+        ),
+        pytest.param(
+            "a1:eu a2:eu", spread(over("region"), wanted=2), "a1 a2", id="one topology alone is never uneven"
+        ),
+        pytest.param(LOPSIDED, spread(over("region"), wanted=0), "", id="none wanted, none taken"),
+        pytest.param(
+            "a1:eu a2 b1:us",
+            spread(over("region"), wanted=3),
+            "a1 b1",
+            id="a hard constraint leaves out clusters without the label",
+        ),
+        pytest.param(
+            "a1 b1:eu b2:eu c1:us",
+            spread(over("region", SOFT), wanted=3),
+            "b1 b2 c1",
+            id="a soft constraint takes clusters without the label last but for balance",
+        ),
+        pytest.param(
+            "a1 b1:eu c1:us", spread(over("region", SOFT), wanted=3), "a1 b1 c1", id="but takes them"
+        ),
+        pytest.param(
+            "a1 a2", spread(over("region", SOFT), wanted=1), "a1", id="also when nobody has the label"
+        ),
+    ],
+)
+def test_who_is_taken(clusters: str, spec: PlacementSpec, expected: str) -> None:
+    assert selected(*fleet(clusters), spec=spec) == expected.split()
+
+
+def test_clusters_without_the_label_are_no_topology_that_the_others_could_be_ahead_of() -> None:
+    spec = spread(over("region", SOFT), wanted=4)
+    regions = "a1:eu a2:eu a3:eu b1:us b2:us"
+    assert selected(*fleet(regions), spec=spec) == ["a1", "a2", "b1", "b2"]
+    assert selected(*fleet(f"{regions} z"), spec=spec) == ["a1", "a2", "b1", "b2"]
+
+
+def test_a_claim_can_be_the_topology() -> None:
+    clusters = [cluster(name, claims={"zone": zone}) for name, zone in (("a", "1"), ("b", "1"), ("c", "2"))]
+    assert selected(*clusters, spec=spread(over("zone", kind="Claim"), wanted=2)) == ["a", "c"]
+    assert selected(*clusters, spec=spread(over("zone", kind="Label"), wanted=2)) == []
+
+
+def test_a_score_decides_within_the_limits_and_the_order_stays_that_of_the_ranking() -> None:
+    spec = structs.replace(
+        spread(over("region"), wanted=3), prioritizerPolicy=policy(addon("free"), mode="Exact")
+    )
+    scores = [score(name, {"free": value}) for name, value in (("a1", 10), ("a2", 50), ("a3", 90), ("b1", 0))]
+    assert selected(*fleet("a1:eu a2:eu a3:eu b1:us"), *scores, spec=spec) == ["a3", "a2", "b1"]
+
+
+def test_topologies_are_those_of_clusters_that_passed_the_filters() -> None:
+    spec = structs.replace(
+        spread(over("region"), wanted=3), predicates=(predicate(labels=selector(labels={"env": "prod"})),)
+    )
+    prod = [cluster(name, labels={"env": "prod", "region": "eu"}) for name in ("a", "b", "c")]
+    assert selected(*prod, cluster("d", labels={"region": "us"}), spec=spec) == ["a", "b", "c"]
+
+
+def two(name: str, region: str, tier: str) -> object:
+    return cluster(name, labels={"region": region, "tier": tier})
+
+
+def test_the_earlier_of_two_soft_constraints_matters_more() -> None:
+    clusters = [two("a", "eu", "gold"), two("b", "eu", "lead"), two("c", "us", "gold")]
+    regions_first = spread(over("region", SOFT), over("tier", SOFT), wanted=2)
+    assert selected(*clusters, spec=regions_first) == ["a", "c"]
+    tiers_first = spread(over("tier", SOFT), over("region", SOFT), wanted=2)
+    assert selected(*clusters, spec=tiers_first) == ["a", "b"]
+
+
+def test_a_hard_constraint_wins_over_an_earlier_soft_one() -> None:
+    clusters = [two("a", "eu", "gold"), two("b", "eu", "lead"), two("c", "us", "gold")]
+    assert selected(*clusters, spec=spread(over("tier", SOFT), over("region"), wanted=2)) == ["a", "c"]
+
+
+def test_all_hard_constraints_must_hold_together() -> None:
+    clusters = [
+        two("a", "eu", "gold"),
+        two("b", "eu", "lead"),
+        two("c", "us", "gold"),
+        two("d", "us", "lead"),
+    ]
+    assert selected(*clusters, spec=spread(over("region"), over("tier"), wanted=2)) == ["a", "d"]
+    assert selected(*clusters[:3], spec=spread(over("region"), over("tier"), wanted=3)) == ["a"]
+
+
+def test_words() -> None:
+    found = look(*fleet("a1:eu a2:eu a3:eu b1:us z"), spec=spread(over("region"), wanted=4))
+    assert found.outcome.selected == ["a1", "a2", "b1"]
+    assert refusal(found, "z") == (NAME, "has no label region, over which the placement must be spread")
+    left_out = trace(found, "a3")
+    assert left_out.rank == 3
+    assert left_out.reason == (
+        "would leave label region=eu 2 ahead of the emptiest, and at most 1 is allowed"
+    )
+    assert [stage.plugin for stage in found.outcome.details.stages] == ["Predicate", "TaintToleration", NAME]
+
+
+def test_one_passed_over_for_balance_alone_is_just_not_chosen() -> None:
+    found = look(*fleet("a1:eu a2:eu b1:us"), spec=spread(over("region", SOFT), wanted=2))
+    assert found.outcome.selected == ["a1", "b1"]
+    assert trace(found, "a2").reason == "passed every filter, but was not chosen"
+
+
+regions = st.lists(st.sampled_from(["eu", "us", "ap", ""]), max_size=9)
+
+
+@given(regions=regions, wanted=st.one_of(st.none(), st.integers(0, 9)), skew=st.integers(1, 3))
+@settings(deadline=None, max_examples=150)
+def test_a_hard_constraint_is_never_broken_and_leaves_out_nobody_it_need_not(
+    regions: list[str], wanted: int | None, skew: int
+) -> None:
+    region_of = {f"c{at}": region for at, region in enumerate(regions)}
+    clusters = fleet(" ".join(f"{name}:{region}" for name, region in region_of.items()))
+    chosen = selected(*clusters, spec=spread(over("region", skew=skew), wanted=wanted))
+
+    topologies = {region for region in regions if region}
+    counts = Counter(dict.fromkeys(topologies, 0))
+    counts.update(region_of[name] for name in chosen)
+    assert "" not in counts
+    assert max(counts.values(), default=0) - min(counts.values(), default=0) <= skew
+
+    if wanted is None or len(chosen) < wanted:
+        emptiest = min(counts.values(), default=0)
+        for name, region in region_of.items():
+            if region and name not in chosen:
+                assert counts[region] + 1 - emptiest > skew
+    else:
+        assert len(chosen) == wanted
+
+
+@given(regions=regions, wanted=st.one_of(st.none(), st.integers(0, 9)))
+@settings(deadline=None, max_examples=75)
+def test_a_soft_constraint_never_costs_a_cluster(regions: list[str], wanted: int | None) -> None:
+    clusters = fleet(" ".join(f"c{at}:{region}" for at, region in enumerate(regions)))
+    chosen = selected(*clusters, spec=spread(over("region", SOFT), wanted=wanted))
+    assert len(chosen) == len(selected(*clusters, spec=spread(wanted=wanted)))
