@@ -207,6 +207,45 @@ def test_a_placement_with_nothing_chosen(tmp_path: Path, capsys: Capture) -> Non
     )
 
 
+def test_a_misconfigured_placement_and_one_that_wants_none(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(
+        """
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata: {name: odd, namespace: ns1}
+spec: {predicates: [{requiredClusterSelector: {celSelector: {celExpressions: ["1 +"]}}}]}
+---
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata: {name: none, namespace: ns1}
+spec: {numberOfClusters: 0}
+"""
+    )
+    assert explain("ns1/odd", "-f", str(file), "--cluster", "apps-iad") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("Misconfigured: compilation failed: ")
+    assert lines[3] == "    to do: correct spec.predicates"
+    assert lines[-1].startswith("  Nothing yet: compilation failed: ")
+    assert lines[-1].endswith("; correct spec.predicates")
+    assert explain("ns1/none", "-f", str(file), "--cluster", "apps-iad") == 0
+    text = capsys.readouterr().out
+    assert "  3 clusters passed every filter but none is wanted\n" in text
+    assert "  raise spec.numberOfClusters of placement ns1/none from 0 to 2\n" in text
+
+
+def test_what_is_missing_is_said_without_sending_people_here(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "many.yaml"
+    file.write_text(
+        "apiVersion: cluster.open-cluster-management.io/v1beta1\n"
+        "kind: Placement\nmetadata: {name: many, namespace: ns1}\nspec: {numberOfClusters: 9}\n"
+    )
+    assert explain("ns1/many", "-f", str(file)) == 0
+    text = capsys.readouterr().out
+    assert "Unsatisfied: 6 cluster decisions unscheduled\n" in text
+    assert "to do" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

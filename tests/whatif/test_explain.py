@@ -164,6 +164,8 @@ def test_advice_for_every_way_to_be_unsatisfied() -> None:
     assert unmatched.remedy == "fairway explain placement ns1/p1 says who was turned away and why"
     (too_few,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=3))
     assert too_few.message == "2 cluster decisions unscheduled"
+    (none_wanted,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=0))
+    assert none_wanted.remedy == advice.WANTS_NONE
     assert advised(*BOUND, cluster) == ()
 
 
@@ -190,7 +192,7 @@ def test_long_messages_are_cut_at_a_word() -> None:
     text = "word " * 100
     short = Advice(advice.WARNING, text, "").brief
     assert short == f"{'word ' * 48}… (100 words)"
-    assert Advice(advice.WARNING, "few words", "").brief == "few words"
+    assert Advice(advice.WARNING, "few\n words", "").brief == "few words"
 
 
 def test_names_are_found_or_suggested() -> None:

@@ -8,7 +8,7 @@ import click
 
 from fairway.cli.errors import EXIT_OK, BadInputError
 from fairway.cli.options import files_options, load_files, moment
-from fairway.cli.output import OutputFormat, Row, emit, output_option, plain_table
+from fairway.cli.output import OutputFormat, Row, cell, emit, output_option, plain_table
 
 if TYPE_CHECKING:
     from fairway.engine.trace import Contribution, HostTrace
@@ -128,7 +128,8 @@ def _lines(found: "Explanation", *, everything: bool) -> Iterator[str]:
     yield f"{found.clusters:,} in the fleet, {feasible:,} passed every filter"
     for each in found.advice:
         yield f"{each.kind}: {each.message if everything else each.brief}"
-        if each.remedy:
+        # To be told to come here helps nobody who is here.
+        if each.remedy and not each.remedy.startswith("fairway explain "):
             yield f"    to do: {each.remedy}"
     yield ""
     yield "Why these"
@@ -183,10 +184,11 @@ def _others(found: "Explanation", *, everything: bool) -> Iterator[str]:
             spread = "" if each.reason.startswith("passed every filter") else each.reason
             groups.setdefault(spread, []).append(f"{each.host} (rank {each.rank}, {each.total})")
         for reason, names in groups.items():
-            yield f"  {_count(len(names))} passed every filter but {reason or 'ranked lower'}"
+            why = reason or ("none is wanted" if found.wanted == 0 else "ranked lower")
+            yield f"  {_count(len(names))} passed every filter but {why}"
             yield from _names(names, everything=everything)
     for group in found.rejected:
-        yield f"  {_count(len(group.clusters))} turned away by {group.plugin or 'the cycle'}: {group.reason}"
+        yield f"  {_count(len(group.clusters))} turned away by {group.plugin or 'the cycle'}: {cell(group.reason)}"
         yield from _names(group.clusters, everything=everything)
 
 
@@ -206,7 +208,7 @@ def _about(answer: "ClusterAnswer") -> Iterator[str]:
     yield f"Why {trace.host}" if trace.selected else f"Why not {trace.host}"
     if trace.rank is None:
         for each in answer.checks:
-            verdict = "passes" if each.passed else f"turns it away: {each.reason}"
+            verdict = "passes" if each.passed else f"turns it away: {cell(each.reason)}"
             yield f"  {each.plugin} {verdict}"
     else:
         terms = ", ".join(f"{part.plugin} {_product(part)}" for part in trace.contributions)
@@ -248,10 +250,10 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
         return
     yield "What would make it win"
     if what.state is State.BLOCKED:
-        yield f"  Nothing yet: {what.obstacle}"
+        yield f"  Nothing yet: {cell(what.obstacle)}"
         return
     if what.state is State.NOT_FOUND:
-        yield f"  {NOTHING_FOUND.capitalize()}: {what.obstacle}"
+        yield f"  {NOTHING_FOUND.capitalize()}: {cell(what.obstacle)}"
         yield from (f"    tried: {each}" for each in what.tried)
         if not what.tried:
             yield NOTHING_TO_TRY

@@ -26,6 +26,7 @@ BIND_WANTED: Final = (
 )
 FILL: Final = f"add clusters to a set, for example by the label {CLUSTER_SET_LABEL}=SET"
 SEE: Final = "fairway explain placement {name} says who was turned away and why"
+WANTS_NONE: Final = "spec.numberOfClusters is 0 or less: raise it"
 RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"
 MEND_SET: Final = "correct spec.clusterSelector of the ManagedClusterSet"
 MEND: Final = "correct {field}"
@@ -49,10 +50,10 @@ class Advice:
 
     @property
     def brief(self) -> str:
-        """The message, cut short where it lists half the fleet."""
-        if len(self.message) <= BRIEF:
-            return self.message
-        return f"{self.message[:BRIEF].rsplit(' ', 1)[0]} … ({len(self.message.split()):,} words)"
+        """The message on one line, cut short where it lists half the fleet."""
+        words = self.message.split()
+        text = " ".join(words)
+        return text if len(text) <= BRIEF else f"{text[:BRIEF].rsplit(' ', 1)[0]} … ({len(words):,} words)"
 
 
 def left_alone(source: Placement) -> str:
@@ -112,6 +113,8 @@ def _remedy(reason: str, source: Placement, found: Verdict) -> str:
             return BIND_WANTED.format(namespace=meta.namespace, bound=_listed(bound))
         case conditions.SETS_EMPTY:
             return FILL
+        case _ if found.outcome.context.workload.wanted == 0:
+            return WANTS_NONE
         case _:
             return SEE.format(name=f"{meta.namespace}/{meta.name}")
 
