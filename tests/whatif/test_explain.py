@@ -191,7 +191,11 @@ def test_what_is_wrong_with_decision_groups() -> None:
 def test_long_messages_are_cut_at_a_word() -> None:
     text = "word " * 100
     short = Advice(advice.WARNING, text, "").brief
-    assert short == f"{'word ' * 48}… (100 words)"
+    assert short == f"{'word ' * 48}…"
+    expired = f"AddOnPlacementScores {' '.join(f'c{at}/x' for at in range(9))} expired"
+    assert (
+        Advice(advice.WARNING, expired, "").brief == "AddOnPlacementScores c0/x c1/x c2/x and 6 more expired"
+    )
     assert Advice(advice.WARNING, "few\n words", "").brief == "few words"
 
 

@@ -64,7 +64,7 @@ of them, or with one point less, it is not.
 @files_options
 @click.argument("kind", type=click.Choice(["placement"]), metavar="placement", expose_value=False)
 @click.argument("name", metavar="NS/NAME")
-@click.option("--cluster", metavar="NAME", help="Also explain this cluster, and what would make it win.")
+@click.option("--cluster", metavar="NAME", help="Explain this cluster first, and what would make it win.")
 @click.option("--now", type=moment, metavar="TIME", help="The moment to explain.  [default: now]")
 @click.option("--alone", is_flag=True, help="Do not decide earlier placements first.")
 @click.option("--all", "everything", is_flag=True, help="Show all clusters, however many.")
@@ -86,7 +86,7 @@ def explain(
     from fairway.whatif.names import UnknownNameError, find_cluster, find_placement
     from fairway.whatif.world import World
 
-    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose)
+    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=True)
     world = World(each.object for each in loaded)
     if not world.placements:
         raise BadInputError(NO_PLACEMENTS)
@@ -131,6 +131,9 @@ def _lines(found: "Explanation", *, everything: bool) -> Iterator[str]:
         # To be told to come here helps nobody who is here.
         if each.remedy and not each.remedy.startswith("fairway explain "):
             yield f"    to do: {each.remedy}"
+    if found.cluster is not None:
+        yield ""
+        yield from _about(found.cluster)
     yield ""
     yield "Why these"
     yield from _standings(found.chosen, limit=None if everything else CHOSEN_SHOWN)
@@ -139,9 +142,6 @@ def _lines(found: "Explanation", *, everything: bool) -> Iterator[str]:
     yield ""
     yield "Why not the others"
     yield from _others(found, everything=everything)
-    if found.cluster is not None:
-        yield ""
-        yield from _about(found.cluster)
 
 
 def _standings(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[str]:

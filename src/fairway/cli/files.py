@@ -18,6 +18,7 @@ from fairway.api.validation import check
 from fairway.cli import sources
 from fairway.cli.documents import Document, DocumentError, json_documents, value_of, yaml_documents
 from fairway.cli.errors import InputProblemsError, Problem
+from fairway.cli.expressions import broken_expressions
 from fairway.cli.kinds import Finding, classify, describe
 from fairway.cli.places import Place, Places, find, parse_path, places_of
 from fairway.cli.progress import Advance, progress
@@ -87,9 +88,14 @@ class LoadedObjects:
         return next((loaded.origin for loaded in self.objects if loaded.object is wanted), None)
 
 
-def load(paths: Sequence[str], *, max_file_size: int = sources.DEFAULT_MAX_BYTES) -> LoadedObjects:
-    """Read and check everything `paths` stand for. InputProblemsError carries all that is wrong."""
-    loading = _Loading()
+def load(
+    paths: Sequence[str], *, max_file_size: int = sources.DEFAULT_MAX_BYTES, expressions: bool = False
+) -> LoadedObjects:
+    """Read and check everything `paths` stand for. InputProblemsError carries all that is wrong.
+
+    With `expressions`, CEL that does not compile is wrong too; a hub would take it and choose nothing.
+    """
+    loading = _Loading(expressions=expressions)
     files = sources.find_files(paths, problems=loading.problems)
     total = sum(_size(file) for file in files)
     with progress("loading", total=total, wanted=total > _PROGRESS_FROM) as advance:
@@ -106,7 +112,8 @@ def load(paths: Sequence[str], *, max_file_size: int = sources.DEFAULT_MAX_BYTES
 class _Loading:
     """One load under way: what was found so far, and what was wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, expressions: bool) -> None:
+        self._expressions = expressions
         self.objects: list[LoadedObject] = []
         self.ignored: Counter[str] = Counter()
         self.problems: list[Problem] = []
@@ -161,6 +168,8 @@ class _Loading:
             return
         kind = type_of(value)
         findings = check(value, kind=kind)
+        if self._expressions and not findings and value["kind"] == "Placement":
+            findings = broken_expressions(value)
         for finding in findings:
             report(finding.path, finding.message, finding.remedy)
         if findings:

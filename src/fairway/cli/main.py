@@ -10,6 +10,7 @@ FAIRWAY_DEBUG=1.
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -69,6 +70,15 @@ class VerbGroup(click.Group):
             raise TypeError(f"{verb.target} is not a click command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], VERBS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -81,7 +91,9 @@ class VerbGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="""\b
 Examples:
-  fairway fleet show -f examples/fleet
+  fairway place -f examples/fleet --reasons
+  fairway explain -f examples/fleet placement ns1/most-free-cpu --cluster gpu-iad
+  fairway lint -f examples/fleet
   fairway fleet generate --clusters 1000 --seed 7 --out fleet.json
   fairway conformance tests/golden/quantity.jsonl
 

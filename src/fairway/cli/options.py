@@ -69,11 +69,13 @@ def files_options(command: _Command) -> _Command:
     return command
 
 
-def load_files(files: tuple[str, ...], *, max_file_size: int, verbose: bool) -> "LoadedObjects":
-    """Load what `-f` named; with `-v` tells on stderr what was ignored."""
+def load_files(
+    files: tuple[str, ...], *, max_file_size: int, verbose: bool, expressions: bool = False
+) -> "LoadedObjects":
+    """Load what `-f` named; with `-v` tells on stderr what was ignored. See `files.load` for `expressions`."""
     from fairway.cli.files import load
 
-    loaded = load(files, max_file_size=max_file_size)
+    loaded = load(files, max_file_size=max_file_size, expressions=expressions)
     if verbose and loaded.ignored:
         count = sum(loaded.ignored.values())
         kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(loaded.ignored.items()))

@@ -91,7 +91,7 @@ def place(
     from fairway.whatif.names import UnknownNameError, find_placement
     from fairway.whatif.world import World
 
-    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose)
+    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=True)
     world = World(each.object for each in loaded)
     if not world.placements:
         raise BadInputError(NO_PLACEMENTS)

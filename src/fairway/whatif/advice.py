@@ -33,6 +33,7 @@ MEND: Final = "correct {field}"
 PUBLISH_AGAIN: Final = "these scores count 0 until their provider publishes them again"
 
 BRIEF: Final = 240
+NAMES_SHOWN: Final = 3
 
 PREDICATES: Final = "spec.predicates"
 TOLERATIONS: Final = "spec.tolerations"
@@ -52,8 +53,12 @@ class Advice:
     def brief(self) -> str:
         """The message on one line, cut short where it lists half the fleet."""
         words = self.message.split()
+        before, after = EXPIRED.split("{scores}")
+        if self.message.startswith(before) and self.message.endswith(after) and len(words) > NAMES_SHOWN + 2:
+            names = words[1:-1]
+            return f"{before}{' '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more{after}"
         text = " ".join(words)
-        return text if len(text) <= BRIEF else f"{text[:BRIEF].rsplit(' ', 1)[0]} … ({len(words):,} words)"
+        return text if len(text) <= BRIEF else f"{text[:BRIEF].rsplit(' ', 1)[0]} …"
 
 
 def left_alone(source: Placement) -> str:

@@ -1,0 +1,35 @@
+"""CEL in files: an expression that does not compile is an error in the file, with its place."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fairway.api.validation import Problem
+
+DOES_NOT_COMPILE: Final = "{text} does not compile at line {line}, column {column}: {message}"
+REMEDY: Final = "correct the expression; the variable is managedCluster"
+
+
+def broken_expressions(placement: Any) -> tuple[Problem, ...]:
+    """Of a Placement whose form has been checked."""
+    from fairway.cel import CompileError, cluster_environment
+
+    environment = cluster_environment()
+    found: list[Problem] = []
+    for path, text in _expressions(placement):
+        try:
+            environment.compile(text)
+        except CompileError as error:
+            message = DOES_NOT_COMPILE.format(
+                text=repr(text), line=error.line, column=error.column, message=error.message
+            )
+            found.append(Problem(path=path, message=message, remedy=REMEDY))
+    return tuple(found)
+
+
+def _expressions(placement: Any) -> Iterator[tuple[str, str]]:
+    predicates = (placement.get("spec") or {}).get("predicates") or []
+    for at, predicate in enumerate(predicates):
+        selector = (predicate or {}).get("requiredClusterSelector") or {}
+        texts = (selector.get("celSelector") or {}).get("celExpressions") or []
+        path = f"spec.predicates[{at}].requiredClusterSelector.celSelector.celExpressions"
+        yield from ((f"{path}[{index}]", text) for index, text in enumerate(texts))

@@ -1,0 +1,66 @@
+"""What the documents show is what the commands print, and code in them runs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.engine import cycle
+from fairway.engine.profile import Profile, Weighted
+from fairway.plugins.placement import PlacementWorkload
+from fairway.testing.builders import cluster, placement
+from fairway.whatif.world import World
+
+ROOT = Path(__file__).parent.parent
+CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def shown(document: str) -> list[tuple[str, str]]:
+    """Commands of a document that are shown with their output."""
+    found: list[tuple[str, str]] = []
+    for block in CONSOLE.findall((ROOT / document).read_text(encoding="utf-8")):
+        command, _, output = block.partition("\n")
+        if command.startswith("$ fairway ") and output.strip() and not output.startswith("$ "):
+            found.append((command.removeprefix("$ "), output))
+    return found
+
+
+@pytest.mark.parametrize(("command", "output"), shown("README.md"), ids=lambda text: text[:60])
+def test_the_readme_shows_what_is_printed(command: str, output: str) -> None:
+    arguments = [sys.executable, "-m", "fairway", *shlex.split(command)[1:]]
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+    run = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.stdout.rstrip() == output.rstrip()
+    assert run.returncode == 0
+
+
+def test_the_readme_shows_something() -> None:
+    assert len(shown("README.md")) >= 4
+
+
+def test_every_decision_and_page_a_document_links_to_is_there() -> None:
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_plugin_of_the_contributing_guide_works() -> None:
+    (source,) = PYTHON.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    module: dict[str, Any] = {}
+    exec(source, module)
+    world = World(
+        [
+            cluster("dear", labels={"example.com/cents-per-core": "9"}),
+            cluster("cheap", labels={"example.com/cents-per-core": "3"}),
+            cluster("unknown"),
+        ]
+    )
+    profile = Profile(name="by price", scores=(Weighted(module["Cheapest"](), 1),))
+    outcome = cycle.run(world.fleet.snapshot(), PlacementWorkload(placement()), profile, now=0)
+    assert outcome.totals_by_name() == {"cheap": -3, "dear": -9, "unknown": 0}
