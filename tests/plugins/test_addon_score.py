@@ -1,0 +1,114 @@
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import PlacementSpec
+from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddOnPlacementScoreStatus
+from fairway.engine.points import NEVER_CHANGES
+from fairway.engine.status import Code
+from fairway.fleet.instant import SECOND, to_micros
+from fairway.plugins.addon_score import AddOnScore
+from fairway.plugins.verdict import Verdict
+from fairway.testing.builders import addon, cluster, policy, score
+from plugins.scene import KEY, hub, look, scores_of
+from strategies import NOW, NOW_MICROS
+
+NAME = "AddOn/default/free"
+SPEC = PlacementSpec(prioritizerPolicy=policy(addon("free"), mode="Exact"))
+THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
+
+
+def seen(*objects: object) -> Verdict:
+    return look(*THREE, *objects, spec=SPEC)
+
+
+def late(name: str, value: int = 30, *, until: datetime = NOW - timedelta(seconds=1)) -> AddOnPlacementScore:
+    return score(name, {"free": value}, valid_until=until)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        pytest.param((), (0, 0, 0), id="no scores published"),
+        pytest.param((score("c1", {"free": 30}),), (30, 0, 0), id="one published"),
+        pytest.param(
+            (score("c1", {"free": 30}), score("c2", {"free": 40}), score("c3", {"free": -50})),
+            (30, 40, -50),
+            id="all published",
+        ),
+        pytest.param((score("c1", {"other": 30}),), (0, 0, 0), id="the object lacks this score"),
+        pytest.param((score("c1", {"free": 30}, name="other"),), (0, 0, 0), id="an object of another name"),
+        pytest.param((score("gone", {"free": 30}),), (0, 0, 0), id="a cluster that is not there"),
+        pytest.param(
+            (score("c1", {"free": 5000}), score("c2", {"free": -(2**31)})),
+            (5000, -(2**31), 0),
+            id="scores are taken as they are, however large",
+        ),
+    ],
+)
+def test_scores(scores: tuple[object, ...], expected: tuple[int, ...]) -> None:
+    found = seen(*scores)
+    assert tuple(scores_of(found, NAME).values()) == expected
+    assert found.status.code is Code.SUCCESS
+
+
+def test_the_last_of_scores_with_the_same_name_counts() -> None:
+    items = tuple(AddOnPlacementScoreItem(name="free", value=value) for value in (10, 20))
+    twice = AddOnPlacementScore(
+        metadata=ObjectMeta(name="default", namespace="c1"), status=AddOnPlacementScoreStatus(scores=items)
+    )
+    assert scores_of(seen(twice), NAME)["c1"] == 20
+
+
+def test_a_score_is_good_up_to_and_including_the_moment_it_says() -> None:
+    assert scores_of(seen(late("c1", until=NOW)), NAME)["c1"] == 30
+    past = seen(late("c1", until=NOW - timedelta(microseconds=1)))
+    assert scores_of(past, NAME)["c1"] == 0
+    assert past.status.code is Code.WARNING
+
+
+def test_expired_scores_count_zero_and_are_named_in_a_warning() -> None:
+    found = seen(late("c1"), score("c2", {"free": 40}), late("c3"))
+    assert scores_of(found, NAME) == {"c1": 0, "c2": 40, "c3": 0}
+    assert (found.status.code, found.status.plugin) == (Code.WARNING, NAME)
+    assert found.error == "AddOnPlacementScores c1/default c3/default expired"
+    assert found.outcome.selected == ["c2", "c1", "c3"]
+
+
+def test_an_expired_object_is_named_even_if_it_lacks_the_score() -> None:
+    found = seen(score("c1", {"other": 1}, valid_until=NOW - timedelta(seconds=1)))
+    assert found.error == "AddOnPlacementScores c1/default expired"
+
+
+def test_expired_scores_of_clusters_that_did_not_pass_are_nobodys_business() -> None:
+    found = look(cluster("c1"), cluster("out", member_of="elsewhere"), late("out"), late("gone"), spec=SPEC)
+    assert found.status.code is Code.SUCCESS
+
+
+def test_of_several_prioritizers_that_warn_the_last_is_heard() -> None:
+    both = PlacementSpec(
+        prioritizerPolicy=policy(addon("free"), addon("free", resource="other"), mode="Exact")
+    )
+    until = NOW - timedelta(seconds=1)
+    scores = [score("c1", {"free": 1}, name=name, valid_until=until) for name in ("default", "other")]
+    assert look(cluster("c1"), *scores, spec=both).error == "AddOnPlacementScores c1/other expired"
+
+
+def test_a_renewed_score_ends_the_warning() -> None:
+    world = hub(*THREE, late("c1"), spec=SPEC)
+    assert world.look(KEY, now=NOW_MICROS).error is not None
+    world.put(score("c1", {"free": 30}, valid_until=NOW + timedelta(seconds=5)))
+    assert world.look(KEY, now=NOW_MICROS).error is None
+    world.fleet.delete_score("c1", "default")
+    assert scores_of(world.look(KEY, now=NOW_MICROS), NAME)["c1"] == 0
+
+
+def test_until_is_the_first_moment_a_score_no_longer_counts() -> None:
+    later, latest = NOW + timedelta(seconds=5), NOW + timedelta(seconds=9)
+    context = seen(late("c1"), late("c2", until=later), late("c3", until=latest)).outcome.context
+    plugin = AddOnScore(resource="default", score="free")
+    rows = np.array([0, 1, 2], dtype=np.int64)
+    assert plugin.until(context, rows) == to_micros(later) + 1 == NOW_MICROS + 5 * SECOND + 1
+    assert plugin.until(context, rows[:1]) == NEVER_CHANGES

@@ -1,0 +1,120 @@
+import pytest
+from msgspec import structs
+
+from fairway.api.kinds import decode
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import PlacementSpec
+from fairway.engine.status import Code
+from fairway.plugins.verdict import Verdict
+from fairway.testing.builders import builtin, cluster, cluster_score, policy
+from plugins.scene import KEY, hub, look, scores_of
+from strategies import NOW_MICROS
+
+THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
+
+
+def spec(name: str, weight: int = 1) -> PlacementSpec:
+    return PlacementSpec(prioritizerPolicy=policy(builtin(name, weight), mode="Exact"))
+
+
+def seen(name: str, *values: int) -> Verdict:
+    scores = [cluster_score(f"c{at}", name, value) for at, value in enumerate(values, 1)]
+    return look(*THREE, *scores, spec=spec(name))
+
+
+def test_a_published_resource_ratio_is_read() -> None:
+    """As the proposal of the API writes it."""
+    published = decode(
+        {
+            "apiVersion": "cluster.open-cluster-management.io/v1alpha1",
+            "kind": "ManagedClusterScore",
+            "metadata": {"name": "cluster1-resourceratiocpu", "namespace": "cluster1"},
+            "status": {
+                "conditions": [
+                    {
+                        "lastTransitionTime": "2021-10-28T08:31:39Z",
+                        "lastUpdateTime": "2021-10-29T18:31:39Z",
+                        "message": "ManagedClusterScore updated successfully",
+                        "reason": "ManagedClusterScoreUpdated",
+                        "status": "True",
+                        "type": "ManagedClusterScoreUpdated",
+                    }
+                ],
+                "score": 74,
+            },
+        }
+    )
+    found = look(cluster("cluster1"), cluster("cluster2"), published, spec=spec("ResourceRatioCPU"))
+    assert scores_of(found, "ResourceRatioCPU") == {"cluster1": 74}
+    assert found.outcome.totals_by_name() == {"cluster1": 74, "cluster2": 0}
+
+
+@pytest.mark.parametrize("name", ["ResourceRatioCPU", "ResourceRatioMemory"])
+def test_the_well_known_names_need_no_published_score(name: str) -> None:
+    found = seen(name)
+    assert found.status.code is Code.SUCCESS
+    assert scores_of(found, name) == {}
+    assert found.outcome.selected == ["c1", "c2", "c3"]
+
+
+def test_any_calculator_that_has_published_a_score_is_a_prioritizer() -> None:
+    assert scores_of(seen("ClusterHealth", 10, -20), "ClusterHealth") == {"c1": 10, "c2": -20}
+
+
+@pytest.mark.parametrize("name", ["Spread", "balance", "", "ResourceRatioGPU"])
+def test_a_name_nobody_has_published_a_score_for_is_a_mistake(name: str) -> None:
+    found = seen(name)
+    assert (found.status.code, found.status.plugin) == (Code.MISCONFIGURED, "")
+    assert found.status.message == f"incorrect builtin prioritizer: {name}"
+    assert found.outcome.selected == []
+
+
+def test_it_is_a_mistake_with_no_clusters_too() -> None:
+    assert look(spec=spec("Unheard")).status.code is Code.MISCONFIGURED
+
+
+def test_the_mistake_mends_itself_with_the_first_score_and_comes_back_with_the_last() -> None:
+    world = hub(*THREE, spec=spec("ClusterHealth"))
+    assert world.look(KEY, now=NOW_MICROS).status.aborts
+    world.put(cluster_score("c2", "ClusterHealth", 1))
+    assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["c2", "c1", "c3"]
+    world.fleet.delete_cluster_score("c2", "ClusterHealth")
+    assert world.look(KEY, now=NOW_MICROS).status.aborts
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param((-100, 0, 100), (-100, 0, 100), id="scores in range count as they are"),
+        pytest.param((5, 6, 7), (5, 6, 7), id="and are not stretched"),
+        pytest.param((0, 50, 101), (-100, 0, 100), id="one beyond 100 stretches all"),
+        pytest.param((-101, 0, 99), (-100, 1, 100), id="one below -100 stretches all"),
+        pytest.param((10**12, 3 * 10**12, 2 * 10**12), (-100, 100, 0), id="amounts of bytes"),
+        pytest.param((500, 500, 500), (100, 100, 100), id="equal amounts are the best"),
+        pytest.param((-(2**63), 0, 2**63 - 1), (-100, 0, 100), id="the widest range there is"),
+    ],
+)
+def test_amounts_beyond_the_range_are_stretched_over_it(
+    values: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    assert tuple(scores_of(seen("ClusterHealth", *values), "ClusterHealth").values()) == expected
+
+
+def test_a_missing_score_counts_zero_and_does_not_move_the_range() -> None:
+    found = seen("ClusterHealth", 1000, 3000)
+    assert scores_of(found, "ClusterHealth") == {"c1": -100, "c2": 100}
+    assert found.outcome.totals_by_name() == {"c1": -100, "c2": 100, "c3": 0}
+
+
+def test_names_of_calculators_are_compared_without_case() -> None:
+    shouted = structs.replace(
+        cluster_score("c1", "clusterhealth", 7), metadata=ObjectMeta(name="c1-CLUSTERHEALTH", namespace="c1")
+    )
+    assert scores_of(look(*THREE, shouted, spec=spec("ClusterHealth")), "ClusterHealth") == {"c1": 7}
+
+
+def test_a_score_whose_name_does_not_start_with_its_cluster_is_nobodys() -> None:
+    stray = structs.replace(
+        cluster_score("c1", "clusterhealth", 7), metadata=ObjectMeta(name="c2-clusterhealth", namespace="c1")
+    )
+    assert look(*THREE, stray, spec=spec("ClusterHealth")).status.aborts
