@@ -173,7 +173,8 @@ def test_a_length_that_is_none_leaves_no_groups_and_deletes_every_page() -> None
     found = world.place(KEY, now=NOW_MICROS)
     assert (found.status.code, found.status.plugin) == (Code.MISCONFIGURED, "")
     assert found.status.message == "5 invalid type: string is not a percentage"
-    assert found.groups == found.pages == ()
+    assert found.groups == ()
+    assert found.pages == ()
     assert found.writes.delete == ("p1-decision-1",)
     assert found.selected == 4
     assert [(each.type, each.status) for each in found.conditions] == [

@@ -1,0 +1,122 @@
+import pytest
+
+from fairway.api.meta import Condition
+from fairway.engine.status import OK, Status, failed, misconfigured, warning
+from fairway.plugins.clustersets import Found
+from fairway.plugins.conditions import misconfigured_condition, satisfied_condition
+
+WARNED = warning(lambda: "old", plugin="AddOn/a/b")
+BOUND = Found(bound=("a", "b"), eligible=("a", "b"))
+
+
+def satisfied(
+    *,
+    asked: tuple[str, ...] = (),
+    found: Found = BOUND,
+    available: bool = True,
+    selected: int = 1,
+    unscheduled: int = 0,
+    status: Status = OK,
+) -> tuple[str, str, str]:
+    made = satisfied_condition(
+        asked=asked,
+        found=found,
+        available=available,
+        selected=selected,
+        unscheduled=unscheduled,
+        status=status,
+    )
+    assert made.type == "PlacementSatisfied"
+    assert made.observedGeneration == 0
+    return made.status, made.reason, made.message
+
+
+NO_BINDINGS = (
+    "False",
+    "NoManagedClusterSetBindings",
+    "No valid ManagedClusterSetBindings found in placement namespace",
+)
+SETS_EMPTY = (
+    "False",
+    "AllManagedClusterSetsEmpty",
+    "All ManagedClusterSets [a,b] have no member ManagedCluster",
+)
+NONE_MATCHED = ("False", "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate")
+SCHEDULED = ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
+
+
+def test_no_binding_comes_before_everything() -> None:
+    nothing = Found(bound=(), eligible=())
+    broken = failed("broken")
+    assert satisfied(asked=("x",), found=nothing, available=False, selected=0, status=broken) == NO_BINDINGS
+
+
+def test_sets_that_are_not_bound_are_listed_as_written() -> None:
+    found = Found(bound=("a",), eligible=())
+    assert satisfied(asked=("z", "y"), found=found, available=False, selected=0, status=failed("broken")) == (
+        "False",
+        "NoIntersection",
+        "None of ManagedClusterSets [z,y] is bound to placement namespace",
+    )
+
+
+def test_empty_sets_are_listed_sorted() -> None:
+    assert satisfied(available=False, selected=0, status=failed("broken")) == SETS_EMPTY
+
+
+def test_an_error_is_told_in_its_own_words() -> None:
+    assert satisfied(selected=0, status=failed("it broke")) == (
+        "False",
+        "NotAllDecisionsScheduled",
+        "it broke",
+    )
+
+
+@pytest.mark.parametrize(
+    ("unscheduled", "status"),
+    [
+        pytest.param(3, OK, id="some wanted"),
+        pytest.param(0, OK, id="none wanted"),
+        pytest.param(0, misconfigured("no"), id="misconfigured"),
+    ],
+)
+def test_nobody_selected_is_nobody_matched(unscheduled: int, status: Status) -> None:
+    assert satisfied(selected=0, unscheduled=unscheduled, status=status) == NONE_MATCHED
+
+
+@pytest.mark.parametrize("status", [OK, WARNED, misconfigured("no")], ids=["fine", "warned", "misconfigured"])
+def test_all_selected(status: Status) -> None:
+    assert satisfied(status=status) == SCHEDULED
+
+
+def test_some_are_missing() -> None:
+    assert satisfied(unscheduled=2) == (
+        "False",
+        "NotAllDecisionsScheduled",
+        "2 cluster decisions unscheduled",
+    )
+
+
+PASS = Condition(
+    type="PlacementMisconfigured",
+    status="False",
+    reason="Succeedconfigured",
+    message="Placement configurations check pass",
+)
+
+
+@pytest.mark.parametrize("status", [OK, WARNED, failed("broke")], ids=["fine", "warned", "failed"])
+def test_only_a_mistake_is_a_misconfiguration(status: Status) -> None:
+    assert misconfigured_condition(status) == PASS
+
+
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [
+        pytest.param("Predicate", "Predicate:no such thing", id="of a plugin"),
+        pytest.param("", ":no such thing", id="of no plugin"),
+    ],
+)
+def test_a_mistake_is_told_with_the_plugin_that_found_it(plugin: str, message: str) -> None:
+    made = misconfigured_condition(misconfigured("no such thing", plugin=plugin))
+    assert (made.status, made.reason, made.message) == ("True", "Misconfigured", message)

@@ -1,0 +1,240 @@
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from fairway.api.meta import Condition, ObjectMeta
+from fairway.api.placement import (
+    PLACEMENT_LABEL,
+    SCHEDULING_DISABLED_ANNOTATION,
+    Placement,
+    PlacementSpec,
+    PlacementStatus,
+    Toleration,
+)
+from fairway.engine.status import Code
+from fairway.fleet.instant import SECOND
+from fairway.plugins.verdict import NAME_TOO_LONG
+from fairway.testing.builders import (
+    addon,
+    binding,
+    builtin,
+    cluster,
+    cluster_set,
+    decision,
+    placement,
+    policy,
+    score,
+)
+from fairway.whatif.world import World
+from plugins.scene import KEY, hub, look
+from strategies import NOW, NOW_MICROS
+
+
+def conditions(source: Placement) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in source.status.conditions}
+
+
+def test_score_and_reason_of_every_chosen_cluster_are_recorded() -> None:
+    spec = PlacementSpec(numberOfClusters=2, prioritizerPolicy=policy(addon("free", 2), builtin("Steady", 0)))
+    world = hub(
+        cluster("c1"),
+        cluster("c2"),
+        cluster("c3"),
+        score("c2", {"free": 7}),
+        score("c3", {"free": -1}),
+        spec=spec,
+    )
+    world.place(KEY, now=NOW_MICROS)
+    (page,) = world.decisions("ns1").values()
+    assert [(each.clusterName, each.score, each.reason) for each in page.status.decisions] == [
+        ("c1", 100, "Rank 2 of 3 with 100 points: Balance 100, AddOn/default/free 0 x 2"),
+        ("c2", 114, "Rank 1 of 3 with 114 points: Balance 100, AddOn/default/free 7 x 2"),
+    ]
+
+
+def test_a_reason_without_prioritizers_is_the_rank() -> None:
+    found = look(cluster("c1"), spec=PlacementSpec(prioritizerPolicy=policy(mode="Exact")))
+    assert [each.reason for page in found.pages for each in page.decisions] == ["Rank 1 of 1 with 0 points"]
+
+
+def test_a_new_decision_belongs_to_its_placement() -> None:
+    world = hub(cluster("c1"))
+    world.place(KEY, now=NOW_MICROS)
+    (page,) = world.decisions("ns1").values()
+    (owner,) = page.metadata.ownerReferences
+    assert (owner.kind, owner.name, owner.controller, owner.blockOwnerDeletion) == (
+        "Placement",
+        "p1",
+        True,
+        True,
+    )
+    assert page.metadata.labels[PLACEMENT_LABEL] == "p1"
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        pytest.param(
+            ObjectMeta(name="p1", namespace="ns1", annotations={SCHEDULING_DISABLED_ANNOTATION: "true"}),
+            id="switched off",
+        ),
+        pytest.param(ObjectMeta(name="p1", namespace="ns1", deletionTimestamp=NOW), id="being deleted"),
+    ],
+)
+def test_a_placement_to_be_left_alone_is_left_alone(meta: ObjectMeta) -> None:
+    old = decision("p1-decision-1", ["gone"], placement="p1")
+    world = hub(cluster("c1"), old)
+    world.put(Placement(metadata=meta))
+    world.place(KEY, now=NOW_MICROS)
+    assert world.decisions("ns1") == {"p1-decision-1": old}
+    assert world.placements[KEY].status == PlacementStatus()
+
+
+@pytest.mark.parametrize(("length", "frozen"), [(63, False), (64, True)])
+def test_a_name_that_does_not_fit_a_label_is_refused(length: int, frozen: bool) -> None:
+    name = "p" * length
+    world = hub(cluster("c1"), placement(name))
+    found = world.place(("ns1", name), now=NOW_MICROS)
+    assert found.frozen is frozen
+    assert found.error == (NAME_TOO_LONG.format(name=name, length=64) if frozen else None)
+    assert list(world.decisions("ns1")) == ([] if frozen else [f"{name}-decision-1"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "selected", "satisfied"),
+    [
+        pytest.param(PlacementSpec(), 2, ("True", "AllDecisionsScheduled"), id="all"),
+        pytest.param(PlacementSpec(numberOfClusters=1), 1, ("True", "AllDecisionsScheduled"), id="one"),
+        pytest.param(
+            PlacementSpec(numberOfClusters=3), 2, ("False", "NotAllDecisionsScheduled"), id="too many"
+        ),
+        pytest.param(PlacementSpec(numberOfClusters=0), 0, ("False", "NoManagedClusterMatched"), id="none"),
+        pytest.param(
+            PlacementSpec(clusterSets=("other",)), 0, ("False", "NoIntersection"), id="of a set not bound"
+        ),
+    ],
+)
+def test_the_status_says_how_many_and_whether_that_is_enough(
+    spec: PlacementSpec, selected: int, satisfied: tuple[str, str]
+) -> None:
+    world = hub(cluster("c1"), cluster("c2"), spec=spec)
+    world.place(KEY, now=NOW_MICROS)
+    status = world.placements[KEY].status
+    assert status.numberOfSelectedClusters == selected
+    assert sum(group.clusterCount for group in status.decisionGroups) == selected
+    assert conditions(world.placements[KEY])["PlacementSatisfied"] == satisfied
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        pytest.param((), "NoManagedClusterSetBindings", id="no binding"),
+        pytest.param((binding("s"),), "NoManagedClusterSetBindings", id="a binding to no set"),
+        pytest.param((binding("s"), cluster_set("s")), "AllManagedClusterSetsEmpty", id="an empty set"),
+        pytest.param(
+            (binding("s"), cluster_set("s"), cluster("c1", member_of="s", deleting=NOW)),
+            "AllManagedClusterSetsEmpty",
+            id="a set whose only cluster is being deleted",
+        ),
+    ],
+)
+def test_nothing_to_choose_from_still_writes_an_empty_page(objects: tuple[object, ...], reason: str) -> None:
+    world = World([*objects, placement()])
+    found = world.place(KEY, now=NOW_MICROS)
+    assert found.error is None
+    assert conditions(world.placements[KEY])["PlacementSatisfied"] == ("False", reason)
+    assert [page.status.decisions for page in world.decisions("ns1").values()] == [()]
+
+
+def test_a_mistake_empties_the_decision() -> None:
+    wrong = PlacementSpec(tolerations=(Toleration(value="x"),))
+    world = hub(
+        cluster("c1"),
+        decision("p1-decision-1", ["c1"], placement="p1"),
+        decision("p1-decision-2", ["c2"], placement="p1"),
+        spec=wrong,
+    )
+    found = world.place(KEY, now=NOW_MICROS)
+    assert found.status.code is Code.MISCONFIGURED
+    assert found.error == "If the key is empty, operator must be Exists."
+    assert {name: page.status.decisions for name, page in world.decisions("ns1").items()} == {
+        "p1-decision-1": ()
+    }
+    assert conditions(world.placements[KEY]) == {
+        "PlacementMisconfigured": ("True", "Misconfigured"),
+        "PlacementSatisfied": ("False", "NoManagedClusterMatched"),
+    }
+
+
+def test_a_warning_writes_as_usual_but_wants_another_look() -> None:
+    spec = PlacementSpec(prioritizerPolicy=policy(addon("free")))
+    world = hub(cluster("c1"), score("c1", {"free": 1}, valid_until=NOW - timedelta(seconds=1)), spec=spec)
+    found = world.place(KEY, now=NOW_MICROS)
+    assert found.error == "AddOnPlacementScores c1/default expired"
+    assert found.outcome.selected == ["c1"]
+    assert conditions(world.placements[KEY]) == {
+        "PlacementMisconfigured": ("False", "Succeedconfigured"),
+        "PlacementSatisfied": ("True", "AllDecisionsScheduled"),
+    }
+
+
+def with_conditions(*given: Condition) -> Placement:
+    return structs.replace(placement(), status=PlacementStatus(conditions=given))
+
+
+def test_conditions_of_others_stay_and_ours_come_behind_in_order() -> None:
+    world = hub(cluster("c1"))
+    foreign = Condition(type="Reviewed", status="True", reason="ByHand", lastTransitionTime=NOW)
+    world.put(with_conditions(foreign))
+    world.place(KEY, now=NOW_MICROS)
+    status = world.placements[KEY].status
+    assert status.conditions[0] == foreign
+    assert [each.type for each in status.conditions] == [
+        "Reviewed",
+        "PlacementMisconfigured",
+        "PlacementSatisfied",
+    ]
+
+
+def test_the_time_of_a_condition_moves_only_with_its_status() -> None:
+    world = hub(cluster("c1"), spec=PlacementSpec(numberOfClusters=2))
+
+    def satisfied() -> tuple[str, str, float]:
+        (found,) = [
+            each for each in world.placements[KEY].status.conditions if each.type == "PlacementSatisfied"
+        ]
+        assert found.lastTransitionTime is not None
+        return found.status, found.message, (found.lastTransitionTime - NOW).total_seconds()
+
+    world.place(KEY, now=NOW_MICROS)
+    assert satisfied() == ("False", "1 cluster decisions unscheduled", 0)
+    world.fleet.delete_cluster("c1")
+    world.put(structs.replace(world.placements[KEY]))
+    world.place(KEY, now=NOW_MICROS + 10 * SECOND)
+    assert satisfied() == ("False", "All ManagedClusterSets [default] have no member ManagedCluster", 0)
+    world.put(cluster("c1"))
+    world.put(cluster("c2"))
+    world.put(structs.replace(world.placements[KEY]))
+    world.place(KEY, now=NOW_MICROS + 20 * SECOND)
+    assert satisfied() == ("True", "All cluster decisions scheduled", 20)
+
+
+def test_looking_changes_nothing() -> None:
+    world = hub(cluster("c1"))
+    generation = world.fleet.generation
+    found = world.look(KEY, now=NOW_MICROS)
+    assert [page.name for page in found.writes.create] == ["p1-decision-1"]
+    assert world.decisions("ns1") == {}
+    assert world.fleet.generation == generation
+
+
+def test_what_was_just_written_keeps_its_clusters_in_the_next_round() -> None:
+    """Steady is worth 100: a newcomer of the same balance does not push the incumbent out."""
+    world = hub(cluster("c5"), spec=PlacementSpec(numberOfClusters=1))
+    assert world.place(KEY, now=NOW_MICROS).outcome.selected == ["c5"]
+    world.put(cluster("c1"))
+    again = world.place(KEY, now=NOW_MICROS)
+    assert again.outcome.selected == ["c5"]
+    assert again.outcome.totals_by_name() == {"c1": 100, "c5": 200}
+    assert again.writes.events == ()
