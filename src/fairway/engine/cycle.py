@@ -27,7 +27,7 @@ from fairway.engine.points import (
     points_of,
 )
 from fairway.engine.profile import Profile, Weighted
-from fairway.engine.status import OK, Code, Status
+from fairway.engine.status import OK, SKIPPED, Code, Status
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.instant import Micros
@@ -51,6 +51,11 @@ def run(
         if status.code is Code.WARNING:
             final = status
         stages.append(Stage(plugin.name, survivors))
+    relief = None
+    if profile.post_filters and not survivors.any():
+        relief = post_filter(context, profile)
+        if relief.aborts:
+            return _aborted(context, profile, relief, Details(eligible=eligible, stages=tuple(stages)))
     if profile.refusal is not None:
         return _aborted(context, profile, profile.refusal, Details(eligible=eligible, stages=tuple(stages)))
     rows = bitmap.rows_of(survivors)
@@ -73,6 +78,7 @@ def run(
         ),
         selected=(profile.choice or best)(context, rows, totals),
         wake=wake_of(context, profile),
+        relief=relief,
     )
 
 
@@ -101,6 +107,34 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits]:
         if admitted is not None:
             eligible = eligible & admitted
     return final, eligible
+
+
+def post_filter(context: Context, profile: Profile) -> Status:
+    """The first answer that settles the matter: room will be made, cannot be made, or something is broken."""
+    rejections = {
+        row: status
+        for row in bitmap.rows_of(context.snapshot.live).tolist()
+        if (status := rejection(context, profile, row)) is not None
+    }
+    answer = SKIPPED
+    for plugin in profile.post_filters:
+        answer = plugin.post_filter(context, rejections)
+        if answer.code not in (Code.UNSCHEDULABLE, Code.SKIP):
+            break
+    return answer
+
+
+def rejection(context: Context, profile: Profile, row: int) -> Status | None:
+    """What the first plugin that does not let a row pass says of it; None when all do."""
+    for plugin in profile.pre_filters:
+        status = plugin.admits(context, row)
+        if status.rejects or status.aborts:
+            return status
+    for each in profile.filters:
+        status = each.filter(context, row)
+        if status.rejects or status.aborts:
+            return status
+    return None
 
 
 def filter_rows(

@@ -142,7 +142,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
     """None when the next cycle has to start from scratch in any case."""
     context, profile = outcome.context, outcome.profile
     wanted = context.workload.wanted
-    if outcome.status.aborts or profile.choice is not None or wanted is None:
+    if outcome.status.aborts or profile.choice is not None or profile.post_filters or wanted is None:
         return None
     details = outcome.details
     plugins: list[Any] = [*profile.pre_filters, *profile.filters, *(each.plugin for each in profile.scores)]

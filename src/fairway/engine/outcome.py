@@ -64,6 +64,7 @@ class Outcome:
         details: Details | Callable[[], Details],
         selected: Rows = NOBODY,
         wake: Micros | None = None,
+        relief: Status | None = None,
     ) -> None:
         self.context = context
         self.profile = profile
@@ -71,6 +72,8 @@ class Outcome:
         self.selected_rows = selected
         self.wake = wake
         """When a selected host's right to be selected runs out by time alone."""
+        self.relief = relief
+        """What PostFilter plugins answered when nobody was left; None when they were not asked."""
         self._details = details
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fairway.engine.points import Context, Filter, Plugin, PreFilter, Score, Scores, points_of
+from fairway.engine.points import Context, Filter, Plugin, PostFilter, PreFilter, Score, Scores, points_of
 from fairway.engine.status import Status
 from fairway.fleet.bitmap import Rows
 
@@ -32,6 +32,8 @@ class Profile:
     name: str
     pre_filters: tuple[PreFilter, ...] = ()
     filters: tuple[Filter, ...] = ()
+    post_filters: tuple[PostFilter, ...] = ()
+    """Asked in this order when the filters leave nobody."""
     scores: tuple[Weighted, ...] = ()
     refusal: Status | None = None
     """Why this workload cannot be scored. Reported once filters have run, before any score is computed."""
@@ -43,7 +45,8 @@ class Profile:
     """Plugins at the points after NormalizeScore, and QueueSort."""
 
     def plugins(self) -> tuple[Plugin, ...]:
-        return (*self.pre_filters, *self.filters, *(scorer.plugin for scorer in self.scores), *self.extra)
+        scorers = (scorer.plugin for scorer in self.scores)
+        return (*self.pre_filters, *self.filters, *self.post_filters, *scorers, *self.extra)
 
     def at(self, point: str) -> tuple[Any, ...]:
         """This profile's plugins at an extension point, in order."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairway.engine.cycle import rejection
 from fairway.engine.outcome import Outcome
 from fairway.engine.status import Status
 
@@ -123,12 +124,4 @@ class Trace:
     def verdict(self, row: int) -> Status:
         """What the first plugin that does not let the row pass says of it; the cycle's own status if none did."""
         outcome = self._outcome
-        for plugin in outcome.profile.pre_filters:
-            status = plugin.admits(outcome.context, row)
-            if status.rejects or status.aborts:
-                return status
-        for each in outcome.profile.filters:
-            status = each.filter(outcome.context, row)
-            if status.rejects or status.aborts:
-                return status
-        return outcome.status
+        return rejection(outcome.context, outcome.profile, row) or outcome.status

@@ -1,0 +1,77 @@
+"""PostFilter: asked when the filters leave nobody, and only then."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from fairway.api.placement import PlacementSpec
+from fairway.engine import cycle
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import Context
+from fairway.engine.profile import Profile
+from fairway.engine.status import OK, Code, Status, failed, unschedulable
+from fairway.plugins.placement import PlacementWorkload
+from fairway.testing.builders import cluster, placement
+from fairway.whatif.world import World
+
+
+class Only:
+    """Lets one host pass."""
+
+    name = "Only"
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        name = context.snapshot.hosts.names[row]
+        return OK if name == self._host else unschedulable(f"is not {self._host}", plugin=self.name)
+
+
+class Relief:
+    def __init__(self, name: str, answer: Status) -> None:
+        self.name = name
+        self._answer = answer
+        self.asked: list[dict[int, Status]] = []
+
+    def post_filter(self, _context: Context, rejections: Mapping[int, Status], /) -> Status:
+        self.asked.append(dict(rejections))
+        return self._answer
+
+
+def outcome_of(host: str, *plugins: Relief) -> Outcome:
+    world = World([cluster("a"), cluster("b")])
+    profile = Profile(name="test", filters=(Only(host),), post_filters=plugins)
+    workload = PlacementWorkload(placement(spec=PlacementSpec(numberOfClusters=1)))
+    return cycle.run(world.fleet.snapshot(), workload, profile, now=0)
+
+
+def test_not_asked_while_somebody_is_left() -> None:
+    plugin = Relief("r", OK)
+    outcome = outcome_of("b", plugin)
+    assert (outcome.selected, outcome.relief, plugin.asked) == (["b"], None, [])
+
+
+def test_asked_with_what_was_said_of_every_host() -> None:
+    plugin = Relief("r", OK)
+    outcome = outcome_of("c", plugin)
+    assert outcome.selected == []
+    assert outcome.relief == OK
+    assert [sorted(each) for each in plugin.asked] == [[0, 1]]
+    assert {status.message for status in plugin.asked[0].values()} == {"is not c"}
+
+
+@pytest.mark.parametrize(
+    ("code", "goes_on"),
+    [(Code.UNSCHEDULABLE, True), (Code.SKIP, True), (Code.SUCCESS, False), (Code.UNRESOLVABLE, False)],
+)
+def test_plugins_are_asked_until_one_settles_it(code: Code, goes_on: bool) -> None:
+    first, second = Relief("first", Status(code)), Relief("second", OK)
+    outcome_of("c", first, second)
+    assert bool(second.asked) == goes_on
+
+
+def test_a_broken_plugin_ends_the_cycle() -> None:
+    outcome = outcome_of("c", Relief("r", failed("no books", plugin="r")))
+    assert outcome.status.code is Code.ERROR
+    assert outcome.status.message == "no books"
