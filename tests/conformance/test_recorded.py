@@ -1,0 +1,78 @@
+"""Every recorded placement scenario, answered as the reference answered it.
+
+``golden/placement.jsonl.gz`` holds 330 hub states of one to twelve steps each, and what the placement controller of
+Open Cluster Management (commit 00f84c32b of 2026-08-11, its own scheduler and controller over an in-memory client)
+made of them: decisions, their order, labels and pages, status, conditions, events, filter and prioritizer results.
+The recorded quantities and CEL expressions are checked beside the code that reads them, in whatif/test_conformance.py.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw, Struct
+
+from fairway.whatif import conformance_placement
+from fairway.whatif.conformance import PLACEMENT, open_recording
+from fairway.whatif.differences import Difference
+
+RECORDING = open_recording(str(Path(__file__).parents[1] / "golden" / "placement.jsonl.gz"))
+
+
+class Named(Struct):
+    name: str
+    expected: list[Raw]
+
+
+NAMES = [msgspec.json.decode(row, type=Named).name for row in RECORDING.rows]
+
+
+@pytest.mark.parametrize("row", RECORDING.rows, ids=NAMES)
+def test_the_answer_is_the_reference_s(row: bytes) -> None:
+    scenario: dict[str, Any] = msgspec.json.decode(row)
+    (result,) = conformance_placement.run([scenario])
+    assert result.differences == ()
+
+
+def test_the_recording_is_whole() -> None:
+    assert RECORDING.family == PLACEMENT
+    assert len(set(NAMES)) == len(NAMES) == 330
+    assert Counter(name.rstrip("0123456789-_/ ") for name in NAMES).keys() == FAMILIES
+    assert all(msgspec.json.decode(row, type=Named).expected for row in RECORDING.rows)
+
+
+FAMILIES = {
+    "predicates",
+    "cel",
+    "taints",
+    "prioritizers",
+    "groups",
+    "sets",
+    "sequence",
+    "misconfigured",
+    "slices",
+    "mixed",
+    "requeue",
+}
+
+
+WRONG_ANSWERS = {
+    "numberOfSelectedClusters": 99,
+    "conditions": [],
+    "decisions": [],
+    "decisionGroups": [],
+}
+
+
+@pytest.mark.parametrize("field", WRONG_ANSWERS)
+def test_a_wrong_answer_would_be_noticed(field: str) -> None:
+    scenario: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
+    scenario["expected"][0][field] = WRONG_ANSWERS[field]
+    (result,) = conformance_placement.run([scenario])
+    assert [each for each in result.differences if _about(each, field)]
+
+
+def _about(difference: Difference, field: str) -> bool:
+    return difference.path.startswith(f"expected[0].{field}")
