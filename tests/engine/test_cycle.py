@@ -1,0 +1,304 @@
+import numpy as np
+import pytest
+
+from engine.toys import Admit, Points, Prepared, Refuse, Work, fleet_of, name_of
+from fairway.engine import cycle
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import Amounts, Context, Extent, Raw, Scores
+from fairway.engine.profile import Profile, Weighted
+from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, warning
+from fairway.fleet.bitmap import Rows
+
+NAMES = ("a", "b", "c", "d")
+
+
+def run(profile: Profile, *, wanted: int | None = None, names: tuple[str, ...] = NAMES) -> Outcome:
+    """Both ways of computing a cycle must say the same."""
+    snapshot = fleet_of(*names).snapshot()
+    slow = cycle.run(snapshot, Work(wanted), profile, now=0, whole_fleet=False)
+    fast = cycle.run(snapshot, Work(wanted), profile, now=0)
+    assert (slow.selected, slow.status, slow.wake) == (fast.selected, fast.status, fast.wake)
+    assert slow.totals_by_name() == fast.totals_by_name()
+    return fast
+
+
+def stages(outcome: Outcome) -> list[tuple[str, list[str]]]:
+    return [(stage.plugin, outcome.names(stage.survivors)) for stage in outcome.details.stages]
+
+
+def test_an_empty_profile_takes_everybody_by_name() -> None:
+    outcome = run(Profile(name="empty"), names=("c", "a", "b"))
+    assert outcome.selected == ["a", "b", "c"]
+    assert outcome.status is OK
+    assert outcome.totals_by_name() == {"a": 0, "b": 0, "c": 0}
+
+
+def test_an_empty_fleet_is_no_fault() -> None:
+    outcome = run(
+        Profile(name="toy", filters=(Refuse(),), scores=(Weighted(Points({}), 1),)), names=(), wanted=3
+    )
+    assert outcome.selected == []
+    assert not outcome.eligible
+    assert outcome.unscheduled == 3
+
+
+@pytest.mark.parametrize(
+    ("admits", "expected"),
+    [
+        pytest.param((Admit(None),), ["a", "b", "c", "d"], id="None admits all"),
+        pytest.param((Admit(["b", "a"]),), ["a", "b"], id="a set admits its members"),
+        pytest.param((Admit(["a", "b"]), Admit(["b", "c"])), ["b"], id="two admit what both admit"),
+        pytest.param((Admit(["a", "b"]), Admit(None)), ["a", "b"], id="None takes nothing away"),
+        pytest.param((Admit([]),), [], id="an empty set admits nobody"),
+    ],
+)
+def test_pre_filters_narrow_who_is_looked_at(admits: tuple[Admit, ...], expected: list[str]) -> None:
+    refuse = Refuse()
+    outcome = run(Profile(name="toy", pre_filters=admits, filters=(refuse,)))
+    assert outcome.names(outcome.details.eligible) == outcome.selected == expected
+    assert set(refuse.asked) == set(expected)
+
+
+def test_filters_run_in_order_and_ask_only_about_who_is_left() -> None:
+    first, second, third = Refuse(["a"], "First"), Refuse(["a", "b"], "Second"), Refuse((), "Third")
+    outcome = cycle.run(
+        fleet_of(*NAMES).snapshot(), Work(), Profile(name="toy", filters=(first, second, third)), now=0
+    )
+    assert (first.asked, second.asked, third.asked) == (list("abcd"), list("bcd"), list("cd"))
+    assert stages(outcome) == [("First", list("bcd")), ("Second", list("cd")), ("Third", list("cd"))]
+
+
+def test_filters_run_even_when_nobody_is_left() -> None:
+    outcome = run(Profile(name="toy", filters=(Refuse(NAMES, "First"), Refuse((), "Second"))))
+    assert stages(outcome) == [("First", []), ("Second", [])]
+    assert outcome.eligible
+    assert not outcome.feasible
+
+
+@pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING])
+def test_every_way_to_say_no_is_a_no(code: Code) -> None:
+    refuse = Refuse(say=lambda host: Status(code, ("no",)) if host == "b" else OK)
+    assert run(Profile(name="toy", filters=(refuse,))).selected == ["a", "c", "d"]
+
+
+BROKEN = [misconfigured("no sense", plugin="P"), failed("broken", plugin="P")]
+
+
+@pytest.mark.parametrize("status", BROKEN, ids=lambda status: status.code.value)
+def test_a_pre_filter_can_end_the_cycle(status: Status) -> None:
+    refuse = Refuse()
+    outcome = run(Profile(name="toy", pre_filters=(Admit(None, status),), filters=(refuse,)), wanted=2)
+    assert outcome.status == status
+    assert outcome.selected == []
+    assert refuse.asked == []
+    assert outcome.unscheduled == 0
+
+
+@pytest.mark.parametrize("status", BROKEN, ids=lambda status: status.code.value)
+def test_a_filter_can_end_the_cycle_and_the_stages_so_far_stay(status: Status) -> None:
+    prepared = Prepared({})
+    wrong = Refuse(say=lambda _: status, name="Wrong")
+    outcome = run(
+        Profile(
+            name="toy",
+            filters=(Refuse(["a"], "First"), wrong, Refuse((), "Third")),
+            scores=(Weighted(prepared, 1),),
+        ),
+        wanted=2,
+    )
+    assert outcome.status == status
+    assert stages(outcome) == [("First", list("bcd"))]
+    assert (outcome.selected, outcome.totals_by_name(), outcome.unscheduled) == ([], {}, 0)
+    assert prepared.seen == []
+
+
+@pytest.mark.parametrize("status", BROKEN, ids=lambda status: status.code.value)
+def test_a_prioritizer_can_end_the_cycle(status: Status) -> None:
+    later = Prepared({}, name="Later")
+    wrong = Prepared({}, status=status)
+    outcome = run(
+        Profile(name="toy", filters=(Refuse(),), scores=(Weighted(wrong, 1), Weighted(later, 1))), wanted=2
+    )
+    assert outcome.status == status
+    assert stages(outcome) == [("Refuse", list("abcd"))]
+    assert outcome.details.scored == ()
+    assert outcome.selected == []
+    assert later.seen == []
+
+
+def test_a_refused_profile_runs_its_filters_and_scores_nobody() -> None:
+    prepared = Prepared({})
+    profile = Profile(
+        name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),), refusal=misconfigured("no")
+    )
+    outcome = run(profile)
+    assert outcome.status == misconfigured("no")
+    assert stages(outcome) == [("Refuse", list("bcd"))]
+    assert prepared.seen == []
+
+
+def warn(word: str) -> Status:
+    return warning(lambda: word, plugin=word)
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        pytest.param(
+            Profile(name="toy", pre_filters=(Admit(None, warn("pre")),)), "pre", id="of a PreFilter"
+        ),
+        pytest.param(
+            Profile(
+                name="toy",
+                pre_filters=(Admit(None, warn("pre")),),
+                filters=(Refuse(say=lambda host: warn("filter") if host == "b" else OK),),
+            ),
+            "filter",
+            id="of a Filter, about one host",
+        ),
+        pytest.param(
+            Profile(
+                name="toy",
+                filters=(Refuse(say=lambda _: warn("filter")),),
+                scores=(
+                    Weighted(Prepared({}, status=warn("first")), 1),
+                    Weighted(Prepared({}, status=warn("second")), 1),
+                    Weighted(Prepared({}), 1),
+                ),
+            ),
+            "second",
+            id="the last one wins",
+        ),
+    ],
+)
+def test_a_warning_is_remembered_and_the_cycle_goes_on(profile: Profile, expected: str) -> None:
+    outcome = run(profile)
+    assert outcome.status == warn(expected)
+    assert outcome.selected == list("abcd")
+
+
+def test_pre_score_sees_the_candidates_ascending() -> None:
+    prepared = Prepared({"b": 1})
+    run(Profile(name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),)))
+    assert prepared.seen == [list("bcd")] * 2
+
+
+def test_a_prioritizer_that_skips_counts_nothing() -> None:
+    skipping = Prepared({"a": 100}, name="Skipping", status=SKIPPED)
+    outcome = run(Profile(name="toy", scores=(Weighted(skipping, 1), Weighted(Points({"d": 1}), 1))))
+    assert outcome.selected == ["d", "a", "b", "c"]
+    assert outcome.status is OK
+
+
+def test_totals_are_weighted_sums_and_unknown_counts_zero() -> None:
+    plus, minus = Points({"a": 10, "b": 20}, "Plus"), Points({"a": 1, "d": 3}, "Minus")
+    outcome = run(Profile(name="toy", scores=(Weighted(plus, 2), Weighted(minus, -5))))
+    assert outcome.totals_by_name() == {"a": 15, "b": 40, "c": 0, "d": -15}
+    assert outcome.selected == ["b", "a", "c", "d"]
+    (first, _) = outcome.details.scored
+    assert first.present is not None
+    assert first.present.tolist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected", "unscheduled"),
+    [(None, list("abcd"), 0), (2, list("ab"), 0), (0, [], 0), (6, list("abcd"), 2)],
+)
+def test_how_many_are_taken(wanted: int | None, expected: list[str], unscheduled: int) -> None:
+    outcome = run(Profile(name="toy"), wanted=wanted)
+    assert (outcome.selected, outcome.unscheduled) == (expected, unscheduled)
+
+
+class Share(Points):
+    """Normalised to thousandths of the highest raw score; notes the extents it was given."""
+
+    def __init__(self, points: dict[str, int]) -> None:
+        super().__init__(points, "Share")
+        self.extents: list[Extent] = []
+
+    def normalize(self, raw: float, extent: Extent, /) -> int:
+        self.extents.append(extent)
+        return int(1000 * raw / extent.high)
+
+    def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
+        self.extents.append(extent)
+        return (1000 * raw / extent.high).astype(np.int64)
+
+
+def test_normalizing_sees_the_extent_of_what_is_known_and_unknown_stays_zero() -> None:
+    share = Share({"a": 50, "b": 200, "d": 100})
+    outcome = run(Profile(name="toy", filters=(Refuse(["d"]),), scores=(Weighted(share, 2),)))
+    assert outcome.totals_by_name() == {"a": 500, "b": 2000, "c": 0}
+    assert set(share.extents) == {Extent(50, 200)}
+
+
+def test_nothing_known_of_anybody_is_not_normalized() -> None:
+    share = Share({})
+    outcome = run(Profile(name="toy", scores=(Weighted(share, 1),)))
+    assert set(outcome.totals_by_name().values()) == {0}
+    assert share.extents == []
+
+
+def test_a_choice_replaces_taking_the_best() -> None:
+    def worst(context: Context, rows: Rows, totals: Scores) -> Rows:
+        assert totals.tolist() == [1, 2, 0, 0]
+        return rows[::-1][:1]
+
+    profile = Profile(name="toy", scores=(Weighted(Points({"a": 1, "b": 2}), 1),), choice=worst)
+    assert run(profile, wanted=2).selected == ["d"]
+
+
+class Alarm(Refuse):
+    def wake(self, context: Context, /) -> int | None:
+        return {"First": 20, "Second": 10}.get(self.name)
+
+
+def test_the_soonest_waker_wins() -> None:
+    assert run(Profile(name="toy", filters=(Alarm(name="First"), Alarm(name="Second")))).wake == 10
+    assert run(Profile(name="toy", filters=(Alarm(name="First"), Alarm(name="Third")))).wake == 20
+    assert run(Profile(name="toy", filters=(Refuse(),))).wake is None
+
+
+class OnlyOdd:
+    """Answers for the whole fleet."""
+
+    name = "OnlyOdd"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def score(self, context: Context, row: int, /) -> int:
+        self.asked.append(name_of(context, row))
+        return row % 2
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        return Raw(rows % 2)
+
+
+def test_single_hosts_are_not_asked_when_there_is_an_answer_for_all() -> None:
+    odd = OnlyOdd()
+    outcome = cycle.run(
+        fleet_of(*NAMES).snapshot(), Work(2), Profile(name="toy", scores=(Weighted(odd, 1),)), now=0
+    )
+    assert outcome.selected == ["b", "d"]
+    assert odd.asked == []
+
+
+def test_a_cycle_changes_nothing() -> None:
+    fleet = fleet_of(*NAMES)
+    snapshot = fleet.snapshot()
+    live, generation = snapshot.live.copy(), fleet.generation
+    profile = Profile(name="toy", pre_filters=(Admit(["a"]),), filters=(Refuse(["a"]),))
+    first, second = (cycle.run(snapshot, Work(1), profile, now=0) for _ in range(2))
+    assert first.selected == second.selected == []
+    assert (snapshot.live == live).all()
+    assert fleet.generation == generation
+
+
+def test_reasons_name_rank_total_and_parts() -> None:
+    scores = (Weighted(Points({"a": 1}, "One"), 1), Weighted(Points({"b": -2}, "Two"), 3))
+    outcome = run(Profile(name="toy", filters=(Refuse(["c"]),), scores=scores), wanted=2)
+    assert list(outcome.reasons()) == [
+        ("a", "Rank 1 of 3 with 1 points: One 1, Two 0 x 3", 1),
+        ("d", "Rank 2 of 3 with 0 points: One 0, Two 0 x 3", 0),
+    ]

@@ -1,0 +1,184 @@
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from engine.toys import Admit, Points, Prepared, Refuse, Work, fleet_of
+from fairway.engine import cycle
+from fairway.engine.points import (
+    EXTENSION_POINTS,
+    Amounts,
+    Context,
+    Extent,
+    Raw,
+    Reads,
+    Scores,
+    Timeless,
+    Workload,
+    points_of,
+)
+from fairway.engine.profile import Profile, Weighted
+from fairway.engine.status import OK, Code, Status
+from fairway.fleet.bitmap import Bits, Rows
+from fairway.plugins.addon_score import AddOnScore
+from fairway.plugins.allocatable import Allocatable
+from fairway.plugins.balance import Balance
+from fairway.plugins.clustersets import ClusterSets
+from fairway.plugins.predicate import Predicate
+from fairway.plugins.taints import TaintToleration
+
+
+def test_there_are_exactly_twelve_extension_points_in_this_order() -> None:
+    assert list(EXTENSION_POINTS) == [
+        "QueueSort",
+        "PreFilter",
+        "Filter",
+        "PostFilter",
+        "PreScore",
+        "Score",
+        "NormalizeScore",
+        "Reserve",
+        "Permit",
+        "PreBind",
+        "Bind",
+        "PostBind",
+    ]
+
+
+class Oldest:
+    name = "Oldest"
+
+    def less(self, first: Workload, second: Workload, /) -> bool:
+        return first.name < second.name
+
+
+class MakeRoom:
+    name = "MakeRoom"
+
+    def post_filter(self, context: Context, rejections: Mapping[int, Status], /) -> Status:
+        return OK
+
+
+class Books:
+    """Reserves and gives back."""
+
+    name = "Books"
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def reserve(self, context: Context, row: int, /) -> Status:
+        self.taken.append(row)
+        return OK
+
+    def unreserve(self, context: Context, row: int, /) -> None:
+        self.taken = [each for each in self.taken if each != row]
+
+
+class HalfReserve:
+    """Forgets how to give back, so it is no Reserve plugin."""
+
+    name = "HalfReserve"
+
+    def reserve(self, context: Context, row: int, /) -> Status:
+        return OK
+
+
+class Gate:
+    name = "Gate"
+
+    def permit(self, context: Context, row: int, /) -> tuple[Status, timedelta | None]:
+        return Status(Code.WAIT), timedelta(seconds=5)
+
+
+class Binder:
+    name = "Binder"
+
+    async def pre_bind(self, context: Context, hosts: Sequence[str], /) -> Status:
+        return OK
+
+    async def bind(self, context: Context, hosts: Sequence[str], /) -> Status:
+        return OK
+
+    async def post_bind(self, context: Context, hosts: Sequence[str], /) -> None:
+        return None
+
+
+class WholeFleet(Timeless):
+    """Both forms of Filter and Score, and everything a cycle may remember."""
+
+    name = "WholeFleet"
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        return OK
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        return OK, candidates
+
+    def score(self, context: Context, row: int, /) -> int:
+        return row
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        return Raw(rows)
+
+    def normalize(self, raw: float, extent: Extent, /) -> int:
+        return int(raw)
+
+    def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
+        return raw.astype(np.int64)
+
+    def reads(self, context: Context, /) -> Reads:
+        return Reads()
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Oldest, {"QueueSort"}),
+        (Admit, {"PreFilter"}),
+        (Refuse, {"Filter"}),
+        (MakeRoom, {"PostFilter"}),
+        (Points, {"Score"}),
+        (Prepared, {"PreScore", "Score"}),
+        (Books, {"Reserve"}),
+        (HalfReserve, set()),
+        (Gate, {"Permit"}),
+        (Binder, {"PreBind", "Bind", "PostBind"}),
+        (WholeFleet, {"Filter", "FleetFilter", "Score", "FleetScore", "NormalizeScore", "Reader"}),
+        (ClusterSets, {"PreFilter", "Reader"}),
+        (Predicate, {"Filter", "FleetFilter", "Reader"}),
+        (TaintToleration, {"Filter", "FleetFilter", "Reader", "Waker"}),
+        (Balance, {"PreScore", "Score", "FleetScore", "Reader"}),
+        (Allocatable, {"Score", "FleetScore", "NormalizeScore", "Reader"}),
+        (AddOnScore, {"PreScore", "Cautious", "Score", "FleetScore", "Reader"}),
+        (object, set()),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_a_plugin_is_at_the_points_whose_methods_it_has(kind: type, expected: set[str]) -> None:
+    assert points_of(kind) == expected
+
+
+def test_plugins_after_scoring_are_found_in_the_profile() -> None:
+    books, gate, binder, oldest = Books(), Gate(), Binder(), Oldest()
+    profile = Profile(name="hosting", extra=(books, gate, binder, oldest))
+    assert profile.at("Reserve") == (books,)
+    assert profile.at("Permit") == (gate,)
+    assert profile.at("PreBind") == profile.at("Bind") == profile.at("PostBind") == (binder,)
+    assert profile.at("QueueSort") == (oldest,)
+    assert profile.at("Filter") == ()
+
+
+@pytest.mark.parametrize("whole_fleet", [True, False])
+def test_a_plugin_that_knows_only_single_hosts_works_in_a_profile(whole_fleet: bool) -> None:
+    profile = Profile(
+        name="toy",
+        pre_filters=(Admit(["a", "b", "c"]),),
+        filters=(Refuse(["b"]),),
+        scores=(Weighted(Points({"a": 1, "c": 2}), 3),),
+    )
+    snapshot = fleet_of("a", "b", "c", "d").snapshot()
+    outcome = cycle.run(snapshot, Work(), profile, now=0, whole_fleet=whole_fleet)
+    assert outcome.selected == ["c", "a"]
+    assert outcome.totals_by_name() == {"a": 3, "c": 6}

@@ -1,0 +1,199 @@
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from engine.toys import rows
+from fairway.engine import ranking
+from fairway.engine.ranking import ABSENT, TOTAL_BOUND, Front
+from fairway.fleet.hosts import RANK_BITS
+
+LAST_RANK = (1 << RANK_BITS) - 2
+"""The highest a host is ever given: always between two neighbours, or short of the last number."""
+
+
+def best(totals: list[int], *, wanted: int | None, ranks: list[int] | None = None) -> list[int]:
+    """Rows are 10, 11, 12, …; ranks are ascending unless given."""
+    count = len(totals)
+    found = ranking.best(
+        np.arange(10, 10 + count),
+        np.array(totals, dtype=np.int64),
+        np.array(range(1, count + 1) if ranks is None else ranks, dtype=np.int64),
+        wanted=wanted,
+    )
+    return [int(row) for row in found]
+
+
+@pytest.mark.parametrize(
+    ("totals", "wanted", "expected"),
+    [
+        pytest.param([1, 3, 2], None, [11, 12, 10], id="all, highest first"),
+        pytest.param([1, 3, 2], 2, [11, 12], id="the best two"),
+        pytest.param([1, 3, 2], 3, [11, 12, 10], id="exactly as many as there are"),
+        pytest.param([1, 3, 2], 9, [11, 12, 10], id="more than there are"),
+        pytest.param([1, 3, 2], 0, [], id="none"),
+        pytest.param([1, 3, 2], -4, [], id="less than none"),
+        pytest.param([], 3, [], id="of nobody"),
+        pytest.param([5, 5, 5, 6], 2, [13, 10], id="ties by rank"),
+        pytest.param([-5, 0, 5], 2, [12, 11], id="negative totals"),
+        pytest.param([0, TOTAL_BOUND, -TOTAL_BOUND], 2, [11, 10], id="totals beyond the bound"),
+        pytest.param([2**62, 2**62, -(2**62)], 2, [10, 11], id="totals far beyond the bound"),
+    ],
+)
+def test_best(totals: list[int], wanted: int | None, expected: list[int]) -> None:
+    assert best(totals, wanted=wanted) == expected
+
+
+def test_ranks_decide_ties_not_rows() -> None:
+    assert best([7, 7, 7], wanted=2, ranks=[30, 10, 20]) == [11, 12]
+
+
+@pytest.mark.parametrize(
+    ("totals", "fits"),
+    [
+        ([], True),
+        ([0], True),
+        ([TOTAL_BOUND - 1, 1 - TOTAL_BOUND], True),
+        ([TOTAL_BOUND], False),
+        ([-TOTAL_BOUND], False),
+    ],
+)
+def test_which_totals_fit_a_key(totals: list[int], fits: bool) -> None:
+    assert ranking.fits(np.array(totals, dtype=np.int64)) is fits
+
+
+def test_keys_keep_order_at_the_ends_of_their_range() -> None:
+    totals = [TOTAL_BOUND - 1, TOTAL_BOUND - 1, 0, 1 - TOTAL_BOUND, 1 - TOTAL_BOUND]
+    ranks = [1, LAST_RANK, 5, 1, LAST_RANK]
+    keys = ranking.keys_of(np.array(totals, dtype=np.int64), np.array(ranks, dtype=np.int64))
+    assert keys.tolist() == sorted(keys.tolist())
+    assert len(set(keys.tolist())) == 5
+    assert keys.min() > 0
+    assert keys.max() < ABSENT
+    assert [ranking.key_of(total, rank) for total, rank in zip(totals, ranks, strict=True)] == keys.tolist()
+
+
+totals_of_any_size = st.one_of(
+    st.integers(-3, 3),
+    st.integers(TOTAL_BOUND - 3, TOTAL_BOUND + 3),
+    st.integers(-TOTAL_BOUND - 3, -TOTAL_BOUND + 3),
+    st.integers(-(2**62), 2**62),
+)
+
+
+@given(
+    hosts=st.lists(
+        st.tuples(totals_of_any_size, st.integers(1, LAST_RANK)), max_size=20, unique_by=lambda host: host[1]
+    ),
+    wanted=st.one_of(st.none(), st.integers(-1, 25)),
+)
+@settings(deadline=None, max_examples=300)
+def test_best_is_what_sorting_gives_whatever_the_totals(
+    hosts: list[tuple[int, int]], wanted: int | None
+) -> None:
+    expected = sorted(range(len(hosts)), key=lambda at: (-hosts[at][0], hosts[at][1]))
+    count = len(hosts) if wanted is None else max(0, wanted)
+    found = best([total for total, _ in hosts], wanted=wanted, ranks=[rank for _, rank in hosts])
+    assert found == [at + 10 for at in expected[:count]]
+
+
+def front_of(count: int, *, wanted: int) -> Front:
+    """Row n has key 10 n."""
+    return Front(np.arange(count), np.arange(count) * 10, wanted=wanted)
+
+
+def test_a_front_knows_the_best_as_rows_come_go_and_move() -> None:
+    front = front_of(5, wanted=2)
+    assert front.take() == [0, 1]
+    front.move(4, 40, 5)
+    assert front.take() == [0, 4]
+    front.move(0, 0, ABSENT)
+    assert front.take() == [4, 1]
+    front.move(7, ABSENT, 1)
+    assert front.take() == [7, 4]
+    front.move(7, 1, 1)
+    assert front.take() == [7, 4]
+
+
+def test_a_front_of_few_knows_everybody() -> None:
+    front = front_of(3, wanted=5)
+    for row in range(3):
+        front.move(row, row * 10, ABSENT)
+    assert front.take() == []
+
+
+def test_a_front_says_so_when_too_many_have_left() -> None:
+    wanted = 2
+    front = front_of(1000, wanted=wanted)
+    kept = wanted + Front.SLACK
+    for row in range(kept - wanted):
+        front.move(row, row * 10, ABSENT)
+        assert front.take() == [row + 1, row + 2]
+    front.move(kept - wanted, (kept - wanted) * 10, ABSENT)
+    assert front.take() is None
+
+
+def test_rows_behind_the_front_move_unseen_until_they_enter_it() -> None:
+    front = front_of(1000, wanted=1)
+    front.move(999, 9990, 9000)
+    assert front.take() == [0]
+    front.move(999, 9000, -5)
+    assert front.take() == [999]
+    front.move(999, -5, 9990)
+    assert front.take() == [0]
+
+
+def test_none_wanted_is_none_taken() -> None:
+    assert front_of(5, wanted=0).take() == []
+    assert Front(rows(), rows(), wanted=3).take() == []
+
+
+class FrontMachine(RuleBasedStateMachine):
+    """The law of the front: it answers what sorting everybody would, or that it does not know."""
+
+    @initialize(keys=st.lists(st.integers(0, 60), max_size=12, unique=True), wanted=st.integers(0, 6))
+    def start(self, keys: list[int], wanted: int) -> None:
+        self.keys = dict(enumerate(keys))
+        self.wanted = wanted
+        self.front = self.made()
+
+    def made(self) -> Front:
+        return Front(rows(*self.keys), rows(*self.keys.values()), wanted=self.wanted)
+
+    @rule(row=st.integers(0, 15), key=st.one_of(st.just(ABSENT), st.integers(0, 60)))
+    def move(self, row: int, key: int) -> None:
+        if key != ABSENT and key in self.keys.values():
+            return
+        self.front.move(row, self.keys.get(row, ABSENT), key)
+        if key == ABSENT:
+            self.keys.pop(row, None)
+        else:
+            self.keys[row] = key
+
+    @invariant()
+    def answers_what_sorting_gives(self) -> None:
+        if not hasattr(self, "front"):
+            return
+        found = self.front.take()
+        if found is None:
+            self.front = self.made()
+            found = self.front.take()
+        assert found == sorted(self.keys, key=self.keys.__getitem__)[: self.wanted]
+
+
+class NarrowFront(Front):
+    SLACK = 1
+
+
+class NarrowFrontMachine(FrontMachine):
+    """With next to no slack, so that rows leave and enter the front all the time."""
+
+    def made(self) -> Front:
+        return NarrowFront(rows(*self.keys), rows(*self.keys.values()), wanted=self.wanted)
+
+
+FrontMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+NarrowFrontMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+TestFront = FrontMachine.TestCase
+TestNarrowFront = NarrowFrontMachine.TestCase
