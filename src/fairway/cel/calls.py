@@ -13,7 +13,7 @@ from fairway.cel.cost import FAILED
 from fairway.cel.declarations import CostRule, Function, Implementation, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
 from fairway.cel.frame import Frame, Step, charge, charge_units
-from fairway.cel.types import Kind
+from fairway.cel.types import Kind, Type
 from fairway.cel.values import matches
 
 # Rules that need only the arguments are charged before the work is done, so that a limit prevents the work.
@@ -78,11 +78,8 @@ def _dispatching(function: Function) -> Implementation:
     return dispatch
 
 
-def _all_match(params: tuple[object, ...], args: tuple[object, ...]) -> bool:
-    for param, arg in zip(params, args, strict=True):
-        if not matches(param, arg):  # type: ignore[arg-type] # params are types
-            return False
-    return True
+def _all_match(params: tuple[Type, ...], args: tuple[object, ...]) -> bool:
+    return all(map(matches, params, args))
 
 
 def compile_call(steps: list[Step], run: Implementation, rule: CostRule | None, *, variadic: bool) -> Step:

@@ -44,6 +44,8 @@ TYPE_MISMATCH = "expected type '{}' but found '{}'"
 NO_FIELDS = "type '{}' does not support field selection"
 NOT_ITERABLE = "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)"
 NOT_A_MESSAGE = "'{}' is not a message type"
+MAX_TYPE_SIZE = 2_000
+TYPE_TOO_LARGE = f"the type of this expression has more than {MAX_TYPE_SIZE} parts"
 UNDEFINED_FIELD = "undefined field '{}'"
 
 # Comparisons between different number types. The reference hides them from the checker only until the first
@@ -116,6 +118,10 @@ class _Checker:
                 type_ = self._struct(node)
             case Comprehension():
                 type_ = self._comprehension(node)
+        if type_.size > MAX_TYPE_SIZE:
+            # Types that repeat themselves grow exponentially, and nobody means them.
+            self._report(node.offset, TYPE_TOO_LARGE)
+            type_ = ERROR
         self.types[node.id] = type_
         return type_
 
@@ -367,8 +373,8 @@ def _dotted(node: Expr) -> str | None:
 
 
 def _instantiate(type_: Type, fresh: Mapping[str, Type]) -> Type:
+    if not type_.open:
+        return type_
     if type_.kind is Kind.PARAM:
         return fresh[type_.name]
-    if not type_.params:
-        return type_
     return Type(type_.kind, type_.name, tuple([_instantiate(inner, fresh) for inner in type_.params]))

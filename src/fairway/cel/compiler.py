@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from typing import TypeAlias
@@ -18,7 +17,8 @@ from fairway.cel.attributes import (
 )
 from fairway.cel.calls import compile_call, implementation, rule_of
 from fairway.cel.checker import Checked
-from fairway.cel.cost import CREATE_LIST, CREATE_MAP, FAILED
+from fairway.cel.cost import CREATE_LIST, CREATE_MAP
+from fairway.cel.declarations import CostRule
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Abort, Failure, Overrun
 from fairway.cel.folds import (
     compile_all,
@@ -172,9 +172,11 @@ class _Compiler:
         if function.name in ("_==_", "_!=_"):
             return self._equality(operands, negated=function.name == "_!=_")
         if function.name in ("or", "orValue"):
-            return _fallback(*self._compiled(operands), unwrap=function.name == "orValue")
+            left, right = self._compiled(operands)
+            return _fallback(left, right, unwrap=function.name == "orValue")
         if function.name == "scores":
-            return _scores(*self._compiled(operands), function.cost or cost.equality)
+            cluster, name = self._compiled(operands)
+            return _scores(cluster, name, function.cost)
         run, variadic = implementation(function, candidates)
         if function.name in CONSTANT_PATTERN_FUNCTIONS:
             pattern = operands[1]
@@ -320,14 +322,13 @@ def _text_equality(left: Step, text: str, *, negated: bool) -> Step:
         except Failure:
             charge(frame, failed)
             raise
-        is_text = type(value) is str
-        size = len(value) if is_text else size_of(value)  # type: ignore[arg-type] # a string has a length
+        size = len(value) if isinstance(value, str) else size_of(value)
         total = frame.cost = frame.cost + costs[size if size < width else width]
         if total > frame.limit:
             raise Overrun
-        if not is_text and value is not None:
-            return _different(value, text) if negated else equal(value, text)
-        return (value == text) is not negated
+        if isinstance(value, str):
+            return (value == text) is not negated
+        return _different(value, text) if negated else equal(value, text)
 
     return evaluate
 
@@ -346,7 +347,7 @@ def _fallback(left: Step, right: Step, *, unwrap: bool) -> Step:
     return evaluate
 
 
-def _scores(cluster: Step, name: Step, rule: Callable[[tuple[object, ...], object], int]) -> Step:
+def _scores(cluster: Step, name: Step, rule: CostRule | None) -> Step:
     """Like any binary call, but it needs the frame's context."""
 
     def evaluate(frame: Frame) -> object:
@@ -429,6 +430,3 @@ def _build_map(entries: list[tuple[object, object, bool]]) -> object:
         else:
             built.remove(key)
     return built
-
-
-__all__ = ["FAILED", "Unusable", "compile_expression"]

@@ -42,7 +42,7 @@ class EvaluationError(CelError):
     """The expression failed for these inputs."""
 
 
-class CostLimitExceeded(EvaluationError):
+class CostLimitExceeded(EvaluationError):  # noqa: N818 - says what happened
     """The evaluation was stopped because it became too expensive."""
 
 

@@ -39,15 +39,15 @@ class Inference:
         return False
 
     def substitute(self, type_: Type, *, free_to_dyn: bool = False) -> Type:
+        if not type_.open:
+            return type_
         if type_.kind is Kind.PARAM:
             bound = self._bound.get(type_)
             if bound is not None:
                 return self.substitute(bound, free_to_dyn=free_to_dyn)
             return DYN if free_to_dyn else type_
-        if not type_.params:
-            return type_
         params = tuple([self.substitute(inner, free_to_dyn=free_to_dyn) for inner in type_.params])
-        return type_ if params == type_.params else Type(type_.kind, type_.name, params)
+        return Type(type_.kind, type_.name, params)
 
     def more_general(self, left: Type, right: Type) -> Type:
         return left if _no_more_specific(left, right) else right
@@ -59,10 +59,7 @@ class Inference:
     def _all_assignable(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
         if len(left) != len(right):
             return False
-        for a, b in zip(left, right, strict=True):
-            if not self._assignable(a, b):
-                return False
-        return True
+        return all(map(self._assignable, left, right))
 
     def _assignable(self, left: Type, right: Type) -> bool:
         if right.kind is Kind.PARAM:
@@ -110,15 +107,14 @@ class Inference:
 
     def _absent(self, variable: Type, within: Type) -> bool:
         """Whether ``variable`` does not occur in ``within``."""
+        if not within.open:
+            return True
         if variable == within:
             return False
         if within.kind is Kind.PARAM:
             bound = self._bound.get(within)
             return bound is None or self._absent(variable, bound)
-        for inner in within.params:
-            if not self._absent(variable, inner):
-                return False
-        return True
+        return all(self._absent(variable, inner) for inner in within.params)
 
 
 def _no_more_specific(left: Type, right: Type) -> bool:
@@ -131,8 +127,5 @@ def _no_more_specific(left: Type, right: Type) -> bool:
     if left.kind in _CONTAINERS:
         if left.name != right.name or len(left.params) != len(right.params):
             return False
-        for a, b in zip(left.params, right.params, strict=True):
-            if not _no_more_specific(a, b):
-                return False
-        return True
+        return all(map(_no_more_specific, left.params, right.params))
     return left == right

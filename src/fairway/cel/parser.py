@@ -10,7 +10,7 @@ from fairway.cel.literals import (
     parse_string,
     parse_uint,
 )
-from fairway.cel.macros import RECEIVER_MACROS, Builder, MacroError, expand_has
+from fairway.cel.macros import INVALID_HAS, RECEIVER_MACROS, Builder, MacroError, expand_has
 from fairway.cel.source import EXPRESSION_SIZE_LIMIT, NOWHERE, Issue, Source
 from fairway.cel.syntax import (
     Call,
@@ -31,12 +31,19 @@ RULE_DEPTH_EXCEEDED = f"expression recursion limit exceeded: {MAX_DEPTH}"
 TREE_DEPTH_EXCEEDED = "max recursion depth exceeded"
 TOO_LONG = "expression code point size exceeds limit: size: {}, limit {}"
 RESERVED = "reserved identifier: {}"
+MAX_NODES = 200_000
+EXPANDED_TOO_FAR = f"macros expand the expression to more than {MAX_NODES} nodes"
 
 _RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true "
-    "var void while".split()
+    {
+        "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
+        "loop", "package", "namespace", "null", "return", "true", "var", "void", "while",
+    }
+)  # fmt: skip
+_OPERAND = (
+    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', "
+    "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 )
-_OPERAND = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 _RELATIONS = frozenset({"<", "<=", ">=", ">", "==", "!=", "in"})
 _PRODUCTS = frozenset({"*", "/", "%"})
 _OPERATORS = {op: f"_{op}_" for op in ("<", "<=", ">=", ">", "==", "!=", "+", "-", "*", "/", "%")} | {
@@ -48,6 +55,9 @@ class _Stop(Exception):  # noqa: N818 - control flow: the first syntax error or 
     def __init__(self, issue: Issue) -> None:
         super().__init__(issue.message)
         self.issue = issue
+        # What stands before a dot without a name, and the token it begins with.
+        self.partial: Expr | None = None
+        self.start = -1
 
 
 def parse(source: Source) -> Expr:
@@ -84,6 +94,9 @@ class _Parser:
 
     def next_id(self) -> int:
         self._ids += 1
+        if self._ids > MAX_NODES:
+            # Only chained macros that repeat their target get here; each link doubles the tree.
+            raise _Stop(Issue(NOWHERE, EXPANDED_TOO_FAR))
         return self._ids
 
     def whole(self) -> Expr:
@@ -193,26 +206,28 @@ class _Parser:
         token = self._tokens[self._at]
         kind = token.kind
         if kind not in ("!", "-"):
-            return self._member(self._primary())
+            return self._member()
         count = 0
         while self._tokens[self._at + count].kind == kind:
             count += 1
         if kind == "-" and count == 1 and self._tokens[self._at + 1].kind in ("int", "float"):
             # A single minus before a number belongs to the number.
-            return self._member(self._primary())
+            return self._member()
         self._at += count
-        operand = self._member(self._primary())
+        operand = self._member()
         if count % 2 == 0:
             return operand
         function = "!_" if kind == "!" else "-_"
         call = Call(self.next_id(), token.offset, function, (operand,))
         return self._deepen(call, operand, counted=False)
 
-    def _member(self, node: Expr) -> Expr:
+    def _member(self) -> Expr:
+        start = self._at
+        node = self._primary()
         while True:
             token = self._tokens[self._at]
             if token.kind == ".":
-                node = self._dot(node, token)
+                node = self._dot(node, token, start)
             elif token.kind == "[":
                 self._at += 1
                 optional = self._accept("?")
@@ -224,12 +239,14 @@ class _Parser:
             else:
                 return node
 
-    def _dot(self, node: Expr, dot: Token) -> Expr:
+    def _dot(self, node: Expr, dot: Token, start: int) -> Expr:
         self._at += 1
         optional = self._accept("?")
         token = self._tokens[self._at]
         if token.kind not in ("ident", "escaped"):
-            raise self._unexpected(token, "IDENTIFIER")
+            stop = self._unexpected(token, "IDENTIFIER")
+            stop.partial, stop.start = node, start
+            raise stop
         self._at += 1
         name = token.text[1:-1] if token.kind == "escaped" else token.text
         if optional:
@@ -296,9 +313,16 @@ class _Parser:
             return self._report(first.offset, RESERVED.format(token.text))
         if following.kind != "(":
             return Ident(self.next_id(), token.offset, prefix + token.text)
+        at = self._at
         self._at += 1
-        args, broken = self._arguments()
-        if token.text == "has" and len(args) == 1 and not prefix:
+        is_has = token.text == "has" and not prefix
+        try:
+            args, broken = self._arguments()
+        except _Stop as stop:
+            if is_has and stop.partial is not None and stop.start == at + 1:
+                self._report_has(stop.partial)
+            raise
+        if is_has and len(args) == 1:
             try:
                 made = expand_has(Builder(self, following.offset), args[0])
             except MacroError as error:
@@ -308,6 +332,11 @@ class _Parser:
         if broken is not None:
             raise broken
         return self._deepen(made, *args, counted=False)
+
+    def _report_has(self, argument: Expr) -> None:
+        """The reference looks at what it could read of the argument, and that problem comes first."""
+        if not isinstance(argument, Select):
+            self._report(argument.offset, INVALID_HAS)
 
     def _message_name(self, name: str) -> Expr | None:
         """A message literal ``a.b.C{…}`` if the names ahead lead to a brace; nothing is consumed otherwise."""

@@ -16,7 +16,7 @@ from fairway.cel.errors import (
     Failure,
     Overrun,
 )
-from fairway.cel.frame import Frame, Order, Step
+from fairway.cel.frame import Frame, Step
 from fairway.cel.reads import Path, Reads
 from fairway.cel.stack import deep_stack
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -33,6 +33,18 @@ class Type:
     kind: Kind
     name: str
     params: tuple[Type, ...] = ()
+    size: int = field(init=False, compare=False, repr=False)
+    """Nodes of the tree, counting shared parts every time."""
+    open: bool = field(init=False, compare=False, repr=False)
+    """Whether it mentions type variables."""
+
+    def __post_init__(self) -> None:
+        size, variables = 1, self.kind is Kind.PARAM
+        for inner in self.params:
+            size += inner.size
+            variables = variables or inner.open
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "open", variables)
 
     def __str__(self) -> str:
         """The form in which a result type is recorded."""

@@ -217,10 +217,10 @@ def _slot(key: object) -> tuple[str, object]:
         return "double", key if key == key else object()
     if key is None:
         return "null", None
-    if kind is Timestamp:
-        return "timestamp", (key.seconds, key.nanos, key.zone)  # type: ignore[attr-defined] # narrowed by `kind is`
-    if kind is Duration:
-        return "duration", key.nanos  # type: ignore[attr-defined] # narrowed by `kind is`
+    if isinstance(key, Timestamp):
+        return "timestamp", (key.seconds, key.nanos, key.zone)
+    if isinstance(key, Duration):
+        return "duration", key.nanos
     # Lists, maps and the like are found again only by identity.
     return "identity", _Identity(key)
 
@@ -287,22 +287,21 @@ def matches(type_: Type, value: object) -> bool:
         return True
     if type_of_value(value).name != type_.name:
         return False
-    if kind is Kind.LIST:
-        for element in value:  # type: ignore[attr-defined] # the name says it is a list
+    if isinstance(value, LISTS):
+        for element in value:
             return matches(type_.params[0], element)
-    elif kind is Kind.MAP:
-        for key, entry in value.items():  # type: ignore[attr-defined] # the name says it is a map
+    elif isinstance(value, MAPS):
+        for key, entry in value.items():
             return matches(type_.params[0], key) and matches(type_.params[1], entry)
     return True
 
 
 def size_of(value: object) -> int:
     """The size that costs are computed from: characters, bytes, elements or entries; 1 for a scalar."""
-    kind = type(value)
-    if kind is str or kind is list or kind is dict or kind is tuple or kind is bytes or kind is CelMap:
-        return len(value)  # type: ignore[arg-type] # all of these have a length
-    if kind is Concat:
-        return length(value)  # type: ignore[arg-type] # narrowed by `kind is`
+    if isinstance(value, (str, list, dict, tuple, bytes, CelMap)):
+        return len(value)
+    if isinstance(value, Concat):
+        return length(value)
     if isinstance(value, Opaque):
         return value.size()
     return 1
@@ -372,7 +371,7 @@ def _aggregates_equal(left: object, right: object) -> bool:
             budget -= length(a)
             if budget < 0:
                 raise Overrun
-            pairs = zip(a, b, strict=True)
+            pairs: Iterator[tuple[object, object]] = zip(a, b, strict=True)
         elif isinstance(a, MAPS):
             if not isinstance(b, MAPS) or len(a) != len(b):
                 return False
@@ -424,11 +423,13 @@ def compare(left: object, right: object) -> int:
             raise Failure("NaN values cannot be ordered")
         return compare_numbers(left, right)
     if a is b:
-        if a is str:
+        if isinstance(left, str) and isinstance(right, str):
             # Byte order of UTF-8 is code point order.
-            return (left > right) - (left < right)  # type: ignore[operator] # both are strings
-        if a is bool or a is bytes:
-            return (left > right) - (left < right)  # type: ignore[operator] # both are of this type
+            return (left > right) - (left < right)
+        if isinstance(left, bool) and isinstance(right, bool):
+            return left - right
+        if isinstance(left, bytes) and isinstance(right, bytes):
+            return (left > right) - (left < right)
         if isinstance(left, Timestamp) and isinstance(right, Timestamp):
             x, y = (left.seconds, left.nanos), (right.seconds, right.nanos)
             return (x > y) - (x < y)

@@ -24,7 +24,7 @@ from fairway.cel.values import (
 
 MAX_PRECISION: Final = 100
 DEFAULT_PRECISION: Final = 6
-MAX_OUTPUT: Final = 10_000_000
+MAX_OUTPUT: Final = 4_000_000
 """Characters one call may produce; its cost counts only the template."""
 
 TRUNCATED = "unexpected end of string"
@@ -205,7 +205,7 @@ class _Writer:
     def _map(self, value: dict[str, object] | CelMap) -> None:
         entries = []
         for key, entry in value.items():
-            entries.append((self._sub(key), self._sub(entry)))  # noqa: PERF401 - keeps recursion in plain frames
+            entries.append((self._sub(key), self._sub(entry)))
         entries.sort(key=lambda pair: pair[0])
         self._put("{")
         for index, (key, text) in enumerate(entries):

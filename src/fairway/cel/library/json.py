@@ -28,18 +28,18 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 _scan_string = json.decoder.scanstring  # type: ignore[attr-defined] # public in all but the stub
 
 
-class _Refused(ValueError):
+class _RefusedError(ValueError):
     pass
 
 
 def _constant(name: str) -> NoReturn:
-    raise _Refused(f"invalid literal {name}")
+    raise _RefusedError(f"invalid literal {name}")
 
 
 def _number(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise _Refused(f"cannot unmarshal number {text} into Go value of type float64")
+        raise _RefusedError(f"cannot unmarshal number {text} into Go value of type float64")
     return value
 
 
@@ -99,7 +99,7 @@ def _parse_deep(text: str) -> object:
         value: object
         if char == "[" or char == "{":
             if len(stack) >= MAX_DEPTH:
-                raise _Refused(TOO_DEEP)
+                raise _RefusedError(TOO_DEEP)
             stack.append((container, key))
             container = [] if char == "[" else {}
             at = _skip(text, at + 1)
@@ -116,7 +116,7 @@ def _parse_deep(text: str) -> object:
             at = _skip(text, at)
             if container is None:
                 if at != len(text):
-                    raise _Refused("invalid character after top-level value")
+                    raise _RefusedError("invalid character after top-level value")
                 return value
             is_list = isinstance(container, list)
             if is_list:
@@ -130,7 +130,7 @@ def _parse_deep(text: str) -> object:
                     key, at = _key(text, at)
                 break
             if following != ("]" if is_list else "}"):
-                raise _Refused("invalid character after element")
+                raise _RefusedError("invalid character after element")
             value, at = container, at + 1
             container, key = stack.pop()
 
@@ -142,11 +142,11 @@ def _skip(text: str, at: int) -> int:
 
 def _key(text: str, at: int) -> tuple[str, int]:
     if text[at : at + 1] != '"':
-        raise _Refused("invalid character looking for beginning of object key string")
+        raise _RefusedError("invalid character looking for beginning of object key string")
     key, at = _scan_string(text, at + 1)
     at = _skip(text, at)
     if text[at : at + 1] != ":":
-        raise _Refused("invalid character after object key")
+        raise _RefusedError("invalid character after object key")
     return _text(key), _skip(text, at + 1)
 
 
@@ -159,7 +159,7 @@ def _leaf(text: str, at: int) -> tuple[object, int]:
             return constant, at + len(word)
     found = _NUMBER.match(text, at)
     if found is None:
-        raise _Refused("invalid character looking for beginning of value")
+        raise _RefusedError("invalid character looking for beginning of value")
     return _number(found.group()), found.end()
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fairway.cel.cost import CREATE_LIST, CREATE_MAP, SELECT
 from fairway.cel.declarations import Function, Library, Overload
-from fairway.cel.errors import Abort, Failure
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Abort, Failure
 from fairway.cel.types import DYN, STRING, list_of
 from fairway.cel.values import LISTS, MAPS, find, length
 
@@ -25,6 +25,8 @@ class ScoreSource(Protocol):
 
 
 def scores(context: Any, cluster: object, name: object) -> object:
+    if not isinstance(name, str):
+        raise Failure(NO_SUCH_OVERLOAD)
     if context is None:
         raise Failure(NO_SOURCE)
     # The reference takes these types for granted and breaks off altogether when they are wrong.
@@ -38,7 +40,7 @@ def scores(context: Any, cluster: object, name: object) -> object:
     cluster_name, present = find(metadata, "name")
     if not present:
         raise Failure(NO_NAME)
-    if not isinstance(cluster_name, str) or not isinstance(name, str):
+    if not isinstance(cluster_name, str):
         raise Abort(NOT_A_CLUSTER)
     found: Sequence[tuple[str, int]] | None = context.scores(cluster_name, name)
     if found is None:

@@ -81,42 +81,51 @@ _MAP_AB = map_of(_A, _B)
 
 
 def add(left: object, right: object) -> object:
-    a = type(left)
-    if a is type(right):
-        if a is int:
-            return as_int(left + right)  # type: ignore[operator] # both are of this type
-        if a is str or a is float or a is bytes:
-            return left + right  # type: ignore[operator] # both are of this type
-        if a is Uint:
-            return as_uint(int(left) + int(right))  # type: ignore[call-overload] # both are of this type
-        if isinstance(left, Duration) and isinstance(right, Duration):
-            return duration_of(left.nanos + right.nanos)
+    if isinstance(left, str) and isinstance(right, str):
+        return left + right
+    if isinstance(left, int) and isinstance(right, int):
+        return _integer(left, right, int(left) + int(right))
+    if isinstance(left, float) and isinstance(right, float):
+        return left + right
+    if isinstance(left, bytes) and isinstance(right, bytes):
+        return left + right
     if isinstance(left, LISTS) and isinstance(right, LISTS):
         if not length(left):
             return right
         return Concat(left, right) if length(right) else left
+    if isinstance(left, Duration):
+        if isinstance(right, Duration):
+            return duration_of(left.nanos + right.nanos)
+        if isinstance(right, Timestamp):
+            return shift(right, left.nanos)
     if isinstance(left, Timestamp) and isinstance(right, Duration):
         return shift(left, right.nanos)
-    if isinstance(left, Duration) and isinstance(right, Timestamp):
-        return shift(right, left.nanos)
     raise Failure(NO_SUCH_OVERLOAD)
 
 
 def subtract(left: object, right: object) -> object:
-    a = type(left)
-    if a is type(right):
-        if a is int:
-            return as_int(left - right)  # type: ignore[operator] # both are of this type
-        if a is float:
-            return left - right  # type: ignore[operator] # both are of this type
-        if a is Uint:
-            return as_uint(int(left) - int(right))  # type: ignore[call-overload] # both are of this type
-        if isinstance(left, Duration) and isinstance(right, Duration):
-            return duration_of(left.nanos - right.nanos)
-        if isinstance(left, Timestamp) and isinstance(right, Timestamp):
+    if isinstance(left, int) and isinstance(right, int):
+        return _integer(left, right, int(left) - int(right))
+    if isinstance(left, float) and isinstance(right, float):
+        return left - right
+    if isinstance(left, Duration) and isinstance(right, Duration):
+        return duration_of(left.nanos - right.nanos)
+    if isinstance(left, Timestamp):
+        if isinstance(right, Timestamp):
             return between(left, right)
-    if isinstance(left, Timestamp) and isinstance(right, Duration):
-        return shift(left, -right.nanos)
+        if isinstance(right, Duration):
+            return shift(left, -right.nanos)
+    raise Failure(NO_SUCH_OVERLOAD)
+
+
+def _integer(left: int, right: int, result: int) -> int:
+    """The result as the integer type both operands have."""
+    kind = type(left)
+    if kind is type(right):
+        if kind is int:
+            return as_int(result)
+        if kind is Uint:
+            return as_uint(result)
     raise Failure(NO_SUCH_OVERLOAD)
 
 
@@ -127,8 +136,6 @@ def negate(value: object) -> object:
         return as_int(-value)
     if isinstance(value, Duration):
         return duration_of(-value.nanos)
-    if isinstance(value, bool):
-        return not value
     raise Failure(NO_SUCH_OVERLOAD)
 
 
@@ -204,27 +211,26 @@ def _binary(
 
 
 def _ordering(name: str, prefix: str, dispatch: Implementation) -> Function:
-    same = (
-        ("bool", BOOL, None),
-        ("int64", INT, None),
-        ("uint64", UINT, None),
-        ("double", DOUBLE, None),
-        ("string", STRING, cost.equality),
-        ("bytes", BYTES, cost.equality),
-        ("timestamp", TIMESTAMP, None),
-        ("duration", DURATION, None),
+    # The order matters: the first overload that fits decides what a free type variable becomes.
+    signatures = (
+        ("bool", BOOL, BOOL, None),
+        ("int64", INT, INT, None),
+        ("int64_double", INT, DOUBLE, None),
+        ("int64_uint64", INT, UINT, None),
+        ("uint64", UINT, UINT, None),
+        ("uint64_double", UINT, DOUBLE, None),
+        ("uint64_int64", UINT, INT, None),
+        ("double", DOUBLE, DOUBLE, None),
+        ("double_int64", DOUBLE, INT, None),
+        ("double_uint64", DOUBLE, UINT, None),
+        ("string", STRING, STRING, cost.equality),
+        ("bytes", BYTES, BYTES, cost.equality),
+        ("timestamp", TIMESTAMP, TIMESTAMP, None),
+        ("duration", DURATION, DURATION, None),
     )
-    mixed = (
-        ("int64_double", INT, DOUBLE),
-        ("int64_uint64", INT, UINT),
-        ("uint64_double", UINT, DOUBLE),
-        ("uint64_int64", UINT, INT),
-        ("double_int64", DOUBLE, INT),
-        ("double_uint64", DOUBLE, UINT),
+    return _binary(
+        name, dispatch, *[(f"{prefix}_{label}", a, b, BOOL, rule) for label, a, b, rule in signatures]
     )
-    overloads = [Overload(f"{prefix}_{label}", (t, t), BOOL, cost=rule) for label, t, rule in same]
-    overloads += [Overload(f"{prefix}_{label}", (a, b), BOOL) for label, a, b in mixed]
-    return Function(name, tuple(overloads), dispatch)
 
 
 _OPERATORS = (

@@ -16,7 +16,10 @@ from fairway.cel.values import MAX_COMPARISONS, List, length, size_of
 INDEX_OUT_OF_RANGE: Final = "index out of range: {}"
 INVALID_RANGE: Final = "invalid substring range. start: {}, end: {}"
 
-_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _QUOTED = str.maketrans(

@@ -7,6 +7,7 @@ percent-encoding checked per part, IPv6 hosts in brackets, numeric ports.
 from __future__ import annotations
 
 import re
+from ipaddress import AddressValueError, IPv6Address
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -150,7 +151,7 @@ def _host(text: str) -> str:
         closing = text.rfind("]")
         if closing < 0:
             raise UrlError("missing ']' in host")
-        _check_port(text[closing + 1 :], text)
+        _check_port(text[closing + 1 :])
         literal = text[:closing]
         zone = literal.find("%25")
         if zone >= 0:
@@ -168,13 +169,11 @@ def _host(text: str) -> str:
         if text.find(":") != colon:
             # More than one colon outside brackets is tolerated only by older servers, not by the reference.
             raise UrlError(f"invalid port {text[text.find(':') :]!r} after host")
-        _check_port(text[colon:], text)
+        _check_port(text[colon:])
     return _unescape(text, "host")
 
 
 def _ipv6(text: str) -> bool:
-    from ipaddress import AddressValueError, IPv6Address  # noqa: PLC0415 - only bracketed hosts need it
-
     try:
         IPv6Address(text)
     except AddressValueError:
@@ -182,7 +181,7 @@ def _ipv6(text: str) -> bool:
     return True
 
 
-def _check_port(port: str, host: str) -> None:
+def _check_port(port: str) -> None:
     if not port:
         return
     if port[0] != ":" or not (port[1:] == "" or (port[1:].isascii() and port[1:].isdigit())):
