@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from fairway.api.cluster import ManagedCluster, Taint
-from fairway.api.quantity import quantity_float
+from fairway.api.quantity import QuantityError, quantity_float
 from fairway.fleet.column import CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
 
 LABEL = "label"
@@ -137,8 +137,12 @@ def _last_claim(cluster: ManagedCluster, name: str) -> str | None:
 
 
 def _amount(amounts: Mapping[str, str | int | float], name: str) -> float | None:
+    """What is no quantity counts as not reported: one bad cell must not stop all placements."""
     text = amounts.get(name)
-    return None if text is None else quantity_float(text)
+    try:
+        return None if text is None else quantity_float(text)
+    except QuantityError:
+        return None
 
 
 def _at(cluster: ManagedCluster, path: tuple[str, ...]) -> Hashable:
