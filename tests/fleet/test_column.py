@@ -1,0 +1,172 @@
+import numpy as np
+import pytest
+
+from fairway.fleet import bitmap
+from fairway.fleet.column import NEVER, CodeColumn, CountColumn, NumberColumn, ScoreColumn
+
+
+def codes(*values: str | None) -> CodeColumn:
+    column = CodeColumn(capacity=64)
+    for row, value in enumerate(values):
+        column.write(row, value)
+    return column
+
+
+def rows(column: CodeColumn, value: str | None) -> list[int]:
+    """Rows that hold a value, by its bitmap, among the first four."""
+    code = 0 if value is None else column.code(value)
+    assert code is not None
+    return [row for row in bitmap.rows_of(column.bitmap(code)).tolist() if row < 4]
+
+
+def test_equal_values_share_a_code_and_no_value_has_code_zero() -> None:
+    column = codes("eu", None, "us", "eu")
+    assert column.codes[:4].tolist() == [1, 0, 2, 1]
+    assert [column.value(row) for row in range(4)] == ["eu", None, "us", "eu"]
+    assert column.items() == [("eu", 1), ("us", 2)]
+    assert column.code("nowhere") is None
+    assert column.uses(1) == 2
+
+
+def test_writing_says_whether_the_cell_changed() -> None:
+    column = codes("eu")
+    assert not column.write(0, "eu")
+    assert column.write(0, "us")
+    assert column.write(0, None)
+    assert not column.write(0, None)
+
+
+def test_a_code_nobody_has_any_more_is_given_to_the_next_new_value() -> None:
+    column = codes("eu", "us")
+    column.write(0, None)
+    assert column.code("eu") is None
+    assert column.items() == [("us", 2)]
+    column.write(1, "ap")
+    assert column.value(1) == "ap"
+    assert sorted(code for _, code in column.items()) == [1]
+    column.write(0, "eu")
+    assert column.code("eu") == 2
+    assert len(column.values) == 3
+
+
+def test_the_epoch_moves_with_every_new_value_and_with_nothing_else() -> None:
+    column = codes("eu", "us")
+    before = column.epoch
+    column.write(0, "us")
+    column.write(1, None)
+    column.write(1, "us")
+    assert column.epoch == before
+    column.write(1, "ap")
+    assert column.epoch == before + 1
+
+
+def test_bitmaps_follow_every_write() -> None:
+    column = codes("eu", "us", "eu", None)
+    assert (rows(column, "eu"), rows(column, "us"), rows(column, None)) == ([0, 2], [1], [3])
+    column.write(1, "eu")
+    column.write(0, None)
+    column.write(3, "us")
+    assert (rows(column, "eu"), rows(column, "us"), rows(column, None)) == ([1, 2], [3], [0])
+
+
+def test_a_bitmap_of_a_reused_code_is_about_the_new_value() -> None:
+    column = codes("eu", "us")
+    assert rows(column, "eu") == [0]
+    column.write(0, None)
+    column.write(2, "ap")
+    assert column.code("ap") == 1
+    assert rows(column, "ap") == [2]
+
+
+def test_filling_is_writing_all_at_once() -> None:
+    values = ["eu", None, "us", "eu"]
+    filled = CodeColumn(capacity=64)
+    filled.fill(list(values))
+    written = codes(*values)
+    assert filled.codes.tolist() == written.codes.tolist()
+    assert filled.items() == written.items()
+    assert [filled.uses(code) for _, code in filled.items()] == [2, 1]
+    filled.write(0, None)
+    filled.write(3, None)
+    assert filled.code("eu") is None
+
+
+def test_a_fork_and_its_origin_go_their_own_ways() -> None:
+    column = codes("eu", "us")
+    assert rows(column, "eu") == [0]
+    fork = column.fork()
+    fork.write(0, "ap")
+    fork.write(1, None)
+    assert [column.value(row) for row in range(2)] == ["eu", "us"]
+    assert [fork.value(row) for row in range(2)] == ["ap", None]
+    assert (rows(column, "eu"), rows(fork, "ap")) == ([0], [0])
+    column.write(0, None)
+    assert fork.code("ap") is not None
+    assert column.code("ap") is None
+
+
+def test_a_grown_column_keeps_its_cells_and_has_room_for_more() -> None:
+    column = codes("eu", "us", "eu")
+    assert rows(column, "eu") == [0, 2]
+    column.grow(128)
+    assert len(column.codes) == 128
+    column.write(100, "eu")
+    code = column.code("eu")
+    assert code is not None
+    assert bitmap.rows_of(column.bitmap(code)).tolist() == [0, 2, 100]
+
+
+def test_numbers_that_are_not_reported_are_not_a_number() -> None:
+    column = NumberColumn(capacity=64)
+    assert np.isnan(column.values).all()
+    assert column.write(3, 2)
+    assert not column.write(3, 2.0)
+    assert column.write(3, None)
+    assert not column.write(3, None)
+    column.fill([1.5, None])
+    assert column.values[0] == 1.5
+    assert np.isnan(column.values[1])
+
+
+def test_a_grown_or_forked_number_column() -> None:
+    column = NumberColumn(capacity=64)
+    column.write(1, 7)
+    fork = column.fork()
+    column.write(1, 8)
+    column.grow(128)
+    assert (fork.values[1], column.values[1], len(column.values)) == (7, 8, 128)
+    assert np.isnan(column.values[127])
+
+
+@pytest.mark.parametrize(
+    ("value", "score", "expires", "present"),
+    [
+        pytest.param((5, 99), 5, 99, True, id="a score that ends"),
+        pytest.param((5, NEVER), 5, NEVER, True, id="a score that does not end"),
+        pytest.param((0, NEVER), 0, NEVER, True, id="a score of nought is a score"),
+        pytest.param((None, 99), 0, 99, False, id="an object without the score"),
+        pytest.param(None, 0, NEVER, False, id="no object"),
+    ],
+)
+def test_scores(value: tuple[int | None, int] | None, score: int, expires: int, present: bool) -> None:
+    column = ScoreColumn(capacity=64)
+    column.write(0, (1, 1))
+    assert column.write(0, value)
+    assert not column.write(0, value)
+    assert (column.values[0], column.expires[0], bool(column.present[0])) == (score, expires, present)
+    fork = column.fork()
+    column.write(0, (42, 42))
+    column.grow(128)
+    assert (fork.values[0], fork.expires[0], bool(fork.present[0])) == (score, expires, present)
+    assert (column.values[0], column.expires[0], bool(column.present[0])) == (42, 42, True)
+    assert (column.values[127], column.expires[127], bool(column.present[127])) == (0, NEVER, False)
+
+
+def test_counts() -> None:
+    column = CountColumn(capacity=64)
+    assert column.write(2, 3)
+    assert not column.write(2, 3)
+    fork = column.fork()
+    column.write(2, 4)
+    column.grow(128)
+    assert (int(fork.values[2]), int(column.values[2]), len(column.values)) == (3, 4, 128)

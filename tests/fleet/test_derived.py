@@ -1,0 +1,138 @@
+from fairway.fleet import Fleet, Snapshot, bitmap, cells
+from fairway.fleet.bitmap import Mask, Rows
+from fairway.fleet.column import Key
+from fairway.fleet.derived import Derived
+from fairway.fleet.snapshot import DERIVED_LIMIT
+from fairway.testing.builders import cluster
+
+ENV: Key = (cells.LABEL, "env")
+
+
+class Question:
+    """Whether a cluster is in production; notes whom it was asked about."""
+
+    def __init__(self, *, reads: frozenset[Key] | None = frozenset({ENV})) -> None:
+        self.derived = Derived(reads=reads)
+        self.asked: list[str] = []
+
+    def answer(self, snapshot: Snapshot, *among: str) -> list[str]:
+        names = snapshot.hosts.names
+
+        def compute(rows: Rows) -> Mask:
+            self.asked += [names[row] for row in rows.tolist()]
+            prod = [snapshot.cluster(row).metadata.labels.get("env") == "prod" for row in rows.tolist()]
+            return bitmap.unpack(bitmap.from_rows([at for at, yes in enumerate(prod) if yes], 64))[
+                : len(prod)
+            ]
+
+        rows = snapshot.rows_named(list(among)) if among else bitmap.rows_of(snapshot.live)
+        found = self.derived.holds(snapshot, among=bitmap.from_rows(rows, snapshot.capacity), compute=compute)
+        return [names[row] for row in bitmap.rows_of(found).tolist()]
+
+    def newly_asked(self) -> list[str]:
+        asked, self.asked = self.asked, []
+        return asked
+
+
+def fleet_of(**envs: str) -> Fleet:
+    fleet = Fleet()
+    for name, env in envs.items():
+        fleet.upsert_cluster(cluster(name, labels={"env": env}))
+    return fleet
+
+
+def test_rows_are_computed_when_first_asked_for_and_then_kept() -> None:
+    fleet, question = fleet_of(a="prod", b="dev", c="prod"), Question()
+    assert question.answer(fleet.snapshot(), "a", "b") == ["a"]
+    assert question.newly_asked() == ["a", "b"]
+    assert question.answer(fleet.snapshot()) == ["a", "c"]
+    assert question.newly_asked() == ["c"]
+    assert question.answer(fleet.snapshot(), "b", "c") == ["c"]
+    assert question.newly_asked() == []
+
+
+def test_a_change_in_a_column_that_is_read_is_computed_again() -> None:
+    fleet, question = fleet_of(a="prod", b="dev"), Question()
+    question.answer(fleet.snapshot())
+    question.newly_asked()
+    fleet.upsert_cluster(cluster("b", labels={"env": "prod"}))
+    assert question.answer(fleet.snapshot()) == ["a", "b"]
+    assert question.newly_asked() == ["b"]
+
+
+def test_a_change_in_any_other_column_is_not() -> None:
+    fleet, question = fleet_of(a="prod", b="dev"), Question()
+    question.answer(fleet.snapshot())
+    question.newly_asked()
+    fleet.upsert_cluster(cluster("b", labels={"env": "dev", "other": "x"}, allocatable={"cpu": "1"}))
+    assert question.answer(fleet.snapshot()) == ["a"]
+    assert question.newly_asked() == []
+
+
+def test_unless_anything_may_matter() -> None:
+    fleet, question = fleet_of(a="prod", b="dev"), Question(reads=None)
+    question.answer(fleet.snapshot())
+    question.newly_asked()
+    fleet.upsert_cluster(cluster("b", labels={"env": "dev", "other": "x"}))
+    question.answer(fleet.snapshot())
+    assert question.newly_asked() == ["b"]
+
+
+def test_hosts_that_come_and_go_are_computed_again() -> None:
+    fleet, question = fleet_of(a="prod", b="dev"), Question()
+    question.answer(fleet.snapshot())
+    question.newly_asked()
+    fleet.delete_cluster("a")
+    assert question.answer(fleet.snapshot()) == []
+    fleet.upsert_cluster(cluster("z"))
+    assert question.answer(fleet.snapshot()) == []
+    assert question.newly_asked() == ["z"]
+
+
+def test_a_snapshot_of_the_past_is_answered_as_it_was_and_disturbs_nothing() -> None:
+    fleet, question = fleet_of(a="prod", b="dev"), Question()
+    held = fleet.snapshot()
+    fleet.upsert_cluster(cluster("b", labels={"env": "prod"}))
+    assert question.answer(fleet.snapshot()) == ["a", "b"]
+    question.newly_asked()
+    assert question.answer(held) == ["a"]
+    assert question.newly_asked() == ["a", "b"]
+    assert question.answer(fleet.snapshot()) == ["a", "b"]
+    assert question.newly_asked() == []
+
+
+def test_a_snapshot_that_was_the_newest_when_first_asked_keeps_its_answers() -> None:
+    fleet, question = fleet_of(a="prod", b="dev"), Question()
+    held = fleet.snapshot()
+    question.answer(held, "a")
+    fleet.upsert_cluster(cluster("b", labels={"env": "prod"}))
+    assert question.answer(held) == ["a"]
+    assert question.newly_asked() == ["a", "b"]
+    assert question.answer(fleet.snapshot()) == ["a", "b"]
+    assert question.newly_asked() == ["b"]
+
+
+def test_too_many_changes_start_over() -> None:
+    fleet, question = fleet_of(a="prod", b="dev"), Question()
+    question.answer(fleet.snapshot())
+    question.newly_asked()
+    fleet.load_scores([])
+    assert question.answer(fleet.snapshot()) == ["a"]
+    assert question.newly_asked() == ["a", "b"]
+
+
+def test_growing_starts_over() -> None:
+    fleet, question = fleet_of(a="prod"), Question()
+    question.answer(fleet.snapshot())
+    for number in range(300):
+        fleet.upsert_cluster(cluster(f"c{number}", labels={"env": "dev"}))
+    assert question.answer(fleet.snapshot(), "a", "c299") == ["a"]
+
+
+def test_the_same_name_is_the_same_result_and_the_oldest_is_dropped_when_there_are_many() -> None:
+    snapshot = fleet_of(a="prod").snapshot()
+    first = snapshot.derived("first", reads=None)
+    assert snapshot.derived("first", reads=None) is first
+    for number in range(DERIVED_LIMIT):
+        snapshot.derived(number, reads=None)
+    assert snapshot.derived("first", reads=None) is not first

@@ -1,0 +1,108 @@
+import pytest
+
+from fairway.fleet import Fleet, Snapshot, bitmap, cells
+from fairway.fleet.column import NEVER, Key
+from fairway.fleet.hosts import FIRST_CAPACITY
+from fairway.testing.builders import cluster, cluster_score, decision, score
+
+COUNT = FIRST_CAPACITY + 10
+ENV: Key = (cells.LABEL, "env")
+CPU: Key = (cells.ALLOCATABLE, "cpu")
+FREE: Key = (cells.SCORE, "default", "free")
+HEALTH: Key = (cells.CALCULATOR, "health")
+PATH: Key = (cells.PATH, "metadata", "labels", "env")
+
+
+def touch(view: Snapshot) -> None:
+    """Makes the columns and a bitmap of each code column, so that growing has something to keep."""
+    for key in (ENV, PATH, cells.TAINTS, cells.DELETING):
+        view.codes(key).bitmap(1)
+    view.numbers(CPU)
+    view.score_column(FREE)
+    view.score_column(HEALTH)
+    view.counts()
+
+
+def name(at: int) -> str:
+    return f"c{at:03d}"
+
+
+def add(fleet: Fleet, at: int) -> None:
+    fleet.upsert_cluster(
+        cluster(name(at), labels={"env": ("prod", "dev")[at % 2]}, allocatable={"cpu": str(at)})
+    )
+
+
+def grown(*, read: bool) -> Fleet:
+    fleet = Fleet()
+    for at in range(COUNT):
+        fleet.upsert_score(score(name(at), {"free": at}))
+        fleet.upsert_cluster_score(cluster_score(name(at), "Health", -at))
+    fleet.upsert_decision(decision("d", [name(at) for at in range(0, COUNT, 3)]))
+    for at in range(COUNT):
+        add(fleet, at)
+        if read and at in (0, FIRST_CAPACITY - 1):
+            touch(fleet.snapshot())
+    return fleet
+
+
+@pytest.mark.parametrize("read", [True, False], ids=["columns in use", "no columns yet"])
+def test_growing_past_capacity_keeps_everything(read: bool) -> None:
+    view = grown(read=read).snapshot()
+    assert view.capacity == 2 * FIRST_CAPACITY
+    assert bitmap.count(view.live) == COUNT
+    assert view.hosts.in_name_order() == [name(at) for at in range(COUNT)]
+    for at in range(COUNT):
+        row = view.hosts.row_of[name(at)]
+        env = ("prod", "dev")[at % 2]
+        assert view.codes(ENV).value(row) == env
+        assert view.codes(PATH).value(row) == (True, env)
+        assert view.numbers(CPU).values[row] == at
+        assert (view.score_column(FREE).values[row], view.score_column(FREE).expires[row]) == (at, NEVER)
+        assert view.score_column(HEALTH).values[row] == -at
+        assert view.counts().values[row] == (at % 3 == 0)
+    prod = view.codes(ENV).code("prod")
+    assert prod is not None
+    assert bitmap.count(view.codes(ENV).bitmap(prod) & view.live) == COUNT // 2
+
+
+def test_a_snapshot_from_before_stays_small() -> None:
+    fleet = Fleet()
+    for at in range(FIRST_CAPACITY):
+        add(fleet, at)
+    held = fleet.snapshot()
+    touch(held)
+    add(fleet, FIRST_CAPACITY)
+    assert (held.capacity, len(held.hosts)) == (FIRST_CAPACITY, FIRST_CAPACITY)
+    assert len(held.codes(ENV).codes) == FIRST_CAPACITY
+    assert fleet.snapshot().capacity == 2 * FIRST_CAPACITY
+    assert len(fleet.snapshot().codes(ENV).codes) == 2 * FIRST_CAPACITY
+
+
+def test_a_free_slot_is_used_before_the_fleet_grows() -> None:
+    fleet = Fleet()
+    for at in range(FIRST_CAPACITY):
+        add(fleet, at)
+    fleet.delete_cluster(name(7))
+    add(fleet, FIRST_CAPACITY)
+    view = fleet.snapshot()
+    assert view.capacity == FIRST_CAPACITY
+    assert view.hosts.row_of[name(FIRST_CAPACITY)] == 7
+
+
+def test_loading_makes_room_at_once_and_the_last_of_a_name_counts() -> None:
+    fleet = Fleet()
+    fleet.upsert_decision(decision("d", ["c000", "later"]))
+    fleet.load([cluster("c000", labels={"env": "old"}), *(cluster(name(at)) for at in range(COUNT))])
+    view = fleet.snapshot()
+    assert (len(fleet), view.capacity) == (COUNT, 2 * FIRST_CAPACITY)
+    assert view.codes(ENV).value(view.hosts.row_of["c000"]) is None
+    assert view.counts().values[view.hosts.row_of["c000"]] == 1
+    assert dict(view.decisions.outsiders) == {"later": 1}
+
+
+def test_loading_into_a_fleet_that_has_hosts_adds_to_them() -> None:
+    fleet = Fleet()
+    add(fleet, 0)
+    fleet.load([cluster("z")])
+    assert sorted(fleet.snapshot().hosts.row_of) == ["c000", "z"]

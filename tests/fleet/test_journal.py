@@ -1,0 +1,52 @@
+from fairway.fleet.journal import NOTHING, Change, Journal
+
+
+def change(number: int) -> Change:
+    return Change(rows=(number,), columns=frozenset({("label", str(number))}))
+
+
+def journal_of(count: int, *, limit: int = 4) -> Journal:
+    journal = Journal(limit=limit)
+    for number in range(count):
+        journal.append(change(number))
+    return journal
+
+
+def listed(journal: Journal, generation: int) -> list[int] | None:
+    found = journal.since(generation)
+    return None if found is None else [each.rows[0] for each in found]
+
+
+def test_the_nth_change_is_generation_n() -> None:
+    assert Journal().generation == 0
+    assert journal_of(3).generation == 3
+
+
+def test_changes_since_a_generation_oldest_first() -> None:
+    journal = journal_of(4)
+    assert listed(journal, 4) == []
+    assert listed(journal, 3) == [3]
+    assert listed(journal, 1) == [1, 2, 3]
+    assert listed(journal, 0) == [0, 1, 2, 3]
+
+
+def test_only_the_newest_changes_are_remembered() -> None:
+    journal = journal_of(6)
+    assert listed(journal, 2) == [2, 3, 4, 5]
+    assert listed(journal, 1) is None
+    assert listed(journal, 0) is None
+
+
+def test_forgetting_is_a_change_nobody_can_follow() -> None:
+    journal = journal_of(3)
+    journal.forget()
+    assert journal.generation == 4
+    assert listed(journal, 3) is None
+    assert listed(journal, 4) == []
+    journal.append(change(9))
+    assert listed(journal, 4) == [9]
+    assert listed(journal, 3) is None
+
+
+def test_nothing_is_about_nobody() -> None:
+    assert Change(rows=(), columns=frozenset()) == NOTHING

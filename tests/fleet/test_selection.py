@@ -1,0 +1,70 @@
+import pytest
+
+from fairway.api.selector import SELECT_NOTHING, LabelSelectorRequirement, compile_requirements
+from fairway.fleet import Fleet, Snapshot, bitmap, selection
+from fairway.fleet.bitmap import Bits
+from fairway.testing.builders import cluster, requirement
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    fleet = Fleet()
+    fleet.load(
+        [
+            cluster("a", labels={"env": "prod", "gpu": "yes"}, claims={"env": "dev"}),
+            cluster("b", labels={"env": "dev"}, claims={"env": "prod"}),
+            cluster("c", labels={"env": "qa", "gpu": "no"}),
+            cluster("d"),
+            cluster("gone", labels={"env": "prod"}),
+        ]
+    )
+    fleet.delete_cluster("gone")
+    return fleet.snapshot()
+
+
+def names(snapshot: Snapshot, bits: Bits) -> str:
+    return "".join(snapshot.hosts.names[row] for row in bitmap.rows_of(bits).tolist())
+
+
+@pytest.mark.parametrize(
+    ("requirements", "expected"),
+    [
+        pytest.param((), "abcd", id="no requirement"),
+        pytest.param((requirement("env", "In", "prod"),), "a", id="In one value"),
+        pytest.param((requirement("env", "In", "prod", "dev", "nowhere"),), "ab", id="In several values"),
+        pytest.param((requirement("env", "In", "nowhere"),), "", id="In a value nobody has"),
+        pytest.param((requirement("env", "NotIn", "prod", "dev"),), "cd", id="NotIn, missing included"),
+        pytest.param((requirement("env", "NotIn", "nowhere"),), "abcd", id="NotIn a value nobody has"),
+        pytest.param((requirement("gpu", "Exists"),), "ac", id="Exists"),
+        pytest.param((requirement("gpu", "DoesNotExist"),), "bd", id="DoesNotExist"),
+        pytest.param((requirement("nowhere", "Exists"),), "", id="a key nobody has exists nowhere"),
+        pytest.param((requirement("nowhere", "DoesNotExist"),), "abcd", id="and is missing everywhere"),
+        pytest.param(
+            (requirement("gpu", "Exists"), requirement("env", "NotIn", "prod")), "c", id="all must be met"
+        ),
+    ],
+)
+def test_by_labels(
+    snapshot: Snapshot, requirements: tuple[LabelSelectorRequirement, ...], expected: str
+) -> None:
+    selector = compile_requirements(requirements)
+    found = selection.select(snapshot, selector, kind="label", among=snapshot.live)
+    assert names(snapshot, found) == expected
+
+
+def test_claims_are_not_labels(snapshot: Snapshot) -> None:
+    prod = compile_requirements([requirement("env", "In", "prod")])
+    found = selection.select(snapshot, prod, kind="claim", among=snapshot.live)
+    assert names(snapshot, found) == "b"
+
+
+def test_only_among_those_given(snapshot: Snapshot) -> None:
+    among = bitmap.from_rows([1, 2], snapshot.capacity)
+    missing = compile_requirements([requirement("gpu", "DoesNotExist")])
+    assert names(snapshot, selection.select(snapshot, missing, kind="label", among=among)) == "b"
+    assert bitmap.rows_of(among).tolist() == [1, 2]
+
+
+def test_a_selector_of_nothing(snapshot: Snapshot) -> None:
+    found = selection.select(snapshot, SELECT_NOTHING, kind="label", among=snapshot.live)
+    assert names(snapshot, found) == ""

@@ -1,0 +1,179 @@
+from typing import Any
+
+import pytest
+
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.fleet import Fleet, Snapshot, cells
+from fairway.fleet.column import Key
+from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, score
+
+ENV: Key = (cells.LABEL, "env")
+CPU: Key = (cells.ALLOCATABLE, "cpu")
+FREE: Key = (cells.SCORE, "default", "free")
+HEALTH: Key = (cells.CALCULATOR, "health")
+
+
+def fleet() -> Fleet:
+    made = Fleet()
+    made.load([cluster("a", labels={"env": "prod"}, allocatable={"cpu": "1"}), cluster("b")])
+    made.upsert_score(score("a", {"free": 7}))
+    made.upsert_cluster_score(cluster_score("a", "Health", 5))
+    made.upsert_set(cluster_set("default"))
+    made.upsert_binding(binding("default"))
+    made.upsert_decision(decision("d", ["a", "elsewhere"], placement="p1"))
+    return made
+
+
+def seen(view: Snapshot) -> dict[str, Any]:
+    row = view.hosts.row_of["a"]
+    return {
+        "names": sorted(view.hosts.row_of),
+        "object": view.cluster(row),
+        "env": view.codes(ENV).value(row),
+        "cpu": float(view.numbers(CPU).values[row]),
+        "free": int(view.score_column(FREE).values[row]),
+        "health": int(view.score_column(HEALTH).values[row]),
+        "sets": sorted(view.sets),
+        "bindings": dict(view.bindings),
+        "held": int(view.counts().values[row]),
+        "outsiders": dict(view.decisions.outsiders),
+        "mine": view.decisions.clusters_of(("ns1", "p1")),
+        "score": view.score_object("a", "default"),
+    }
+
+
+def change_everything(made: Fleet) -> None:
+    made.upsert_cluster(cluster("a", labels={"env": "dev"}, allocatable={"cpu": "9"}))
+    made.upsert_cluster(cluster("elsewhere"))
+    made.delete_cluster("b")
+    made.upsert_score(score("a", {"free": 8}))
+    made.upsert_cluster_score(cluster_score("a", "Health", 6))
+    made.upsert_set(cluster_set("other"))
+    made.delete_set("default")
+    made.upsert_binding(binding("other"))
+    made.upsert_decision(decision("d", ["b", "nowhere"], placement="p1"))
+
+
+@pytest.mark.parametrize("read_before", [True, False], ids=["read before", "first read after"])
+def test_a_held_snapshot_does_not_change(read_before: bool) -> None:
+    expected = seen(fleet().snapshot())
+    made = fleet()
+    held = made.snapshot()
+    if read_before:
+        seen(held)
+    change_everything(made)
+    assert seen(held) == expected
+    assert seen(made.snapshot()) != expected
+
+
+def test_a_snapshot_knows_its_generation_and_the_fleet_goes_on() -> None:
+    made = fleet()
+    held = made.snapshot()
+    made.delete_cluster("b")
+    assert made.generation == held.generation + 1
+    assert made.snapshot().generation == made.generation
+
+
+def test_snapshots_are_free_and_share_everything() -> None:
+    made = fleet()
+    first, second = made.snapshot(), made.snapshot()
+    assert first.hosts is second.hosts
+    assert first.codes(ENV) is second.codes(ENV)
+    assert first.counts() is second.counts()
+    assert first.sets is second.sets
+    assert first.decisions is second.decisions
+
+
+def parts(made: Fleet) -> dict[str, object]:
+    """What holds the data now. The snapshot looked through is gone when this returns."""
+    view = made.snapshot()
+    return {
+        "live": view.live,
+        "rank": view.hosts.rank,
+        "env": view.codes(ENV).codes,
+        "cpu": view.numbers(CPU).values,
+        "free": view.score_column(FREE).values,
+        "counts": view.counts().values,
+        "decisions": view.decisions,
+        "scores": view.scores["default"],
+    }
+
+
+def replaced(before: dict[str, object], made: Fleet) -> set[str]:
+    now = parts(made)
+    return {key for key in before if now[key] is not before[key]}
+
+
+def test_without_a_snapshot_alive_nothing_is_copied() -> None:
+    made = fleet()
+    before = parts(made)
+    made.upsert_cluster(cluster("a", labels={"env": "dev"}, allocatable={"cpu": "9"}))
+    made.upsert_score(score("a", {"free": 8}))
+    made.upsert_decision(decision("d", ["b"], placement="p1"))
+    made.upsert_cluster(cluster("c"))
+    assert replaced(before, made) == set()
+
+
+def test_with_a_snapshot_alive_only_what_is_written_is_copied_and_only_once() -> None:
+    made = fleet()
+    before = parts(made)
+    held = made.snapshot()
+    made.upsert_cluster(cluster("a", labels={"env": "dev"}, allocatable={"cpu": "1"}))
+    assert replaced(before, made) == {"live", "rank", "env"}
+    after = parts(made)
+    made.upsert_cluster(cluster("a", labels={"env": "qa"}, allocatable={"cpu": "1"}))
+    assert replaced(after, made) == set()
+    assert held.codes(ENV).value(0) == "prod"
+
+
+def test_a_snapshot_let_go_costs_nothing_any_more() -> None:
+    made = fleet()
+    held = made.snapshot()
+    before = parts(made)
+    del held
+    made.upsert_cluster(cluster("a", labels={"env": "dev"}))
+    assert replaced(before, made) == set()
+
+
+def test_a_column_is_made_when_first_asked_for_and_then_kept_up() -> None:
+    made = fleet()
+    first = made.snapshot().codes(ENV)
+    made.upsert_cluster(cluster("b", labels={"env": "qa"}))
+    second = made.snapshot().codes(ENV)
+    assert first is second
+    assert second.value(1) == "qa"
+
+
+def test_a_column_first_asked_for_by_a_snapshot_of_the_past_is_its_own() -> None:
+    made = fleet()
+    held = made.snapshot()
+    made.upsert_cluster(cluster("a", labels={"env": "dev"}))
+    assert held.codes(ENV).value(0) == "prod"
+    assert made.snapshot().codes(ENV).value(0) == "dev"
+    assert held.codes(ENV) is held.codes(ENV)
+
+
+def test_rows_of_names_that_are_hosts_in_the_order_given() -> None:
+    assert fleet().snapshot().rows_named(["b", "nobody", "a", "b"]) == [1, 0, 1]
+
+
+def test_nobody() -> None:
+    view = fleet().snapshot()
+    assert not view.none().any()
+    assert len(view.none()) == len(view.live)
+
+
+def test_the_owner_of_a_decision_is_what_its_label_says() -> None:
+    made = fleet()
+    loose = decision("loose", ["a"])
+    assert PLACEMENT_LABEL not in loose.metadata.labels
+    made.upsert_decision(loose)
+    view = made.snapshot()
+    assert view.decisions.clusters_of(("ns1", "p1")) == ["a", "elsewhere"]
+    assert view.decisions.clusters_of(("ns1", "")) == []
+    assert int(view.counts().values[0]) == 2
+    made.upsert_decision(decision("d2", ["b"], placement="p1"))
+    assert sorted(made.snapshot().decisions.clusters_of(("ns1", "p1"))) == ["a", "b", "elsewhere"]
+    made.upsert_decision(decision("d", ["a", "elsewhere"], placement="p2"))
+    assert made.snapshot().decisions.clusters_of(("ns1", "p1")) == ["b"]
+    assert sorted(made.snapshot().decisions.of(("ns1", "p2"))) == ["d"]
