@@ -44,6 +44,8 @@ class Attribute:
     truthy: Attribute | None = None
     falsy: Attribute | None = None
     qualifiers: tuple[Qualifier, ...] = field(default=())
+    free: bool = False
+    """Qualifiers cost nothing: so it is for a variable named past a local one of the same name."""
 
     def qualify(self, qualifier: Qualifier) -> Attribute:
         if self.condition is None or self.truthy is None or self.falsy is None:
@@ -120,6 +122,7 @@ def compile_resolution(attribute: Attribute) -> Step:
         )
     base = _compile_base(attribute)
     qualifiers = attribute.qualifiers
+    price = 0 if attribute.free else 1
     if not qualifiers:
         return base
 
@@ -137,15 +140,15 @@ def compile_resolution(attribute: Attribute) -> Step:
                 value, present = lookup_optional(value, key)
                 if not present:
                     return NONE_FOUND
-                charge_units(frame, 1)
+                charge_units(frame, price)
                 continue
             try:
                 key = qualifier.key if qualifier.dynamic is None else checked_key(qualifier.dynamic(frame))
                 value = lookup_optional(value, key)[1] if qualifier.test else lookup(value, key)
             except Failure:
-                charge_units(frame, 1)
+                charge_units(frame, price)
                 raise
-            charge_units(frame, 1)
+            charge_units(frame, price)
         return Optional(value) if optional else value
 
     return resolve
@@ -186,7 +189,7 @@ def _compile_base(attribute: Attribute) -> Step:
 
 def _compile_path(attribute: Attribute) -> Callable[[Step], Step] | None:
     """A quick way through nested dicts by constant names, falling back to the slow one for anything else."""
-    if attribute.base is not None or attribute.condition is not None:
+    if attribute.base is not None or attribute.condition is not None or attribute.free:
         return None
     names: list[str] = []
     for qualifier in attribute.qualifiers:

@@ -131,7 +131,8 @@ class _Compiler:
 
     def _name(self, node: Ident) -> Attribute:
         if node.id in self._checked.names:
-            return Attribute(variable=self._checked.names[node.id])
+            variable = self._checked.names[node.id]
+            return Attribute(variable=variable, free=any(name == variable for name, _ in self._locals))
         for name, local in reversed(self._locals):
             if name == node.name:
                 if isinstance(local, _Iteration):
