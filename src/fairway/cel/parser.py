@@ -40,10 +40,6 @@ _RESERVED = frozenset(
         "loop", "package", "namespace", "null", "return", "true", "var", "void", "while",
     }
 )  # fmt: skip
-_OPERAND = (
-    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', "
-    "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
-)
 _RELATIONS = frozenset({"<", "<=", ">=", ">", "==", "!=", "in"})
 _PRODUCTS = frozenset({"*", "/", "%"})
 _OPERATORS = {op: f"_{op}_" for op in ("<", "<=", ">=", ">", "==", "!=", "+", "-", "*", "/", "%")} | {
@@ -103,7 +99,7 @@ class _Parser:
         root = self._expr()
         token = self._tokens[self._at]
         if token.kind != END:
-            raise self._unexpected(token, END)
+            raise self._unexpected(token, "an operator or the end")
         return root
 
     # --- depth -----------------------------------------------------------------------------------------------
@@ -244,7 +240,7 @@ class _Parser:
         optional = self._accept("?")
         token = self._tokens[self._at]
         if token.kind not in ("ident", "escaped"):
-            stop = self._unexpected(token, "IDENTIFIER")
+            stop = self._unexpected(token, "a name")
             stop.partial, stop.start = node, start
             raise stop
         self._at += 1
@@ -296,7 +292,7 @@ class _Parser:
         prefix = "." if self._accept(".") else ""
         token = self._tokens[self._at]
         if token.kind != "ident":
-            raise self._unexpected(token, "IDENTIFIER")
+            raise self._unexpected(token, "a name")
         self._at += 1
         following = self._tokens[self._at]
         if following.kind in ("{", "."):
@@ -355,7 +351,7 @@ class _Parser:
             optional = self._accept("?")
             token = self._tokens[self._at]
             if token.kind not in ("ident", "escaped"):
-                raise self._unexpected(token, "IDENTIFIER")
+                raise self._unexpected(token, "a name")
             self._at += 1
             colon = self._expect(":")
             field = token.text[1:-1] if token.kind == "escaped" else token.text
@@ -436,7 +432,7 @@ class _Parser:
                 case "null" if not negative:
                     value = None
                 case _:
-                    raise self._unexpected(number, f"{{{_OPERAND}}}")
+                    raise self._unexpected(number, "a value")
         except ValueError as error:
             self._at += 1
             return self._report(token.offset, str(error))
@@ -459,9 +455,8 @@ class _Parser:
         return token
 
     def _unexpected(self, token: Token, expected: str) -> _Stop:
-        return _Stop(
-            Issue(token.offset, f"Syntax error: mismatched input '{token.text}' expecting {expected}")
-        )
+        found = "the expression ends" if token.kind == END else f"found '{token.text}'"
+        return _Stop(Issue(token.offset, f"Syntax error: {found} where {expected} is expected"))
 
     def _report(self, offset: int, message: str) -> Expr:
         """Note a problem and stand something harmless in for the broken part."""

@@ -32,6 +32,8 @@ class Source:
         """Line and column as printed."""
         if offset == NOWHERE:
             return -1, 0
+        if not self.text:
+            return 1, 0
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
@@ -57,7 +59,11 @@ class Source:
         line, column = place
         head = f"ERROR: <input>:{line}:{column}: {message}"
         snippet = self.snippet(line)
-        if snippet is None or len(snippet.encode("utf-8", "surrogatepass")) > MAX_SNIPPET_BYTES:
+        if (
+            not self.text
+            or snippet is None
+            or len(snippet.encode("utf-8", "surrogatepass")) > MAX_SNIPPET_BYTES
+        ):
             return head
         snippet = snippet.replace("\t", " ")
         before = "".join("." if char < "\x80" else "\uff0e" for char in snippet[: column - 1])

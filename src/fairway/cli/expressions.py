@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fairway.api.validation import Problem
 
-DOES_NOT_COMPILE: Final = "{text} does not compile at line {line}, column {column}: {message}"
+DOES_NOT_COMPILE: Final = "{text} does not compile{place}: {message}"
 REMEDY: Final = "correct the expression; the variable is managedCluster"
 
 
@@ -19,9 +19,8 @@ def broken_expressions(placement: Any) -> tuple[Problem, ...]:
         try:
             environment.compile(text)
         except CompileError as error:
-            message = DOES_NOT_COMPILE.format(
-                text=repr(text), line=error.line, column=error.column, message=error.message
-            )
+            place = f" at line {error.line}, column {error.column}" if error.line > 0 else ""
+            message = DOES_NOT_COMPILE.format(text=repr(text), place=place, message=error.message)
             found.append(Problem(path=path, message=message, remedy=REMEDY))
     return tuple(found)
 

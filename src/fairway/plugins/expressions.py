@@ -11,7 +11,14 @@ from functools import lru_cache
 import numpy as np
 
 from fairway.api.cluster import cluster_as_json
-from fairway.cel import CompileError, EvaluationError, Outcome, Program, cluster_environment
+from fairway.cel import (
+    CompileError,
+    EvaluationError,
+    InstantiationError,
+    Outcome,
+    Program,
+    cluster_environment,
+)
 from fairway.fleet import cells
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import Key
@@ -24,6 +31,7 @@ COST_BUDGET = 10_000_000
 """Of all expressions of a predicate for one cluster."""
 OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
 COMPILATION_FAILED = "compilation failed: {error}"
+INSTANTIATION_FAILED = "instantiation failed: {error}"
 
 _NAME = ("metadata", "name")
 """Never another for the same host, so nobody has to watch it."""
@@ -119,6 +127,8 @@ class Expressions:
 def compiled(text: str) -> Program:
     try:
         return cluster_environment().compile(text)
+    except InstantiationError as error:
+        raise ExpressionError(INSTANTIATION_FAILED.format(error=error)) from error
     except CompileError as error:
         raise ExpressionError(COMPILATION_FAILED.format(error=error)) from error
 
