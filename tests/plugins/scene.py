@@ -1,6 +1,7 @@
 """A small hub with one bound set, and what Fairway makes of one placement on it."""
 
 from fairway.api.placement import PlacementSpec
+from fairway.engine import cycle
 from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
 from fairway.plugins.verdict import Verdict
@@ -17,7 +18,14 @@ def hub(*objects: object, spec: PlacementSpec | None = None) -> World:
 
 
 def look(*objects: object, spec: PlacementSpec | None = None, now: Micros = NOW_MICROS) -> Verdict:
-    return hub(*objects, spec=spec).look(KEY, now=now)
+    """Every look is taken twice: asking cluster by cluster must lead to the same as asking about all at once."""
+    world = hub(*objects, spec=spec)
+    found = world.look(KEY, now=now)
+    workload = world.workload(KEY)
+    slow = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now, whole_fleet=False)
+    assert (slow.selected, slow.status) == (found.outcome.selected, found.outcome.status)
+    assert slow.totals_by_name() == found.outcome.totals_by_name()
+    return found
 
 
 def selected(*objects: object, spec: PlacementSpec | None = None, now: Micros = NOW_MICROS) -> list[str]:

@@ -1,0 +1,121 @@
+"""What a write reports: the rows and columns it changed, which is what others go by to look again."""
+
+from datetime import timedelta
+
+from fairway.fleet import Fleet, cells
+from fairway.fleet.column import Key
+from fairway.fleet.journal import NOTHING, Change
+from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, score
+from strategies import NOW
+
+
+def fleet_of(*names: str) -> Fleet:
+    fleet = Fleet()
+    fleet.load([cluster(name, member_of="") for name in names])
+    return fleet
+
+
+def changed(*rows: int, columns: set[Key]) -> Change:
+    return Change(rows=rows, columns=frozenset(columns))
+
+
+def test_writing_what_is_there_already_is_nothing_and_no_generation() -> None:
+    fleet = fleet_of("a")
+    things = (score("a", {"free": 1}), cluster_score("a", "Health", 1), decision("d", ["a"]))
+    fleet.upsert_score(things[0])
+    fleet.upsert_cluster_score(things[1])
+    fleet.upsert_decision(things[2])
+    fleet.upsert_set(cluster_set("s"))
+    fleet.upsert_binding(binding("s"))
+    generation = fleet.generation
+    assert fleet.upsert_cluster(cluster("a", member_of="")) == NOTHING
+    assert fleet.upsert_score(things[0]) == NOTHING
+    assert fleet.upsert_cluster_score(things[1]) == NOTHING
+    assert fleet.upsert_decision(things[2]) == NOTHING
+    assert fleet.upsert_set(cluster_set("s")) == NOTHING
+    assert fleet.upsert_binding(binding("s")) == NOTHING
+    assert fleet.generation == generation
+
+
+def test_deleting_what_is_not_there_is_nothing() -> None:
+    fleet = fleet_of("a")
+    assert fleet.delete_cluster("b") == NOTHING
+    assert fleet.delete_score("a", "default") == NOTHING
+    assert fleet.delete_cluster_score("a", "Health") == NOTHING
+    assert fleet.delete_decision("ns1", "d") == NOTHING
+    assert fleet.delete_set("s") == NOTHING
+    assert fleet.delete_binding("ns1", "s") == NOTHING
+
+
+def test_a_changed_cluster_reports_its_row_and_columns() -> None:
+    change = fleet_of("a", "b").upsert_cluster(cluster("b", member_of="", labels={"env": "prod"}))
+    assert change == changed(1, columns={("label", "env")})
+
+
+def test_a_change_nobody_has_a_column_for_is_a_change_all_the_same() -> None:
+    change = fleet_of("a").upsert_cluster(cluster("a", member_of="", version="v9"))
+    assert change.rows == (0,)
+
+
+def test_hosts_that_come_and_go_report_membership() -> None:
+    fleet = fleet_of("a")
+    assert cells.MEMBERSHIP in fleet.upsert_cluster(cluster("b")).columns
+    assert cells.MEMBERSHIP in fleet.delete_cluster("b").columns
+
+
+def test_scores_report_the_object_and_each_score_that_differs() -> None:
+    fleet = fleet_of("a")
+    everything = fleet.upsert_score(score("a", {"free": 1, "busy": 2}))
+    assert everything == changed(
+        0, columns={("scores", "default"), ("score", "default", "free"), ("score", "default", "busy")}
+    )
+    one = fleet.upsert_score(score("a", {"free": 1, "busy": 3}))
+    assert one.columns == {("scores", "default"), ("score", "default", "busy")}
+    until = fleet.upsert_score(score("a", {"free": 1, "busy": 3}, valid_until=NOW + timedelta(1)))
+    assert until.columns == everything.columns
+    assert fleet.delete_score("a", "default").columns == everything.columns
+
+
+def test_scores_of_nobody_are_kept_for_when_the_cluster_comes() -> None:
+    fleet = fleet_of("a")
+    assert fleet.upsert_score(score("b", {"free": 7})).rows == ()
+    assert fleet.upsert_cluster_score(cluster_score("b", "Health", 8)).rows == ()
+    fleet.snapshot().score_column(("score", "default", "free"))
+    fleet.upsert_cluster(cluster("b"))
+    view = fleet.snapshot()
+    assert view.score_column(("score", "default", "free")).values[1] == 7
+    assert view.score_column(("calculator", "health")).values[1] == 8
+
+
+def test_decisions_report_the_clusters_and_owners_they_touch() -> None:
+    fleet = fleet_of("a", "b", "c")
+    made = fleet.upsert_decision(decision("d", ["a", "elsewhere"], placement="p1"))
+    assert made == changed(0, columns={cells.DECISIONS, ("own-decisions", "ns1", "p1")})
+    moved = fleet.upsert_decision(decision("d", ["b", "elsewhere"], placement="p2"))
+    assert set(moved.rows) == {0, 1}
+    assert moved.columns == {
+        cells.DECISIONS,
+        ("own-decisions", "ns1", "p1"),
+        ("own-decisions", "ns1", "p2"),
+    }
+    relabelled = fleet.upsert_decision(decision("d", ["b", "elsewhere"]))
+    assert relabelled == changed(columns={("own-decisions", "ns1", "p2")})
+
+
+def test_sets_and_bindings_report_themselves() -> None:
+    fleet = fleet_of()
+    assert fleet.upsert_set(cluster_set("s")).columns == {("set", "s")}
+    assert fleet.upsert_set(cluster_set("s", kind="Odd")).columns == {("set", "s")}
+    assert fleet.delete_set("s").columns == {("set", "s")}
+    assert fleet.upsert_binding(binding("s")).columns == {("bindings", "ns1")}
+    assert fleet.upsert_binding(binding("t")).columns == {("bindings", "ns1")}
+    assert fleet.delete_binding("ns1", "s").columns == {("bindings", "ns1")}
+    assert fleet.snapshot().bindings["ns1"] == {"t"}
+
+
+def test_calculators_are_known_without_case_and_gone_with_their_last_score() -> None:
+    fleet = fleet_of("a")
+    fleet.upsert_cluster_score(cluster_score("a", "Health", 1))
+    assert list(fleet.snapshot().calculators) == ["health"]
+    assert fleet.delete_cluster_score("a", "HEALTH").columns == {("calculator", "health")}
+    assert fleet.snapshot().calculators == {}

@@ -1,0 +1,59 @@
+import pytest
+
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.clusterset import ManagedClusterSet
+from fairway.api.selector import LabelSelector
+from fairway.fleet.hostset import host_set
+from fairway.testing.builders import cluster_set, requirement, selector
+
+BLUE = {CLUSTER_SET_LABEL: "blue"}
+
+
+@pytest.mark.parametrize(
+    ("source", "labels", "member"),
+    [
+        pytest.param(cluster_set("blue"), BLUE, True, id="no type means the exclusive label"),
+        pytest.param(cluster_set("blue"), {CLUSTER_SET_LABEL: "red"}, False, id="the label of another set"),
+        pytest.param(cluster_set("blue"), {}, False, id="no label"),
+        pytest.param(
+            cluster_set("blue", kind="ExclusiveClusterSetLabel", selector=LabelSelector()),
+            {},
+            False,
+            id="the exclusive label, whatever selector is there",
+        ),
+        pytest.param(cluster_set("all", selector=LabelSelector()), {}, True, id="an empty selector"),
+        pytest.param(cluster_set("none", kind="LabelSelector"), BLUE, False, id="no selector"),
+        pytest.param(
+            cluster_set("x", selector=selector(labels={"a": "b"})),
+            {"a": "b"},
+            True,
+            id="a selector that matches",
+        ),
+        pytest.param(
+            cluster_set("x", selector=selector(labels={"a": "b"})),
+            {"a": "c"},
+            False,
+            id="a selector that does not",
+        ),
+    ],
+)
+def test_who_is_a_member(source: ManagedClusterSet, labels: dict[str, str], member: bool) -> None:
+    found = host_set(source)
+    assert found.error is None
+    assert found.selector.matches(labels) is member
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        (cluster_set("x", kind="LegacyClusterSetLabel"), "selectorType is not right: LegacyClusterSetLabel"),
+        (
+            cluster_set("x", selector=selector(requirement("a", "Like"))),
+            '"Like" is not a valid label selector operator',
+        ),
+    ],
+    ids=["an unknown type", "a selector that does not compile"],
+)
+def test_of_a_broken_set_nobody_is_a_member(source: ManagedClusterSet, error: str) -> None:
+    found = host_set(source)
+    assert (found.error, found.selector.matches({}), found.selector.matches(BLUE)) == (error, False, False)
