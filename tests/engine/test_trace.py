@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from engine.toys import Admit, Points, Refuse, Work, fleet_of
@@ -87,9 +89,9 @@ def first_only(context: Context, rows: Rows, totals: object) -> Rows:
 
 
 def test_a_choice_may_explain_itself() -> None:
-    def explain(context: Context, row: int, chosen: Rows, feasible: Rows) -> str | None:
+    def explain(context: Context, chosen: Rows, feasible: Rows) -> Callable[[int], str | None]:
         assert (chosen.tolist(), feasible.tolist()) == ([0], [0, 1, 2, 3, 4, 5])
-        return "because" if row == 1 else None
+        return lambda row: "because" if row == 1 else None
 
     found = traced(Profile(name="toy", choice=first_only, explain_choice=explain), wanted=2)
     assert found.host("b").reason == "because"

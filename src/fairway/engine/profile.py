@@ -21,8 +21,8 @@ Choice = Callable[[Context, Rows, Scores], Rows]
 """Picks among feasible rows with their totals, best first."""
 
 
-Explanation = Callable[[Context, int, Rows, Rows], str | None]
-"""Of one row, given the selected rows and all feasible ones."""
+Explanation = Callable[[Context, Rows, Rows], Callable[[int], str | None]]
+"""Given the selected rows and all feasible ones, what says it of one row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

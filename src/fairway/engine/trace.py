@@ -4,7 +4,7 @@ A trace is worked out from an outcome when somebody asks, by asking the plugins 
 keeps nothing for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,18 +49,18 @@ class Trace:
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
+        self._selected = frozenset(outcome.selected_rows.tolist())
         self._ranks: dict[int, int] | None = None
+        self._objection: Callable[[int], str | None] | None = None
 
     def __iter__(self) -> Iterator[HostTrace]:
         """Selected hosts by rank, then other feasible ones by rank, then rejected ones by name."""
         outcome = self._outcome
         ranks = self._rank_by_row()
-        chosen = outcome.selected_rows.tolist()
-        taken = set(chosen)
-        for row in chosen:
+        for row in outcome.selected_rows.tolist():
             yield self._feasible(row)
-        for row in sorted(ranks, key=ranks.__getitem__):
-            if row not in taken:
+        for row in ranks:
+            if row not in self._selected:
                 yield self._feasible(row)
         hosts = outcome.snapshot.hosts
         for name in hosts.in_name_order():
@@ -74,6 +74,7 @@ class Trace:
         return self._feasible(row) if row in self._rank_by_row() else self._rejected(row)
 
     def _rank_by_row(self) -> dict[int, int]:
+        """In the order of the ranks."""
         if self._ranks is None:
             details = self._outcome.details
             ranks = self._outcome.snapshot.hosts.rank[details.rows]
@@ -84,7 +85,7 @@ class Trace:
     def _feasible(self, row: int) -> HostTrace:
         outcome, details = self._outcome, self._outcome.details
         at = int(np.searchsorted(details.rows, row))
-        selected = bool((outcome.selected_rows == row).any())
+        selected = row in self._selected
         rank = self._rank_by_row()[row]
         return HostTrace(
             host=outcome.snapshot.hosts.names[row],
@@ -107,7 +108,9 @@ class Trace:
         outcome = self._outcome
         explain = outcome.profile.explain_choice
         if explain is not None:
-            words = explain(outcome.context, row, outcome.selected_rows, outcome.details.rows)
+            if self._objection is None:
+                self._objection = explain(outcome.context, outcome.selected_rows, outcome.details.rows)
+            words = self._objection(row)
             if words is not None:
                 return words
         wanted = outcome.context.workload.wanted

@@ -105,7 +105,7 @@ def profile_of(placement: Placement) -> Profile:
         scores=scores,
         refusal=refusal,
         choice=spread.choose if spread.constraints else None,
-        explain_choice=spread.objection if spread.constraints else None,
+        explain_choice=spread.objector if spread.constraints else None,
     )
 
 

@@ -7,7 +7,7 @@ when there are none. Earlier constraints matter more. Topologies are those of th
 clusters without the label or claim are in none, and the last to be taken.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,22 +96,28 @@ class Spread(Timeless):
             tally.add(pool.topology)
         return ordered[np.isin(ordered, np.fromiter(taken, np.int64, len(taken)))]
 
-    def objection(self, context: Context, row: int, chosen: Rows, rows: Rows) -> str | None:
-        """Which hard constraint keeps a row out beside the chosen ones, in words."""
-        snapshot = context.snapshot
+    def objector(self, context: Context, chosen: Rows, rows: Rows) -> Callable[[int], str | None]:
+        """Says which hard constraint keeps a row out beside the chosen ones, in words. ``rows``: all feasible."""
+        counted: list[tuple[Constraint, CodeColumn, dict[int, int], int]] = []
         for each in self.constraints:
-            column = snapshot.codes(each.column)
-            topologies = {int(code) for code in column.codes[rows]}
-            counts = dict.fromkeys(topologies, 0)
-            for other in chosen.tolist():
-                counts[int(column.codes[other])] += 1
-            mine = int(column.codes[row])
-            skew = counts[mine] + 1 - min(counts.values())
-            if each.hard and skew > each.most:
-                return TOO_UNEVEN.format(
-                    kind=each.kind, key=each.key, value=column.values[mine], skew=skew, most=each.most
-                )
-        return None
+            if each.hard:
+                column = context.snapshot.codes(each.column)
+                counts = dict.fromkeys(np.unique(column.codes[rows]).tolist(), 0)
+                for code in column.codes[chosen].tolist():
+                    counts[code] += 1
+                counted.append((each, column, counts, min(counts.values(), default=0)))
+
+        def objection(row: int) -> str | None:
+            for each, column, counts, lowest in counted:
+                mine = int(column.codes[row])
+                skew = counts[mine] + 1 - lowest
+                if skew > each.most:
+                    return TOO_UNEVEN.format(
+                        kind=each.kind, key=each.key, value=column.values[mine], skew=skew, most=each.most
+                    )
+            return None
+
+        return objection
 
 
 class _Pool:

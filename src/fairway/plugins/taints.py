@@ -8,6 +8,7 @@ added matter, and only for clusters already chosen does it matter that they are.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import cast
 
 import numpy as np
 
@@ -80,7 +81,7 @@ class TaintToleration(Timeless):
         passed = candidates
         timed: list[int] = []
         for value, code in column.items():
-            shape: Shape = value  # type: ignore[assignment]  # what this column holds
+            shape = cast("Shape", value)
             verdict = self._verdicts.get(shape)
             if verdict is None:
                 verdict = self._verdicts[shape] = self._judge(shape)

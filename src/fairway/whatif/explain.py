@@ -4,18 +4,14 @@ An explanation looks and changes nothing. Everything in it comes from the cycle 
 own words; grouping them is all that is added.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-
-import numpy as np
 
 from fairway.api.meta import find_condition
 from fairway.engine.outcome import Outcome
-from fairway.engine.trace import LEFT_OUT, NOT_CHOSEN, Contribution, HostTrace, Trace
+from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
 from fairway.plugins.conditions import SATISFIED
-from fairway.plugins.placement import PlacementWorkload
-from fairway.plugins.spread import Spread
 from fairway.plugins.verdict import Verdict
 from fairway.whatif.advice import Advice, advise, left_alone, satisfied
 from fairway.whatif.counterfactual import Counterfactual, counterfactual
@@ -86,8 +82,7 @@ def explain(world: World, key: Key, *, now: Micros, cluster: str | None = None) 
     if cluster is not None:
         answer = _about(found.outcome, cluster, counterfactual(world, key, cluster, now=now))
     good, reason = satisfied(found)
-    standings = list(_standings(found.outcome, workload))
-    chosen = {name: at for at, name in enumerate(found.outcome.selected)}
+    hosts = list(Trace(found.outcome))
     return Explanation(
         placement=key,
         wanted=workload.wanted,
@@ -97,11 +92,9 @@ def explain(world: World, key: Key, *, now: Micros, cluster: str | None = None) 
         message=_message(found),
         left_alone=left_alone(workload.placement) if workload.idle else "",
         advice=advise(workload.placement, found),
-        chosen=tuple(
-            sorted((each for each in standings if each.selected), key=lambda each: chosen[each.host])
-        ),
-        passed_over=tuple(each for each in standings if not each.selected),
-        rejected=tuple(_rejections(found.outcome)),
+        chosen=tuple(each for each in hosts if each.selected),
+        passed_over=tuple(each for each in hosts if each.rank is not None and not each.selected),
+        rejected=tuple(_rejections(found.outcome, (each for each in hosts if each.rank is None))),
         cluster=answer,
     )
 
@@ -111,61 +104,12 @@ def _message(found: Verdict) -> str:
     return found.status.message if condition is None else condition.message
 
 
-def _standings(outcome: Outcome, workload: PlacementWorkload) -> Iterator[HostTrace]:
-    """What ``Trace`` says of every feasible cluster, by rank, with the spread policy asked once per topology."""
-    details, snapshot = outcome.details, outcome.snapshot
-    selected = np.isin(details.rows, outcome.selected_rows).tolist()
-    order = np.lexsort((snapshot.hosts.rank[details.rows], -details.totals))
-    spread = Spread(constraints=workload.placement.spec.spreadPolicy.spreadConstraints)
-    columns = [snapshot.codes(each.column).codes for each in spread.constraints]
-    objections: dict[tuple[int, ...], str | None] = {}
-    for rank, at in enumerate(order.tolist(), 1):
-        row = int(details.rows[at])
-        reason = ""
-        if not selected[at]:
-            topology = tuple(int(codes[row]) for codes in columns)
-            if topology not in objections:
-                objections[topology] = _objection(outcome, row)
-            reason = objections[topology] or _lower(rank, workload.wanted)
-        yield HostTrace(
-            host=snapshot.hosts.names[row],
-            selected=selected[at],
-            reason=reason,
-            rank=rank,
-            total=int(details.totals[at]),
-            contributions=tuple(
-                Contribution(
-                    plugin=each.plugin,
-                    score=int(each.scores[at]),
-                    weight=each.weight,
-                    known=each.present is None or bool(each.present[at]),
-                )
-                for each in details.scored
-            ),
-        )
-
-
-def _objection(outcome: Outcome, row: int) -> str | None:
-    ask = outcome.profile.explain_choice
-    return None if ask is None else ask(outcome.context, row, outcome.selected_rows, outcome.details.rows)
-
-
-def _lower(rank: int, wanted: int | None) -> str:
-    return LEFT_OUT if wanted is None or rank <= wanted else NOT_CHOSEN.format(better=rank - 1, wanted=wanted)
-
-
-def _rejections(outcome: Outcome) -> Iterator[Rejection]:
-    trace, hosts = Trace(outcome), outcome.snapshot.hosts
-    feasible = set(outcome.details.rows.tolist())
+def _rejections(outcome: Outcome, turned_away: Iterable[HostTrace]) -> Iterator[Rejection]:
     groups: dict[tuple[str, str], list[str]] = {}
-    for name in hosts.in_name_order():
-        row = hosts.row_of[name]
-        if row not in feasible:
-            status = trace.verdict(row)
-            groups.setdefault((status.plugin, status.message), []).append(name)
+    for each in turned_away:
+        groups.setdefault((each.rejected_by, each.reason), []).append(each.host)
     profile = outcome.profile
-    order = [each.name for each in (*profile.pre_filters, *profile.filters)]
-    place = {name: at for at, name in enumerate(order)}
+    place = {each.name: at for at, each in enumerate((*profile.pre_filters, *profile.filters))}
     for (plugin, reason), names in sorted(
         groups.items(), key=lambda item: (place.get(item[0][0], len(place)), -len(item[1]), item[0])
     ):
