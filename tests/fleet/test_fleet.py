@@ -104,13 +104,25 @@ def test_decisions_report_the_clusters_and_owners_they_touch() -> None:
 
 def test_sets_and_bindings_report_themselves() -> None:
     fleet = fleet_of()
+    fleet.upsert_set(cluster_set("other"))
     assert fleet.upsert_set(cluster_set("s")).columns == {("set", "s")}
     assert fleet.upsert_set(cluster_set("s", kind="Odd")).columns == {("set", "s")}
     assert fleet.delete_set("s").columns == {("set", "s")}
+    assert list(fleet.snapshot().sets) == ["other"]
     assert fleet.upsert_binding(binding("s")).columns == {("bindings", "ns1")}
     assert fleet.upsert_binding(binding("t")).columns == {("bindings", "ns1")}
     assert fleet.delete_binding("ns1", "s").columns == {("bindings", "ns1")}
     assert fleet.snapshot().bindings["ns1"] == {"t"}
+
+
+def test_a_column_of_cluster_scores_is_kept_up() -> None:
+    fleet = fleet_of("a", "b")
+    fleet.upsert_cluster_score(cluster_score("b", "Health", 1))
+    column = fleet.snapshot().score_column(("calculator", "health"))
+    fleet.upsert_cluster_score(cluster_score("b", "Health", 2))
+    fleet.upsert_cluster_score(cluster_score("a", "Health", 3))
+    assert fleet.snapshot().score_column(("calculator", "health")) is column
+    assert column.values[:2].tolist() == [3, 2]
 
 
 def test_calculators_are_known_without_case_and_gone_with_their_last_score() -> None:

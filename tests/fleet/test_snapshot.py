@@ -135,6 +135,19 @@ def test_a_snapshot_let_go_costs_nothing_any_more() -> None:
     assert replaced(before, made) == set()
 
 
+def test_every_held_snapshot_keeps_its_own() -> None:
+    made = fleet()
+    made.snapshot().codes(ENV)
+    held: list[Snapshot] = []
+    for number in range(4):
+        made.upsert_cluster(cluster("a", labels={"env": str(number)}))
+        made.upsert_decision(decision("d", ["a"] * number))
+        held.append(made.snapshot())
+    assert [view.codes(ENV).value(0) for view in held] == ["0", "1", "2", "3"]
+    assert [view.cluster(0).metadata.labels["env"] for view in held] == ["0", "1", "2", "3"]
+    assert [int(view.counts().values[0]) for view in held] == [0, 1, 2, 3]
+
+
 def test_a_column_is_made_when_first_asked_for_and_then_kept_up() -> None:
     made = fleet()
     first = made.snapshot().codes(ENV)

@@ -112,3 +112,5 @@ def test_until_is_the_first_moment_a_score_no_longer_counts() -> None:
     rows = np.array([0, 1, 2], dtype=np.int64)
     assert plugin.until(context, rows) == to_micros(later) + 1 == NOW_MICROS + 5 * SECOND + 1
     assert plugin.until(context, rows[:1]) == NEVER_CHANGES
+    last_moment = seen(late("c1", until=NOW)).outcome.context
+    assert plugin.until(last_moment, rows[:1]) == NOW_MICROS + 1

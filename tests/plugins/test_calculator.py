@@ -87,6 +87,8 @@ def test_the_mistake_mends_itself_with_the_first_score_and_comes_back_with_the_l
     [
         pytest.param((-100, 0, 100), (-100, 0, 100), id="scores in range count as they are"),
         pytest.param((5, 6, 7), (5, 6, 7), id="and are not stretched"),
+        pytest.param((0, 50, 100), (0, 50, 100), id="not even at the upper end"),
+        pytest.param((-100, -50, 0), (-100, -50, 0), id="nor at the lower end"),
         pytest.param((0, 50, 101), (-100, 0, 100), id="one beyond 100 stretches all"),
         pytest.param((-101, 0, 99), (-100, 1, 100), id="one below -100 stretches all"),
         pytest.param((10**12, 3 * 10**12, 2 * 10**12), (-100, 100, 0), id="amounts of bytes"),

@@ -219,6 +219,10 @@ def test_scores_count_beyond_the_time_they_are_valid() -> None:
     assert look(cluster("c1"), expired, spec=asking(SCORED)).outcome.selected == ["c1"]
 
 
+def test_the_limits_are_those_of_the_reference() -> None:
+    assert (expressions.COST_LIMIT, expressions.COST_BUDGET) == (1_000_000, 10_000_000)
+
+
 def test_the_cost_limit_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = asking("[1, 2, 3].all(x, x > 0)")
     assert look(cluster("c1"), spec=spec).outcome.selected == ["c1"]
