@@ -88,7 +88,7 @@ class World:
         workload = self.workload(key)
         if workload.idle or found.frozen:
             return found
-        self.placements[key] = _with_status(workload.placement, found, now=now)
+        self.placements[key] = _with_status(self.placements[key], found, now=now)
         writes = found.writes
         for page in writes.create:
             self.put(_decision(workload.placement, page))
