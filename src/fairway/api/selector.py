@@ -7,6 +7,7 @@ words, because they end up in the status of placements, where users and their to
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
@@ -144,7 +145,9 @@ def compile_requirements(requirements: Iterable[LabelSelectorRequirement]) -> Se
     return compile_selector(LabelSelector(matchExpressions=tuple(requirements)))
 
 
-def _requirement(key: str, operator: str, values: Sequence[str]) -> Requirement:
+@lru_cache(maxsize=4096)
+def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    """Placements of a fleet share few requirements, and checking one costs more than finding it again."""
     problems = tuple(requirement_problems(key=key, operator=operator, values=values))
     if not problems:
         return Requirement(key=key, operator=operator, values=frozenset(values))

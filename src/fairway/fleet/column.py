@@ -180,13 +180,20 @@ class NumberColumn:
 class ScoreColumn:
     """Published scores with the time they stop being true; the value is 0 where there is none."""
 
-    __slots__ = ("expires", "present", "stamp", "values")
+    __slots__ = ("_earliest", "expires", "present", "stamp", "values")
 
     def __init__(self, *, capacity: int, stamp: int = 0) -> None:
         self.values: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         self.expires: npt.NDArray[np.int64] = np.full(capacity, NEVER, dtype=np.int64)
         self.present: npt.NDArray[np.bool_] = np.zeros(capacity, dtype=np.bool_)
         self.stamp = stamp
+        self._earliest: int | None = None
+
+    def earliest(self) -> int:
+        """The first expiry of any host; kept until a write may have moved it."""
+        if self._earliest is None:
+            self._earliest = int(self.expires.min(initial=NEVER))
+        return self._earliest
 
     def write(self, row: int, value: Any, /) -> bool:
         """The value is a pair (score or None when the object lacks this score, expiry), or None."""
@@ -198,6 +205,8 @@ class ScoreColumn:
         if self.values[row] == score and self.expires[row] == expires and bool(self.present[row]) == present:
             return False
         self.values[row] = score
+        if self._earliest is not None:
+            self._earliest = None if self.expires[row] == self._earliest else min(self._earliest, expires)
         self.expires[row] = expires
         self.present[row] = present
         return True
@@ -208,6 +217,7 @@ class ScoreColumn:
         if not found:
             return
         rows = np.array([row for row, _ in found], dtype=np.int64)
+        self._earliest = None
         self.expires[rows] = [expires for _, (_, expires) in found]
         self.values[rows] = [value or 0 for _, (value, _) in found]
         self.present[rows] = [value is not None for _, (value, _) in found]

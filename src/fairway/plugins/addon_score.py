@@ -24,7 +24,8 @@ class AddOnScore(Timeless):
         return self.caution(context, self.doubtful(context, rows))
 
     def doubtful(self, context: Context, rows: Rows, /) -> Rows:
-        return rows[context.snapshot.score_column(self._column).expires[rows] < context.now]
+        column = context.snapshot.score_column(self._column)
+        return rows[column.expires[rows] < context.now] if column.earliest() < context.now else rows[:0]
 
     def caution(self, context: Context, rows: Rows, /) -> Status:
         if not len(rows):
@@ -44,9 +45,8 @@ class AddOnScore(Timeless):
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
         column = context.snapshot.score_column(self._column)
         values = column.values[rows]
-        expired = column.expires[rows] < context.now
-        if expired.any():
-            values[expired] = 0
+        if column.earliest() < context.now:
+            values[column.expires[rows] < context.now] = 0
         return Raw(values)
 
     def reads(self, _context: Context, /) -> Reads:

@@ -1,10 +1,11 @@
 """Balance: prefers clusters that fewer decisions of other placements name."""
 
 from collections import Counter
+from functools import lru_cache
 
 import numpy as np
 
-from fairway.engine.points import Context, Raw, Reads, Timeless
+from fairway.engine.points import Context, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status
 from fairway.fleet import cells
 from fairway.fleet.bitmap import Rows
@@ -30,14 +31,13 @@ class Balance(Timeless):
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
         snapshot = context.snapshot
-        most = context.state.read(NAME, int)
-        table = np.array([score_of(count, most) for count in range(most + 1)], dtype=np.int64)
+        table = _table(context.state.read(NAME, int))
         counts = snapshot.counts().values
-        own = self._own(snapshot)
-        if own:
+        held = snapshot.rows_named(snapshot.decisions.clusters_of(self._owner))
+        if held:
             counts = counts.copy()
-            for name, times in own.items():
-                counts[snapshot.hosts.row_of[name]] -= times
+            for row in held:
+                counts[row] -= 1
         return Raw(table[counts[rows]])
 
     def reads(self, _context: Context, /) -> Reads:
@@ -48,15 +48,14 @@ class Balance(Timeless):
     def basis(self, context: Context, /) -> object:
         return self._most(context.snapshot)
 
-    def _own(self, snapshot: Snapshot) -> Counter[str]:
-        row_of = snapshot.hosts.row_of
-        return Counter(name for name in snapshot.decisions.clusters_of(self._owner) if name in row_of)
-
     def _most(self, snapshot: Snapshot) -> int:
         """The highest count of any name in decisions of others, host or not."""
         counts = snapshot.counts().values
         outsiders = snapshot.decisions.outsiders
-        mine = Counter(snapshot.decisions.clusters_of(self._owner))
+        held = snapshot.decisions.clusters_of(self._owner)
+        if not held and not outsiders:
+            return int(counts.max(initial=0))
+        mine = Counter(held)
         most = max((count - mine.get(name, 0) for name, count in outsiders.items()), default=0)
         rows = [(snapshot.hosts.row_of[name], times) for name, times in mine.items() if name not in outsiders]
         if not rows:
@@ -65,6 +64,15 @@ class Balance(Timeless):
         for row, times in rows:
             counts[row] -= times
         return max(most, int(counts.max(initial=0)))
+
+
+@lru_cache(maxsize=256)
+def _table(most: int) -> Scores:
+    """``score_of`` every count up to the most."""
+    scores = 2 * (100.0 * (0.5 - np.arange(most + 1) / max(1, most))).astype(np.int64)
+    scores[0] = 100
+    scores.flags.writeable = False
+    return scores
 
 
 def score_of(count: int, most: int) -> int:
