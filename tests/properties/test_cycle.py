@@ -5,16 +5,29 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from fairway.api.cluster import cluster_as_json
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement
+from fairway.cel import cluster_environment
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
 from fairway.fleet.instant import SECOND
+from fairway.plugins.expressions import Expressions, Scores
 from fairway.plugins.placement import PlacementWorkload
 from fairway.whatif.world import World
-from strategies import NOW_MICROS, cluster_scores, clusters, decisions, identity, placements, scores, worlds
+from strategies import (
+    EXPRESSIONS,
+    NOW_MICROS,
+    cluster_scores,
+    clusters,
+    decisions,
+    identity,
+    placements,
+    scores,
+    worlds,
+)
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 
@@ -127,6 +140,20 @@ def test_pages_hold_exactly_the_selected_clusters(objects: list[object], placeme
     mine: list[PlacementDecision] = [world.decisions("ns1")[page.name] for page in found.pages]
     assert [each.clusterName for one in mine for each in one.status.decisions] == written
     assert sum(group.clusterCount for group in found.groups) == len(written)
+
+
+@given(objects=worlds(), text=st.sampled_from(EXPRESSIONS))
+@EXAMPLES
+def test_an_expression_sees_no_more_of_a_cluster_than_it_reads(objects: list[object], text: str) -> None:
+    """Expressions are given only the fields they read; the answer is that for the whole cluster."""
+    snapshot = World(objects).fleet.snapshot()
+    program = cluster_environment().compile(text)
+    for row in snapshot.hosts.row_of.values():
+        whole = {"managedCluster": cluster_as_json(snapshot.cluster(row))}
+        outcome = program.evaluate(whole, context=Scores(snapshot))
+        assert Expressions((text,)).matches(snapshot, row) == (
+            outcome.value is True and outcome.error is None
+        )
 
 
 changes = st.one_of(clusters(), scores(), cluster_scores(), decisions())

@@ -1,6 +1,7 @@
 """ManagedCluster: a cluster that joined the hub."""
 
 from base64 import b64encode
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Final
@@ -102,65 +103,97 @@ class ManagedCluster(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     status: Annotated[ManagedClusterStatus, Field("What is known of the cluster.")] = ManagedClusterStatus()
 
 
-def cluster_as_json(cluster: ManagedCluster) -> dict[str, Any]:
+def cluster_as_json(
+    cluster: ManagedCluster, *, fields: Collection[tuple[str, str]] | None = None
+) -> dict[str, dict[str, Any]]:
     """The cluster as a CEL expression sees it in OCM.
 
     That is the typed object turned into plain maps: what Go leaves out when empty is missing, what it does not
     is there (``status.conditions`` as null, a taint's ``timeAdded`` as null), and there is no apiVersion or kind.
+    With ``fields``, such as ``("metadata", "labels")``, only those are there.
     """
-    spec, status = cluster.spec, cluster.status
-    return {
-        "metadata": _meta_as_json(cluster.metadata),
-        "spec": _filled(
-            hubAcceptsClient=spec.hubAcceptsClient,
-            managedClusterClientConfigs=[
-                {"url": each.url} | _filled(caBundle=b64encode(each.caBundle).decode())
-                for each in spec.managedClusterClientConfigs
-            ],
-            leaseDurationSeconds=spec.leaseDurationSeconds,
-            taints=[
-                {"key": each.key, "effect": each.effect, "timeAdded": _time(each.timeAdded)}
-                | _filled(value=each.value)
-                for each in spec.taints
-            ],
-        ),
-        "status": {
-            "conditions": None if status.conditions is None else _conditions_as_json(status.conditions),
-            "version": _filled(kubernetes=status.version.kubernetes),
-        }
-        | _filled(
-            capacity={name: canonical(text) for name, text in status.capacity.items()},
-            allocatable={name: canonical(text) for name, text in status.allocatable.items()},
-            clusterClaims=[_filled(name=each.name, value=each.value) for each in status.clusterClaims],
-            managedNamespaces=[
-                {"name": each.name, "clusterSet": each.clusterSet}
-                | _filled(conditions=_conditions_as_json(each.conditions))
-                for each in status.managedNamespaces
-            ],
-        ),
-    }
+    found: dict[str, dict[str, Any]] = {"metadata": {}, "spec": {}, "status": {}}
+    for section, name in _AS_JSON if fields is None else fields:
+        read = _AS_JSON.get((section, name))
+        if read is not None:
+            value = read(cluster)
+            if value is not MISSING:
+                found[section][name] = value
+    return found
 
 
-def _meta_as_json(meta: ObjectMeta) -> dict[str, Any]:
-    deleted = {} if meta.deletionTimestamp is None else {"deletionTimestamp": _time(meta.deletionTimestamp)}
-    filled = _filled(
-        name=meta.name,
-        generateName=meta.generateName,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        resourceVersion=meta.resourceVersion,
-        generation=meta.generation,
-        creationTimestamp=_time(meta.creationTimestamp),
-        labels=meta.labels,
-        annotations=meta.annotations,
-        finalizers=list(meta.finalizers),
-        ownerReferences=[
-            {"apiVersion": each.apiVersion, "kind": each.kind, "name": each.name, "uid": each.uid}
-            | _present(controller=each.controller, blockOwnerDeletion=each.blockOwnerDeletion)
-            for each in meta.ownerReferences
-        ],
-    )
-    return filled | deleted | _present(deletionGracePeriodSeconds=meta.deletionGracePeriodSeconds)
+MISSING: Final = object()
+
+
+def _or_missing(value: Any) -> Any:
+    """What Go's ``omitempty`` leaves out."""
+    return value or MISSING
+
+
+_AS_JSON: Final[dict[tuple[str, str], Callable[[ManagedCluster], Any]]] = {
+    ("metadata", "name"): lambda each: _or_missing(each.metadata.name),
+    ("metadata", "generateName"): lambda each: _or_missing(each.metadata.generateName),
+    ("metadata", "namespace"): lambda each: _or_missing(each.metadata.namespace),
+    ("metadata", "uid"): lambda each: _or_missing(each.metadata.uid),
+    ("metadata", "resourceVersion"): lambda each: _or_missing(each.metadata.resourceVersion),
+    ("metadata", "generation"): lambda each: _or_missing(each.metadata.generation),
+    ("metadata", "creationTimestamp"): lambda each: _or_missing(_time(each.metadata.creationTimestamp)),
+    ("metadata", "deletionTimestamp"): lambda each: (
+        MISSING if each.metadata.deletionTimestamp is None else _time(each.metadata.deletionTimestamp)
+    ),
+    ("metadata", "deletionGracePeriodSeconds"): lambda each: (
+        MISSING
+        if each.metadata.deletionGracePeriodSeconds is None
+        else each.metadata.deletionGracePeriodSeconds
+    ),
+    ("metadata", "labels"): lambda each: _or_missing(each.metadata.labels),
+    ("metadata", "annotations"): lambda each: _or_missing(each.metadata.annotations),
+    ("metadata", "finalizers"): lambda each: _or_missing(list(each.metadata.finalizers)),
+    ("metadata", "ownerReferences"): lambda each: _or_missing(_owners_as_json(each.metadata)),
+    ("spec", "hubAcceptsClient"): lambda each: each.spec.hubAcceptsClient,
+    ("spec", "managedClusterClientConfigs"): lambda each: _or_missing(
+        [
+            {"url": config.url} | _filled(caBundle=b64encode(config.caBundle).decode())
+            for config in each.spec.managedClusterClientConfigs
+        ]
+    ),
+    ("spec", "leaseDurationSeconds"): lambda each: _or_missing(each.spec.leaseDurationSeconds),
+    ("spec", "taints"): lambda each: _or_missing(
+        [
+            {"key": taint.key, "effect": taint.effect, "timeAdded": _time(taint.timeAdded)}
+            | _filled(value=taint.value)
+            for taint in each.spec.taints
+        ]
+    ),
+    ("status", "conditions"): lambda each: (
+        None if each.status.conditions is None else _conditions_as_json(each.status.conditions)
+    ),
+    ("status", "version"): lambda each: _filled(kubernetes=each.status.version.kubernetes),
+    ("status", "capacity"): lambda each: _or_missing(_amounts_as_json(each.status.capacity)),
+    ("status", "allocatable"): lambda each: _or_missing(_amounts_as_json(each.status.allocatable)),
+    ("status", "clusterClaims"): lambda each: _or_missing(
+        [_filled(name=claim.name, value=claim.value) for claim in each.status.clusterClaims]
+    ),
+    ("status", "managedNamespaces"): lambda each: _or_missing(
+        [
+            {"name": space.name, "clusterSet": space.clusterSet}
+            | _filled(conditions=_conditions_as_json(space.conditions))
+            for space in each.status.managedNamespaces
+        ]
+    ),
+}
+
+
+def _amounts_as_json(amounts: Mapping[str, str | int | float]) -> dict[str, str]:
+    return {name: canonical(text) for name, text in amounts.items()}
+
+
+def _owners_as_json(meta: ObjectMeta) -> list[dict[str, Any]]:
+    return [
+        {"apiVersion": each.apiVersion, "kind": each.kind, "name": each.name, "uid": each.uid}
+        | _present(controller=each.controller, blockOwnerDeletion=each.blockOwnerDeletion)
+        for each in meta.ownerReferences
+    ]
 
 
 def _conditions_as_json(conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
@@ -178,8 +211,8 @@ def _conditions_as_json(conditions: tuple[Condition, ...]) -> list[dict[str, Any
 
 
 def _filled(**fields: Any) -> dict[str, Any]:
-    """Without what Go's ``omitempty`` leaves out. ``False`` stays: the one boolean here is always written."""
-    return {name: value for name, value in fields.items() if value or value is False}
+    """Without what Go's ``omitempty`` leaves out."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _present(**fields: Any) -> dict[str, Any]:

@@ -59,12 +59,13 @@ class Scores:
 class Expressions:
     """All expressions of one predicate; they match together."""
 
-    __slots__ = ("_paths", "_programs", "_texts", "reads")
+    __slots__ = ("_fields", "_paths", "_programs", "_texts", "reads")
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         """Raises ExpressionError for the first that does not compile."""
         self._texts = texts
         self._programs = tuple(compiled(text) for text in texts)
+        self._fields = _fields(self._programs)
         self._paths = _paths(self._programs)
         self.reads = _reads(self._programs)
         """Columns the answer for a cluster depends on; None for anything about it."""
@@ -74,7 +75,7 @@ class Expressions:
 
     def objection(self, snapshot: Snapshot, row: int) -> str | None:
         """Why a cluster does not match, in words; None when it does. The first expression that is not true ends it."""
-        variables = {VARIABLE: cluster_as_json(snapshot.cluster(row))}
+        variables = {VARIABLE: cluster_as_json(snapshot.cluster(row), fields=self._fields)}
         source = Scores(snapshot)
         budget = COST_BUDGET
         for program in self._programs:
@@ -144,6 +145,17 @@ def _words(program: Program, outcome: Outcome) -> str | None:
 
 def _reason(error: EvaluationError) -> str:
     return str(error)
+
+
+def _fields(programs: Sequence[Program]) -> frozenset[tuple[str, str]] | None:
+    """The fields of a cluster that the programs can see a difference in, and its name; None for all."""
+    fields: set[tuple[str, str]] = {("metadata", "name")}
+    for program in programs:
+        for path in (("",),) if program.reads is None else program.reads:
+            if len(path) < 3:
+                return None
+            fields.add((path[1], path[2]))
+    return frozenset(fields)
 
 
 def _paths(programs: Sequence[Program]) -> tuple[tuple[str, ...], ...] | None:
