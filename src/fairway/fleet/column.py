@@ -88,18 +88,12 @@ class CodeColumn:
 
     def fill(self, values: list[Hashable | None]) -> None:
         """Writes rows 0, 1, 2, … of an untouched column at once."""
-        code_of = self._code_of
-        codes = np.empty(len(values), dtype=np.int32)
-        for row, value in enumerate(values):
-            if value is None:
-                codes[row] = 0
-                continue
-            code = code_of.get(value)
-            if code is None:
-                code = code_of[value] = len(self.values)
+        for value in dict.fromkeys(values):
+            if value is not None:
+                self._code_of[value] = len(self.values)
                 self.values.append(value)
                 self._uses.append(0)
-            codes[row] = code
+        codes = np.fromiter(map({**self._code_of, None: 0}.__getitem__, values), np.int32, len(values))
         self.codes[: len(values)] = codes
         for code, uses in enumerate(np.bincount(codes, minlength=len(self.values)).tolist()):
             self._uses[code] = uses

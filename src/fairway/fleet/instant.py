@@ -15,7 +15,8 @@ SECOND: Micros = 1_000_000
 
 
 def to_micros(moment: datetime) -> Micros:
-    return (moment - _EPOCH) // _MICROSECOND
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * SECOND + since.microseconds
 
 
 def from_micros(micros: Micros) -> datetime:
