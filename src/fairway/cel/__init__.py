@@ -18,7 +18,7 @@ from fairway.cel.errors import (
     EvaluationError,
     InstantiationError,
 )
-from fairway.cel.library.scores import ScoreSource
+from fairway.cel.libraries.scores import ScoreSource
 from fairway.cel.program import DEFAULT_COST_LIMIT, Outcome, Program
 from fairway.cel.types import Type
 

@@ -30,8 +30,8 @@ from fairway.cel.folds import (
     compile_map,
 )
 from fairway.cel.frame import Frame, Step, charge
-from fairway.cel.library.regex import CONSTANT_PATTERN_FUNCTIONS
-from fairway.cel.library.scores import scores
+from fairway.cel.libraries.regex import CONSTANT_PATTERN_FUNCTIONS
+from fairway.cel.libraries.scores import scores
 from fairway.cel.regex import compile_pattern
 from fairway.cel.syntax import (
     Call,

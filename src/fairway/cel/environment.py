@@ -10,18 +10,18 @@ from fairway.cel.checker import Checked, check
 from fairway.cel.compiler import Unusable, compile_expression
 from fairway.cel.declarations import Library, declare
 from fairway.cel.errors import InstantiationError
-from fairway.cel.library.format import FORMAT
-from fairway.cel.library.json import JSON
-from fairway.cel.library.lists import LISTS
-from fairway.cel.library.network import CIDRS, IPS
-from fairway.cel.library.optional import OPTIONALS
-from fairway.cel.library.quantity import QUANTITIES
-from fairway.cel.library.regex import REGEX
-from fairway.cel.library.scores import SCORES
-from fairway.cel.library.semver import SEMVERS
-from fairway.cel.library.standard import STANDARD
-from fairway.cel.library.strings import STRINGS
-from fairway.cel.library.urls import URLS
+from fairway.cel.libraries.format import FORMAT
+from fairway.cel.libraries.json import JSON
+from fairway.cel.libraries.lists import LISTS
+from fairway.cel.libraries.network import CIDRS, IPS
+from fairway.cel.libraries.optional import OPTIONALS
+from fairway.cel.libraries.quantity import QUANTITIES
+from fairway.cel.libraries.regex import REGEX
+from fairway.cel.libraries.scores import SCORES
+from fairway.cel.libraries.semver import SEMVERS
+from fairway.cel.libraries.standard import STANDARD
+from fairway.cel.libraries.strings import STRINGS
+from fairway.cel.libraries.urls import URLS
 from fairway.cel.parser import RULE_DEPTH_EXCEEDED, parse
 from fairway.cel.program import Program
 from fairway.cel.reads import find_reads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairway.cel.checker import Checked
 from fairway.cel.errors import Failure
-from fairway.cel.library.formatting import ACCEPTED, TOO_MANY, clauses, refusal
+from fairway.cel.libraries.formatting import ACCEPTED, TOO_MANY, clauses, refusal
 from fairway.cel.source import Issue
 from fairway.cel.syntax import Call, CreateList, CreateMap, Expr, Literal, children
 from fairway.cel.types import Kind

@@ -7,6 +7,7 @@ behaves differently, have a class here. A library may add classes of its own by 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
@@ -45,7 +46,7 @@ class Uint(int):
     __slots__ = ()
 
 
-class Opaque:
+class Opaque(ABC):
     """Base of the values a library adds. ``size`` is what an equality or traversal is charged for."""
 
     __slots__ = ()
@@ -54,9 +55,9 @@ class Opaque:
     def size(self) -> int:
         return 1
 
+    @abstractmethod
     def equals(self, other: object) -> bool:
         """Raises `Failure` when the reference has no answer for this pair."""
-        raise NotImplementedError
 
 
 class TypeValue(Opaque):

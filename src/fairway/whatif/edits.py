@@ -7,6 +7,7 @@ amounts are measured, so changing them means changing the cluster itself. Wantin
 room for the cluster without making it any better.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -25,26 +26,26 @@ Undo = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(ABC):
     """One change. Two edits of the same target exclude each other; edits of different targets commute."""
 
     preference: ClassVar[int]
 
     @property
-    def target(self) -> tuple[object, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def target(self) -> tuple[object, ...]: ...
 
     @property
     def magnitude(self) -> float:
         """How far numbers are moved; 0 for what is no number."""
         return 0.0
 
-    def describe(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def describe(self) -> str: ...
 
+    @abstractmethod
     def apply(self, world: World) -> Undo:
         """Changes the world and returns what takes the change back."""
-        raise NotImplementedError
 
     def document(self) -> dict[str, Any]:
         """For programs: the kind, the words, and every field of the edit, named as in Kubernetes."""
@@ -80,8 +81,8 @@ def applied(world: World, edits: Sequence[Edit]) -> Iterator[None]:
 class PlacementEdit(Edit):
     placement: Key
 
-    def change(self, source: Placement) -> Placement:
-        raise NotImplementedError
+    @abstractmethod
+    def change(self, source: Placement) -> Placement: ...
 
     def apply(self, world: World) -> Undo:
         source = world.placements[self.placement]
@@ -163,8 +164,8 @@ class Bind(Edit):
 class ClusterEdit(Edit):
     cluster: str
 
-    def change(self, source: ManagedCluster) -> ManagedCluster:
-        raise NotImplementedError
+    @abstractmethod
+    def change(self, source: ManagedCluster) -> ManagedCluster: ...
 
     def apply(self, world: World) -> Undo:
         source = cluster_of(world, self.cluster)
@@ -282,12 +283,12 @@ class NumericEdit(Edit):
     """A number moved by whole steps. ``turned(0)`` would change nothing that counts."""
 
     @property
-    def steps(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def steps(self) -> int: ...
 
+    @abstractmethod
     def turned(self, steps: int) -> Self:
         """The same edit with so many steps."""
-        raise NotImplementedError
 
     @property
     def magnitude(self) -> float:

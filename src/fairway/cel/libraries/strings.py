@@ -9,7 +9,7 @@ from fairway.cel import cost
 from fairway.cel.cost import PER_CHARACTER
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import Failure, Overrun
-from fairway.cel.library.formatting import MAX_OUTPUT, render
+from fairway.cel.libraries.formatting import MAX_OUTPUT, render
 from fairway.cel.types import DYN, INT, STRING, list_of
 from fairway.cel.values import MAX_COMPARISONS, List, length, size_of
 
