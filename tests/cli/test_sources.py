@@ -42,12 +42,14 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "dangling.yaml").symlink_to(tmp_path / "gone")
     found = sources.find_files([str(tmp_path / "no"), str(empty), str(tmp_path), "a\0b"], problems=problems)
     assert found == []
-    assert [(problem.file, problem.message) for problem in problems] == [
+    *others, null = [(problem.file, problem.message) for problem in problems]
+    assert others == [
         (str(tmp_path / "no"), sources.NOT_FOUND),
         (str(empty), sources.NO_FILES),
         (str(tmp_path / "dangling.yaml"), sources.NOT_FOUND),
-        ("a\0b", sources.CANNOT_READ.format(reason="embedded null byte")),
     ]
+    assert null[0] == "a\0b"
+    assert "embedded null" in null[1]  # the rest of the words differ between versions of Python
 
 
 @pytest.mark.parametrize(

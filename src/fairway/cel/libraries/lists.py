@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from fairway.cel.declarations import Function, Implementation, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
-from fairway.cel.libraries.standard import add
+from fairway.cel.libraries.operators import add
 from fairway.cel.types import (
     BOOL,
     BYTES,
