@@ -120,3 +120,17 @@ def test_a_score_whose_name_does_not_start_with_its_cluster_is_nobodys() -> None
         cluster_score("c1", "clusterhealth", 7), metadata=ObjectMeta(name="c2-clusterhealth", namespace="c1")
     )
     assert look(*THREE, stray, spec=spec("ClusterHealth")).status.aborts
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param((2**62, 2**62 + 1), (100, 100), id="too close for doubles to tell apart"),
+        pytest.param((2**63 - 1, -(2**63)), (100, -100), id="as far apart as can be"),
+    ],
+)
+def test_amounts_at_the_limits_of_64_bits_are_compared(
+    values: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    found = seen("Latency", *values)
+    assert scores_of(found, "Latency") == dict(zip(("c1", "c2"), expected, strict=True))

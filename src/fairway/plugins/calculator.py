@@ -39,17 +39,17 @@ class Calculator(Timeless):
     def normalize(self, raw: float, extent: Extent, /) -> int:
         if extent.low >= LOWEST and extent.high <= HIGHEST:
             return int(raw)
-        if extent.high == extent.low:
-            return HIGHEST
         low, high = float(extent.low), float(extent.high)
+        if high == low:
+            return HIGHEST
         return int(((float(raw) - low) / (high - low) - 0.5) * 2.0 * 100.0)
 
     def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
         if extent.low >= LOWEST and extent.high <= HIGHEST:
             return raw.astype(np.int64)
-        if extent.high == extent.low:
-            return np.full(len(raw), HIGHEST, dtype=np.int64)
         low, high = float(extent.low), float(extent.high)
+        if high == low:
+            return np.full(len(raw), HIGHEST, dtype=np.int64)
         ratio = (raw.astype(np.float64) - low) / (high - low)
         return ((ratio - 0.5) * 2.0 * 100.0).astype(np.int64)
 
