@@ -94,3 +94,13 @@ def test_one_cluster_alone_is_scored_as_among_all(raw: float) -> None:
     plugin = Allocatable(name=CPU)
     extent = Extent(0.1, 1.0)
     assert plugin.normalize(raw, extent) == int(plugin.normalize_fleet(np.array([raw]), extent)[0])
+
+
+@pytest.mark.parametrize("amount", ["1e400", "-1e400", "0e400", "1e301", "-1e301"])
+def test_an_amount_that_no_cluster_can_have_counts_as_not_reported(amount: str) -> None:
+    """Such amounts, and their differences, are infinite or not a number as doubles."""
+    assert scores(CPU, *with_cpu(amount, "1", "2")) == {"c01": -100, "c02": 100}
+
+
+def test_the_largest_amounts_that_count_are_told_apart() -> None:
+    assert scores(CPU, *with_cpu("-1e300", "0", "1e300")) == {"c00": -100, "c01": 0, "c02": 100}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec import structs
 
+from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import PlacementSpec
 from fairway.cel import Outcome, Program
 from fairway.engine import cycle
@@ -283,3 +284,19 @@ def test_kept_answers_are_those_every_cluster_would_give_now(steps: list[list[ob
         kept = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
         asked = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS, whole_fleet=False)
         assert kept.selected == asked.selected
+
+
+def test_no_conditions_and_an_empty_list_of_them_are_told_apart() -> None:
+    """They are ``null`` and ``[]`` to an expression."""
+
+    def told(name: str, conditions: tuple[()] | None) -> ManagedCluster:
+        bare = cluster(name)
+        return structs.replace(bare, status=structs.replace(bare.status, conditions=conditions))
+
+    fleet = Fleet()
+    fleet.load([told("c1", None), told("c2", ())])
+    unknown = "managedCluster.status.conditions == null"
+    assert holding(fleet, unknown) == ["c1"]
+    fleet.upsert_cluster(told("c1", ()))
+    fleet.upsert_cluster(told("c2", None))
+    assert holding(fleet, unknown) == ["c2"]

@@ -38,8 +38,12 @@ BINDINGS = "bindings"
 OWN_DECISIONS = "own-decisions"
 """``("own-decisions", namespace, placement)``: that placement's decisions changed. Never a column."""
 
-UNSET: tuple[()] = ()
-"""What a path column holds where the cluster says nothing: None would mean there is no cluster."""
+UNSET = b""
+"""What a path column holds where the cluster says nothing: None would mean there is no cluster, and ``()`` an empty
+list, which expressions can tell from none."""
+
+MOST = 1e300
+"""Amounts beyond ±this count as not reported: the difference of two that count must still be a number."""
 
 Shape = tuple[tuple[str, str, str], ...]
 """Taints without their times: (key, value, effect) each. Fleets have few shapes, however many clusters."""
@@ -139,10 +143,13 @@ def _last_claim(cluster: ManagedCluster, name: str) -> str | None:
 def _amount(amounts: Mapping[str, str | int | float], name: str) -> float | None:
     """What is no quantity counts as not reported: one bad cell must not stop all placements."""
     text = amounts.get(name)
+    if text is None:
+        return None
     try:
-        return None if text is None else quantity_float(text)
+        amount = quantity_float(text)
     except QuantityError:
         return None
+    return amount if -MOST <= amount <= MOST else None
 
 
 def _at(cluster: ManagedCluster, path: tuple[str, ...]) -> Hashable:
