@@ -6,10 +6,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from engine.toys import Work, fleet_of
 from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.memory import FEW, Memory
-from fairway.engine.status import Code
+from fairway.engine.points import Context, Reads, Timeless
+from fairway.engine.profile import Profile, Weighted
+from fairway.engine.status import OK, Code, Status
+from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import SECOND
 from fairway.plugins.placement import PlacementWorkload
 from fairway.testing.builders import (
@@ -234,3 +238,77 @@ def test_following_agrees_with_starting_over(
         for thing in things:
             world.put(thing)
         cycles.run()
+
+
+def test_time_that_goes_back_starts_over() -> None:
+    """A clock that is set back makes true again what had run out."""
+    spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=policy(addon("cpu"), mode="Exact"))
+    world = World([cluster_set("default"), binding("default"), cluster("c1"), cluster("c2")])
+    world.put(score("c2", {"cpu": 9}, valid_until=NOW))
+    cycles = Cycles(world, PlacementWorkload(placement("p1", spec=spec)))
+    cycles.now = NOW_MICROS + SECOND
+    assert cycles.run() == ["c1"]
+    cycles.now = NOW_MICROS
+    assert cycles.run() == ["c2"]
+
+
+def test_a_host_that_goes_is_noticed_by_a_profile_that_reads_nothing() -> None:
+    class Equal(Timeless):
+        name = "Equal"
+
+        def score(self, _context: Context, _row: int, /) -> int:
+            return 0
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads()
+
+    profile = Profile(name="toy", scores=(Weighted(Equal(), 1),))
+    fleet, memory = fleet_of("a", "b", "c"), Memory()
+    assert memory.run(fleet.snapshot(), Work(wanted=2), profile, now=0).selected == ["a", "b"]
+    fleet.delete_cluster("a")
+    assert memory.run(fleet.snapshot(), Work(wanted=2), profile, now=0).selected == ["b", "c"]
+    fleet.upsert_cluster(cluster("bb"))
+    assert memory.run(fleet.snapshot(), Work(wanted=2), profile, now=0).selected == ["b", "bb"]
+    assert memory.followed == 2
+
+
+def test_following_a_row_asks_for_no_basis_that_cannot_have_changed() -> None:
+    """A basis may take as long as the fleet is large."""
+    asked: list[str] = []
+
+    class Based(Timeless):
+        name = "Based"
+
+        def pre_score(self, _context: Context, _rows: Rows, /) -> Status:
+            return OK
+
+        def score(self, _context: Context, _row: int, /) -> int:
+            return 0
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads(cells=frozenset({("label", "env")}))
+
+        def basis(self, _context: Context, /) -> object:
+            asked.append("basis")
+            return "same"
+
+    class Labelled(Timeless):
+        name = "Labelled"
+
+        def score(self, context: Context, row: int, /) -> int:
+            return len(context.snapshot.cluster(row).metadata.labels)
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads(cells=frozenset({("label", "tier")}))
+
+    profile = Profile(name="toy", scores=(Weighted(Based(), 1), Weighted(Labelled(), 1)))
+    fleet, memory = fleet_of("a", "b", "c"), Memory()
+    memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0)
+    asked.clear()
+    fleet.upsert_cluster(cluster("b", labels={"tier": "gold"}))
+    assert memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0).selected == ["b"]
+    assert memory.followed == 1
+    assert not asked
+    fleet.upsert_cluster(cluster("c", labels={"env": "prod"}))
+    memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0)
+    assert asked == ["basis"]

@@ -31,6 +31,7 @@ from fairway.engine.state import CycleState
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Rows
+from fairway.fleet.cells import MEMBERSHIP
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
@@ -75,6 +76,8 @@ class _Memo:
     state: CycleState
     generation: int
     renumbered: int
+    since: Micros
+    """When it was last run: what has run out by then may be good again at an earlier time."""
     until: Micros
     cells: frozenset[Key]
     anything: bool
@@ -87,6 +90,8 @@ class _Memo:
     ranges: list[_Range | None]
     doubts: list[set[int] | None]
     """Of each prioritizer that warns of single rows, the rows."""
+    prepares: list[bool]
+    """Of each prioritizer, whether it must be asked before it scores a row. One with a basis has been: it is equal."""
     front: Front
     warned: tuple[Cautious, Rows] | None = None
     """The last prioritizer that warns, and of which rows."""
@@ -113,7 +118,7 @@ class Memory:
         key = (workload.namespace, workload.name)
         memo = self._memos.get(key)
         if memo is not None:
-            if memo.profile is profile and now < memo.until:
+            if memo.profile is profile and memo.since <= now < memo.until:
                 followed = _follow(memo, snapshot, workload, now=now)
                 if followed is not None:
                     self.followed += 1
@@ -156,7 +161,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
     snapshot = outcome.snapshot
     if snapshot.generation != snapshot.journal.generation:
         return None  # Whether the changes since were all reported, nobody knows.
-    cells: set[Key] = set()
+    cells: set[Key] = {MEMBERSHIP}
     anything = False
     shared: set[Key] = set()
     based: list[tuple[Reader, frozenset[Key], object]] = []
@@ -179,6 +184,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
         if kept is None:
             return None
         ranges.append(kept)
+    settled = {id(reader) for reader, _, _ in based}
     ranks = snapshot.hosts.rank[details.rows]
     keys = np.full(snapshot.capacity, ABSENT, dtype=np.int64)
     keys[details.rows] = ranking.keys_of(details.totals, ranks)
@@ -187,6 +193,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
         state=context.state,
         generation=snapshot.generation,
         renumbered=snapshot.hosts.renumbered,
+        since=context.now,
         until=until,
         cells=frozenset(cells),
         anything=anything,
@@ -195,6 +202,10 @@ def _remember(outcome: Outcome) -> _Memo | None:
         keys=keys,
         ranges=ranges,
         doubts=doubts,
+        prepares=[
+            "PreScore" in points_of(type(each.plugin)) and id(each.plugin) not in settled
+            for each in profile.scores
+        ],
         front=Front(details.rows, keys[details.rows], wanted=wanted),
     )
 
@@ -257,6 +268,7 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
     if best is None:
         return None
     memo.generation = snapshot.generation
+    memo.since = now
     profile = memo.profile
     return Outcome(
         context=context,
@@ -278,7 +290,9 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
     total = 0
     alone = np.array([row], dtype=np.int64)
     until = memo.until
-    for scorer, kept, doubts in zip(memo.profile.scores, memo.ranges, memo.doubts, strict=True):
+    for scorer, kept, doubts, prepares in zip(
+        memo.profile.scores, memo.ranges, memo.doubts, memo.prepares, strict=True
+    ):
         plugin: Any = scorer.plugin
         raw = plugin.score(context, row)
         if kept is None:
@@ -290,7 +304,7 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
                 total += scorer.weight * plugin.normalize(raw, kept.extent)
         if doubts is not None:
             _doubt(memo, doubts, row, bool(len(plugin.doubtful(context, alone))))
-        elif not _calm(plugin, context, alone):
+        elif prepares and plugin.pre_score(context, alone).code is not Code.SUCCESS:
             return False
         until = min(until, plugin.until(context, alone))
     for reader in cast("tuple[Reader, ...]", (*memo.profile.pre_filters, *memo.profile.filters)):
@@ -336,14 +350,6 @@ def _admission(profile: Profile, context: Context, row: int) -> Status:
         if status is not OK:
             return status
     return OK
-
-
-def _calm(plugin: Any, context: Context, rows: Rows) -> bool:
-    """Whether preparing to score a row gives no reason to warn. A basis has been compared already."""
-    if "PreScore" not in points_of(type(plugin)) or plugin.basis(context) is not None:
-        return True
-    status: Status = plugin.pre_score(context, rows)
-    return status.code is Code.SUCCESS
 
 
 def _leave(memo: _Memo, row: int) -> bool:
