@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fairway.fleet import bitmap
-from fairway.fleet.column import NEVER, CodeColumn, CountColumn, NumberColumn, ScoreColumn
+from fairway.fleet import column as column_module
+from fairway.fleet.column import FEW_CODES, NEVER, CodeColumn, CountColumn, NumberColumn, ScoreColumn
 
 
 def codes(*values: str | None) -> CodeColumn:
@@ -170,3 +171,34 @@ def test_counts() -> None:
     column.write(2, 4)
     column.grow(128)
     assert (int(fork.values[2]), int(column.values[2]), len(column.values)) == (3, 4, 128)
+
+
+@pytest.mark.parametrize("count", [1, 3, FEW_CODES, FEW_CODES + 1, 60])
+def test_rows_of_several_codes_at_once(count: int) -> None:
+    column = codes(*(f"v{row}" for row in range(60)), None)
+    wanted = [f"v{row}" for row in range(60)][:count]
+    found = column.bitmap_of([code for value in wanted if (code := column.code(value)) is not None])
+    assert bitmap.rows_of(found).tolist() == list(range(count))
+
+
+def test_no_codes_are_on_no_rows() -> None:
+    assert not codes("eu").bitmap_of([]).any()
+
+
+def test_many_codes_asked_for_at_once_leave_no_bitmaps_behind() -> None:
+    """One for each of 100,000 values of 100,000 hosts would fill the memory."""
+    column = codes(*(f"v{row}" for row in range(60)))
+    column.bitmap_of([code for _, code in column.items()])
+    assert column.kept == 0
+    column.bitmap_of([1, 2])
+    assert column.kept == 2
+
+
+def test_only_so_many_bitmaps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_module, "KEPT_BITMAPS", 4)
+    column = codes(*(f"v{row}" for row in range(8)))
+    for code in range(1, 9):
+        assert bitmap.rows_of(column.bitmap(code)).tolist() == [code - 1]
+    assert column.kept == 4
+    column.write(0, "v7")
+    assert rows(column, "v7") == [0]

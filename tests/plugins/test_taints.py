@@ -5,12 +5,14 @@ import pytest
 
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
+from fairway.engine import cycle
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.status import Code
+from fairway.fleet import cells
 from fairway.fleet.instant import SECOND
 from fairway.plugins.taints import KEY_NEEDED, NAME, VALUE_UNWANTED, TaintToleration, matches
 from fairway.testing.builders import cluster, decision
-from plugins.scene import look, refusal
+from plugins.scene import KEY, hub, look, refusal
 from strategies import NOW, NOW_MICROS
 
 NO_SELECT = "NoSelect"
@@ -296,3 +298,33 @@ def test_the_first_taint_not_tolerated_is_the_one_named() -> None:
 )
 def test_one_toleration_and_one_taint(toleration: Toleration, expected: bool) -> None:
     assert matches(toleration, "k", "v", NO_SELECT) is expected
+
+
+def test_shapes_that_no_cluster_has_any_more_are_forgotten() -> None:
+    """Taint values may be anything, such as the time of an incident."""
+    world = hub(cluster("c1"), spec=tolerating(EXISTS))
+    workload = world.workload(KEY)
+    plugin = workload.profile.filters[1]
+    assert isinstance(plugin, TaintToleration)
+    for incident in range(300):
+        world.put(cluster("c1", taints=[taint(value=str(incident))]))
+        assert cycle.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS).selected == [
+            "c1"
+        ]
+    assert plugin.remembered < 100
+
+
+def test_a_taint_of_its_own_on_every_cluster_costs_no_bitmap_each() -> None:
+    """Tolerated for a time, not tolerated, and only by clusters that already have it."""
+    kinds = (
+        lambda at: taint("late", str(at), added=NOW - timedelta(seconds=at)),
+        lambda at: taint("bad", str(at)),
+        lambda at: taint("new", str(at), IF_NEW),
+    )
+    clusters = [cluster(f"c{at:03d}", taints=[kinds[at % 3](at)]) for at in range(120)]
+    held = decision("d", ["c002", "c005"], placement="p1")
+    found = look(*clusters, held, spec=tolerating(tolerate("late", "Exists", seconds=60)))
+    assert sorted(found.outcome.selected) == sorted(
+        [*(f"c{at:03d}" for at in range(0, 60, 3)), "c002", "c005"]
+    )
+    assert found.outcome.snapshot.codes(cells.TAINTS).kept == 0

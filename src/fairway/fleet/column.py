@@ -19,6 +19,12 @@ Key = tuple[str, ...]
 NEVER = np.iinfo(np.int64).max
 """The expiry, in microseconds since 1970, of what does not expire."""
 
+FEW_CODES = 16
+"""Bitmaps of up to so many codes are put together; more are looked up row by row, which keeps nothing."""
+
+KEPT_BITMAPS = 1024
+"""Of one column. A selector may ask for any value, and values may be as many as hosts."""
+
 
 class Column(Protocol):
     stamp: int
@@ -67,8 +73,28 @@ class CodeColumn:
         """Rows holding this code. The caller must not write to it."""
         bits = self._bitmaps.get(code)
         if bits is None:
+            if len(self._bitmaps) >= KEPT_BITMAPS:
+                del self._bitmaps[next(iter(self._bitmaps))]
             bits = self._bitmaps[code] = bitmap.pack(self.codes == code)
         return bits
+
+    def bitmap_of(self, codes: list[int]) -> Bits:
+        """Rows holding any of these codes. The caller must not write to it."""
+        if len(codes) == 1:
+            return self.bitmap(codes[0])
+        if len(codes) > FEW_CODES:
+            wanted = np.zeros(len(self.values), dtype=np.bool_)
+            wanted[codes] = True
+            return bitmap.pack(wanted[self.codes])
+        bits = bitmap.empty(len(self.codes))
+        for code in codes:
+            bits |= self.bitmap(code)
+        return bits
+
+    @property
+    def kept(self) -> int:
+        """How many bitmaps it holds."""
+        return len(self._bitmaps)
 
     def write(self, row: int, value: Any, /) -> bool:
         old = int(self.codes[row])

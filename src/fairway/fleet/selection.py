@@ -26,12 +26,5 @@ def _narrowed(bits: Bits, column: CodeColumn, requirement: Requirement) -> Bits:
     if requirement.operator == IN:
         if not codes:
             return bitmap.empty(len(bits) * bitmap.WORD)
-        return bits & _any(column, codes)
-    return bits & ~_any(column, codes) if codes else bits
-
-
-def _any(column: CodeColumn, codes: list[int]) -> Bits:
-    found = column.bitmap(codes[0])
-    for code in codes[1:]:
-        found = found | column.bitmap(code)
-    return found
+        return bits & column.bitmap_of(codes)
+    return bits & ~column.bitmap_of(codes) if codes else bits

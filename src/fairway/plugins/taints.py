@@ -29,6 +29,9 @@ VALUE_UNWANTED = "If the operator is Exists, the value should be empty."
 UNTOLERATED = "has taint {taint}, which the placement does not tolerate"
 RUN_OUT = "has taint {taint}, tolerated for {seconds} s until {end}"
 
+SPARE_VERDICTS = 64
+"""Verdicts on shapes that no cluster has any more are kept up to about so many: the shapes may come back."""
+
 _YEAR_ONE = to_micros(datetime(1, 1, 1, tzinfo=UTC))
 """When a taint without a time counts as added."""
 
@@ -40,11 +43,8 @@ class _Verdict:
     tolerated: bool
     timed: bool
     """Whether the time a taint was added decides."""
-
-
-_UNTOLERATED = _Verdict(tolerated=False, timed=False)
-_TOLERATED = _Verdict(tolerated=True, timed=False)
-_TIMED = _Verdict(tolerated=True, timed=True)
+    if_new: bool
+    """Whether the verdict may be another for clusters in the decision."""
 
 
 class TaintToleration(Timeless):
@@ -78,26 +78,37 @@ class TaintToleration(Timeless):
             return self._refusal, candidates
         snapshot = context.snapshot
         column = snapshot.codes(cells.TAINTS)
-        passed = candidates
+        shapes = column.items()
+        if len(self._verdicts) > 2 * len(shapes) + SPARE_VERDICTS:
+            self._verdicts.clear()
+        untolerated: list[int] = []
         timed: list[int] = []
-        for value, code in column.items():
+        if_new = False
+        for value, code in shapes:
             shape = cast("Shape", value)
             verdict = self._verdicts.get(shape)
             if verdict is None:
                 verdict = self._verdicts[shape] = self._judge(shape)
+            if_new = if_new or verdict.if_new
             if not verdict.tolerated:
-                passed = passed & ~column.bitmap(code)
+                untolerated.append(code)
             elif verdict.timed:
                 timed.append(code)
-        for code in timed:
-            passed = passed & ~self._late(context, candidates & column.bitmap(code))
-        decided = snapshot.rows_named(snapshot.decisions.clusters_of(self._owner))
-        if decided and any(effect == NO_SELECT_IF_NEW for shape in self._verdicts for _, _, effect in shape):
-            passed = passed.copy() if passed is candidates else passed
-            for row in decided:
+        passed = candidates
+        if untolerated:
+            passed = passed & ~column.bitmap_of(untolerated)
+        if timed:
+            passed = passed & ~self._late(context, candidates & column.bitmap_of(timed))
+        if if_new and passed is not candidates:
+            for row in snapshot.rows_named(snapshot.decisions.clusters_of(self._owner)):
                 if bitmap.test(candidates, row) and not bitmap.test(passed, row):
                     bitmap.put(passed, row, not self.filter(context, row).rejects)
         return OK, passed
+
+    @property
+    def remembered(self) -> int:
+        """How many taint shapes it has judged and not forgotten."""
+        return len(self._verdicts)
 
     def wake(self, context: Context, /) -> Micros | None:
         """When the first toleration runs out that keeps a cluster in the decision."""
@@ -130,7 +141,7 @@ class TaintToleration(Timeless):
         return soonest
 
     def _judge(self, shape: Shape) -> _Verdict:
-        timed = False
+        tolerated, timed = True, False
         for key, value, effect in shape:
             if effect == PREFER_NO_SELECT:
                 continue
@@ -139,8 +150,9 @@ class TaintToleration(Timeless):
                     timed = timed or each.tolerationSeconds is not None
                     break
             else:
-                return _UNTOLERATED
-        return _TIMED if timed else _TOLERATED
+                tolerated = False
+        if_new = any(effect == NO_SELECT_IF_NEW for _, _, effect in shape)
+        return _Verdict(tolerated=tolerated, timed=timed and tolerated, if_new=if_new)
 
     def _late(self, context: Context, candidates: Bits) -> Bits:
         """The rows of which a toleration that matters has run out."""
@@ -148,12 +160,17 @@ class TaintToleration(Timeless):
         late = [
             row
             for row in bitmap.rows_of(candidates).tolist()
-            if any(
-                self._objection(taint, decided=False, now=context.now) is not None
-                for taint in snapshot.cluster(row).spec.taints
-            )
+            if not all(self._tolerates(taint, now=context.now) for taint in snapshot.cluster(row).spec.taints)
         ]
         return bitmap.from_rows(np.array(late, dtype=np.int64), snapshot.capacity)
+
+    def _tolerates(self, taint: Taint, *, now: Micros) -> bool:
+        """Whether there is no objection to the taint on a cluster that is not in the decision."""
+        return taint.effect == PREFER_NO_SELECT or any(
+            (each.tolerationSeconds is None or now < _deadline(taint, each.tolerationSeconds))
+            and matches(each, taint.key, taint.value, taint.effect)
+            for each in self._tolerations
+        )
 
     def _objection(self, taint: Taint, *, decided: bool, now: Micros) -> str | None:
         if taint.effect == PREFER_NO_SELECT or (taint.effect == NO_SELECT_IF_NEW and decided):
