@@ -33,6 +33,7 @@ SETS = ("default", "prod", "gpus")
 LABELS = {"env": ("prod", "dev"), "gpu": ("true", "false"), "region": ("eu", "us", "ap")}
 CLAIMS = {"zone": ("a", "b"), "region": ("eu", "us")}
 AMOUNTS = ("1", "2", "500m", "4", "1.5Gi", "0")
+ODD_AMOUNTS = (*AMOUNTS, "-3", "1e400", "no amount")
 SCORE_NAMES = ("cpu", "mem")
 CALCULATORS = ("ResourceRatioCPU", "Latency")
 EFFECTS = ("NoSelect", "PreferNoSelect", "NoSelectIfNew")
@@ -55,9 +56,11 @@ taints = st.builds(
 
 
 @st.composite
-def clusters(draw: st.DrawFn, name: st.SearchStrategy[str] = names) -> ManagedCluster:
+def clusters(
+    draw: st.DrawFn, name: st.SearchStrategy[str] = names, *, amounts: tuple[str, ...] = AMOUNTS
+) -> ManagedCluster:
     resources = st.fixed_dictionaries(
-        {}, optional={"cpu": st.sampled_from(AMOUNTS), "memory": st.sampled_from(AMOUNTS)}
+        {}, optional={"cpu": st.sampled_from(amounts), "memory": st.sampled_from(amounts)}
     )
     return builders.cluster(
         draw(name),
@@ -105,7 +108,13 @@ def scores(draw: st.DrawFn) -> AddOnPlacementScore:
 
 @st.composite
 def cluster_scores(draw: st.DrawFn) -> ManagedClusterScore:
-    value = draw(st.one_of(st.integers(-100, 100), st.integers(-(2**62), 2**62)))
+    value = draw(
+        st.one_of(
+            st.integers(-100, 100),
+            st.integers(-(2**62), 2**62),
+            st.sampled_from([2**53, 2**53 + 1, 2**62, 2**62 + 1, 2**63 - 1, -(2**63)]),
+        )
+    )
     return builders.cluster_score(draw(names), draw(st.sampled_from(CALCULATORS)), value)
 
 

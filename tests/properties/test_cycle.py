@@ -1,26 +1,37 @@
 """Laws of the cycle: it does not matter how it is computed, whether anyone watches, or in which order things came."""
 
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec import structs
 
-from fairway.api.cluster import cluster_as_json
+from fairway.api.cluster import ManagedCluster, cluster_as_json
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement
+from fairway.api.score import AddOnPlacementScore
 from fairway.cel import cluster_environment
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
+from fairway.fleet import Fleet
+from fairway.fleet.hosts import FIRST_CAPACITY
 from fairway.fleet.instant import SECOND
+from fairway.fleet.journal import Journal
 from fairway.plugins.expressions import Expressions, Scores
 from fairway.plugins.placement import PlacementWorkload
+from fairway.testing import builders
 from fairway.whatif.world import World
 from strategies import (
     EXPRESSIONS,
     NOW_MICROS,
+    ODD_AMOUNTS,
+    SETS,
     cluster_scores,
+    cluster_sets,
     clusters,
     decisions,
     identity,
@@ -184,3 +195,131 @@ def test_remembered_cycles_agree_with_fresh_ones(
         remembered = memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
         fresh = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now)
         assert seen(remembered) == seen(fresh)
+
+
+FILLERS = tuple(builders.cluster(f"filler-{at:03d}") for at in range(FIRST_CAPACITY - 4))
+"""Members of no set, so that a few clusters more make the fleet grow."""
+
+bindings = st.sampled_from(SETS).map(builders.binding)
+things = st.one_of(
+    clusters(amounts=ODD_AMOUNTS), scores(), cluster_scores(), decisions(), cluster_sets(), bindings
+)
+
+
+class HubMachine(RuleBasedStateMachine):
+    """One fleet, several placements that are remembered, and somebody who keeps what he was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fleet = Fleet()
+        self.fleet._journal = Journal(limit=8)
+        self.model: dict[tuple[str, str, str], Any] = {}
+        self.memory = Memory()
+        self.now = NOW_MICROS
+        self.workloads: list[PlacementWorkload] = []
+        self.kept: list[tuple[Outcome, dict[str, Any]]] = []
+
+    @initialize(
+        objects=worlds(),
+        wanted=st.lists(placements(), min_size=1, max_size=3),
+        growing=st.booleans(),
+        one_by_one=st.booleans(),
+    )
+    def fill(self, objects: list[Any], wanted: list[Placement], growing: bool, one_by_one: bool) -> None:
+        objects = [*(FILLERS if growing else ()), *objects]
+        self.model = {identity(each): each for each in objects}
+        self.workloads = [
+            PlacementWorkload(structs.replace(each, metadata=structs.replace(each.metadata, name=f"p{at}")))
+            for at, each in enumerate(wanted)
+        ]
+        if not one_by_one:
+            fill(self.fleet, objects)
+        else:
+            for each in objects:
+                put(self.fleet, each)
+
+    @rule(changed=st.lists(things, min_size=1, max_size=3))
+    def change(self, changed: list[Any]) -> None:
+        for each in changed:
+            put(self.fleet, each)
+            self.model[identity(each)] = each
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        there = sorted(key for key in self.model if "filler" not in key[2])
+        if there:
+            delete(self.fleet, self.model.pop(data.draw(st.sampled_from(there))))
+
+    @rule(changed=st.lists(scores(), max_size=3, unique_by=identity))
+    def load_scores(self, changed: list[Any]) -> None:
+        self.fleet.load_scores(changed)
+        self.model.update((identity(each), each) for each in changed)
+
+    @rule(seconds=st.sampled_from([-5, 1, 5, 30]))
+    def wait(self, seconds: int) -> None:
+        self.now += seconds * SECOND
+
+    @rule(keep=st.booleans())
+    def look(self, keep: bool) -> None:
+        again = Fleet()
+        fill(again, list(self.model.values()))
+        for workload in self.workloads:
+            found = self.memory.run(self.fleet.snapshot(), workload, workload.profile, now=self.now)
+            fresh = seen(cycle.run(again.snapshot(), workload, workload.profile, now=self.now))
+            if keep:
+                self.kept = [*self.kept[-2:], (found, fresh)]
+            else:
+                assert seen(found) == fresh
+
+    @rule()
+    def let_go(self) -> None:
+        for outcome, then in self.kept:
+            assert seen(outcome) == then
+        self.kept.clear()
+
+    @invariant()
+    def what_was_said_stays_said(self) -> None:
+        for outcome, then in self.kept[:1]:
+            assert seen(outcome) == then
+
+
+def fill(fleet: Fleet, objects: list[Any]) -> None:
+    fleet.load(each for each in objects if isinstance(each, ManagedCluster))
+    fleet.load_scores(each for each in objects if isinstance(each, AddOnPlacementScore))
+    for each in objects:
+        if not isinstance(each, ManagedCluster | AddOnPlacementScore):
+            put(fleet, each)
+
+
+def put(fleet: Fleet, thing: Any) -> None:
+    UPSERTS[thing.kind](fleet, thing)
+
+
+def delete(fleet: Fleet, thing: Any) -> None:
+    name, namespace = thing.metadata.name, thing.metadata.namespace
+    match thing.kind:
+        case "ManagedCluster":
+            fleet.delete_cluster(name)
+        case "ManagedClusterSet":
+            fleet.delete_set(name)
+        case "ManagedClusterSetBinding":
+            fleet.delete_binding(namespace, name)
+        case "AddOnPlacementScore":
+            fleet.delete_score(namespace, name)
+        case "ManagedClusterScore":
+            fleet.delete_cluster_score(namespace, name.removeprefix(f"{namespace}-"))
+        case "PlacementDecision":
+            fleet.delete_decision(namespace, name)
+
+
+UPSERTS: dict[str, Callable[[Fleet, Any], object]] = {
+    "ManagedCluster": Fleet.upsert_cluster,
+    "ManagedClusterSet": Fleet.upsert_set,
+    "ManagedClusterSetBinding": Fleet.upsert_binding,
+    "AddOnPlacementScore": Fleet.upsert_score,
+    "ManagedClusterScore": Fleet.upsert_cluster_score,
+    "PlacementDecision": Fleet.upsert_decision,
+}
+
+HubMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestHub = HubMachine.TestCase
