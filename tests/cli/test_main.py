@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -194,3 +195,46 @@ def test_ctrl_c_exits_130_without_a_traceback() -> None:
     busy.send_signal(signal.SIGINT)
     _, error = busy.communicate()
     assert (busy.returncode, error) == (130, b"fairway: interrupted\n")
+
+
+EXAMPLES = str(Path(__file__).parents[2] / "examples" / "fleet")
+
+
+def test_an_ascii_terminal_gets_an_answer_in_ascii() -> None:
+    done = fairway("place", "-f", EXAMPLES, "--placement", "everywhere/roll-out", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gpu-iad (100) ... and 3 more" in done.stdout
+    done = fairway("explain", "-f", EXAMPLES, "placement", "ns1/idlest", PYTHONIOENCODING="ascii")
+    assert "74 x 1 = 74" in done.stdout
+
+
+def test_yaml_and_json_are_utf8_whatever_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {name: c1}\n"
+        "status: {version: {kubernetes: v1.30-é…}}\n",
+        encoding="utf-8",
+    )
+    for output in ("json", "yaml"):
+        done = subprocess.run(
+            [sys.executable, "-m", "fairway.cli.main", "fleet", "show", "-f", str(file), "-o", output],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert "v1.30-é…" in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [
+        ("<&-", "fairway: <stdin>: is closed; pipe something in, or give a file to -f\n"),
+        (">&-", "fairway: standard output is closed, so there is nowhere to print the answer\n"),
+        ("</dev/null 2>&-", ""),
+    ],
+)
+def test_closed_streams_are_bad_input(redirection: str, message: str) -> None:
+    command = f'"{sys.executable}" -m fairway.cli.main fleet show -f - {redirection}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)

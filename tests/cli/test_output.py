@@ -1,9 +1,10 @@
 import io
 import json
 
+import pytest
 import yaml
 
-from fairway.cli.output import emit, plain_table
+from fairway.cli.output import emit, plain_table, say
 
 ROWS = [
     {"name": "a", "score": 12, "labels": {"z": "1", "b": None}, "hidden": 1},
@@ -70,3 +71,9 @@ def test_a_document_replaces_the_rows_for_programs() -> None:
     stream = io.StringIO()
     emit(ROWS, columns=COLUMNS, output="json", document={"kind": "Whole"}, stream=stream)
     assert json.loads(stream.getvalue()) == {"kind": "Whole"}
+
+
+def test_control_characters_are_spelt_out(capsys: pytest.CaptureFixture[str]) -> None:
+    emit([{"name": "a\x1b[31mb\x07"}], columns={"name": "Name"})
+    say("claim is \x9b2J\x7f\x00\n  next")
+    assert capsys.readouterr().out == "NAME\na\\x1b[31mb\\x07\nclaim is \\x9b2J\\x7f\\x00\n  next\n"

@@ -185,6 +185,21 @@ def test_a_file_that_is_not_there() -> None:
         open_recording("nowhere")
 
 
+def test_devices_and_directories_are_refused_unread(tmp_path: Path) -> None:
+    with pytest.raises(ConformanceError, match=r"/dev/zero: cannot be read: it is a device, not a file"):
+        open_recording("/dev/zero")
+    with pytest.raises(ConformanceError, match="it is a directory; name the files in it"):
+        open_recording(str(tmp_path))
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "large.gz"
+    file.write_bytes(gzip.compress(b" " * 4096))
+    monkeypatch.setattr(conformance, "MOST_BYTES", 4095)
+    with pytest.raises(ConformanceError, match="more than 4,095 bytes once unpacked"):
+        open_recording(str(file))
+
+
 def test_later_lines_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     good = {"text": "1", "valid": True, "float": 1}
     with pytest.raises(ConformanceError, match=":2: the row has no 'valid'"):

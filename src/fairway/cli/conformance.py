@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.output import OutputFormat, emit, output_option
+from fairway.cli.output import OutputFormat, emit, output_option, say
 from fairway.cli.progress import tracked
 from fairway.whatif.conformance import ConformanceError, Recording, Result, open_recording
 
@@ -71,7 +71,7 @@ def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
     document = [{**row, "failures": tally.failures[:show]} for row, tally in zip(rows, tallies, strict=True)]
     emit(rows, columns=columns, output=output, document=document)
     if output == "table":
-        click.echo(SUMMARY.format(passed=sum(tally.passed for tally in tallies), failed=failed))
+        say(SUMMARY.format(passed=sum(tally.passed for tally in tallies), failed=failed))
     return EXIT_NO if failed else EXIT_OK
 
 
@@ -93,15 +93,15 @@ def _print_failures(tallies: list[_Tally], show: int) -> None:
         left -= len(shown)
         hidden += len(tally.failures) - len(shown)
         for failure in shown:
-            click.echo(f"{tally.recording.family} {failure.name}")
+            say(f"{tally.recording.family} {failure.name}")
             for difference in failure.differences[:DIFFERENCES_PER_ROW]:
-                click.echo(f"  {difference.path or '(answer)'}")
-                click.echo(f"    expected  {difference.expected}")
-                click.echo(f"    got       {difference.got}")
+                say(f"  {difference.path or '(answer)'}")
+                say(f"    expected  {difference.expected}")
+                say(f"    got       {difference.got}")
             more = len(failure.differences) - DIFFERENCES_PER_ROW
             if more > 0:
-                click.echo(HIDDEN_FIELDS.format(count=more))
+                say(HIDDEN_FIELDS.format(count=more))
     if hidden:
-        click.echo(HIDDEN_ROWS.format(count=hidden, all=hidden + show))
+        say(HIDDEN_ROWS.format(count=hidden, all=hidden + show))
     if show > left or hidden:
-        click.echo()
+        say()

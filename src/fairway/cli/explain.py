@@ -8,7 +8,7 @@ import click
 
 from fairway.cli.errors import EXIT_OK, BadInputError
 from fairway.cli.options import files_options, load_files, moment
-from fairway.cli.output import OutputFormat, Row, cell, emit, output_option, plain_table
+from fairway.cli.output import OutputFormat, Row, cell, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
     from fairway.engine.trace import Contribution, HostTrace
@@ -102,7 +102,7 @@ def explain(
     if output != "table":
         emit([], columns={}, output=output, document=document(found))
     else:
-        click.echo("\n".join(_lines(found, everything=everything)))
+        say("\n".join(_lines(found, everything=everything)))
     return EXIT_OK
 
 

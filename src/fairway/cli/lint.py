@@ -12,7 +12,7 @@ import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.options import files_options, load_files, moment
-from fairway.cli.output import OutputFormat, emit, output_option
+from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
     from fairway.cli.documents import Document
@@ -120,11 +120,11 @@ def _check_rules(rules: Iterable[str]) -> None:
 def _print(shown: Sequence["Finding"], counts: Mapping[str, int], *, hidden: int) -> None:
     for each in shown:
         path = f"{each.path}: " if each.path else ""
-        click.echo(f"{each.place}: {each.severity}: {each.subject}: {path}{each.message} [{each.rule}]")
-        click.echo(f"    to do: {each.remedy}")
+        say(f"{each.place}: {each.severity}: {each.subject}: {path}{each.message} [{each.rule}]")
+        say(f"    to do: {each.remedy}")
     said = ", ".join(_count(counts.get(name, 0), name) for name in _SEVERITIES if counts.get(name))
     more = HIDDEN.format(count=hidden) if hidden else ""
-    click.echo("; ".join(part for part in (said or NOTHING, more) if part))
+    say("; ".join(part for part in (said or NOTHING, more) if part))
 
 
 def _count(number: int, severity: str) -> str:

@@ -7,6 +7,8 @@ Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. A t
 FAIRWAY_DEBUG=1.
 """
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -25,6 +27,7 @@ from fairway.cli.errors import (
     EXIT_OK,
     CommandError,
 )
+from fairway.cli.output import say
 
 INTERNAL_ERROR = (
     "fairway: internal error: {error}\n"
@@ -34,6 +37,11 @@ COMPLETION_VARIABLE = "_FAIRWAY_COMPLETE"
 INTERRUPTED = "fairway: interrupted"
 OUT_OF_MEMORY = "fairway: not enough memory for this input"
 SYSTEM_ERROR = "fairway: {error}"
+NO_STDOUT = "fairway: standard output is closed, so there is nowhere to print the answer"
+UNPRINTABLE = "fairway-unprintable"
+
+
+_SPELT: Final = {"…": "...", "×": "x"}
 
 
 class Verb(NamedTuple):
@@ -108,6 +116,8 @@ def fairway() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; messages go to stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if not _can_print():
+        return EXIT_BAD_INPUT
     try:
         # click's own main would make exit status 1 of a broken pipe, which here means that the answer is no.
         instruction = os.environ.get(COMPLETION_VARIABLE)
@@ -150,13 +160,37 @@ def main() -> None:
     sys.exit(run())
 
 
+def _can_print() -> bool:
+    """Makes the streams take any text. False when the command was started without standard output."""
+    if sys.stderr is None:
+        # Messages are for nobody, but must not stop an answer that is for somebody.
+        sys.stderr = io.StringIO()
+    if sys.stdout is None:
+        _tell(NO_STDOUT)
+        return False
+    codecs.register_error(UNPRINTABLE, _spell)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=UNPRINTABLE)
+    return True
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that the terminal's encoding does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    spelt = "".join(_SPELT.get(char) or char.encode("ascii", "backslashreplace").decode() for char in found)
+    return spelt, error.end
+
+
 def _debugging() -> bool:
     return os.environ.get(DEBUG_VARIABLE, "") == "1"
 
 
 def _tell(text: str) -> None:
     try:
-        sys.stderr.write(f"{text}\n")
+        say(text, stream=sys.stderr)
         sys.stderr.flush()
     except BrokenPipeError:
         _silence_stdout()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from fairway.cli.output import say
+
 if TYPE_CHECKING:
     from fairway.cli.files import LoadedObjects
 
@@ -80,5 +82,5 @@ def load_files(
         count = sum(loaded.ignored.values())
         kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(loaded.ignored.items()))
         objects = "object" if count == 1 else "objects"
-        click.echo(IGNORED.format(count=count, objects=objects, kinds=kinds), file=sys.stderr)
+        say(IGNORED.format(count=count, objects=objects, kinds=kinds), stream=sys.stderr)
     return loaded

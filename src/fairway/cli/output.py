@@ -5,6 +5,7 @@ columns, never cut and never coloured, so that it can be piped, compared and tes
 keys: the same answer is the same bytes.
 """
 
+import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, Final, Literal, TypeVar
@@ -17,6 +18,9 @@ Row = Mapping[str, object]
 FORMATS: Final[tuple[OutputFormat, ...]] = ("table", "yaml", "json")
 NOTHING_FOUND = "No rows."
 _GAP = "  "
+_CONTROL: Final = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
+}
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -48,6 +52,9 @@ def emit(
     column.
     """
     target = sys.stdout if stream is None else stream
+    if output != "table" and isinstance(target, io.TextIOWrapper):
+        # YAML and JSON are UTF-8 wherever they go: the next program reads them, not the terminal.
+        target.reconfigure(encoding="utf-8")
     if output == "json":
         target.write(to_json(rows if document is None else document))
     elif output == "yaml":
@@ -56,6 +63,16 @@ def emit(
         _draw(rows, columns, target)
     else:
         target.write(plain_table(rows, columns=columns))
+
+
+def say(text: str = "", *, stream: IO[str] | None = None) -> None:
+    """Print a line for people. Unlike click's echo it leaves the encoding to the stream, as `emit` does."""
+    (sys.stdout if stream is None else stream).write(f"{visible(text)}\n")
+
+
+def visible(text: str) -> str:
+    """Control characters spelt out: what a cluster says about itself must not steer the reader's terminal."""
+    return text.translate(_CONTROL)
 
 
 def plain_table(rows: Sequence[Row], *, columns: Mapping[str, str]) -> str:
@@ -86,7 +103,7 @@ def cell(value: object) -> str:
         return ",".join(f"{key}={cell(item)}" for key, item in sorted(value.items()))
     if isinstance(value, (list, tuple)):
         return ",".join(cell(item) for item in value) or "-"
-    return " ".join(str(value).split())
+    return visible(" ".join(str(value).split()))
 
 
 def to_json(document: object) -> str:

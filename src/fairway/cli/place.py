@@ -9,7 +9,7 @@ import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.options import files_options, load_files, moment
-from fairway.cli.output import OutputFormat, emit, output_option, plain_table
+from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
     from fairway.plugins.verdict import Verdict
@@ -149,7 +149,7 @@ def _print(placed: list[Placed], *, reasons: bool, everything: bool) -> None:
     emit(rows, columns=columns)
     notes = [line for each in placed for line in _notes(each, everything=everything)]
     if notes:
-        click.echo("\n" + "\n".join(notes))
+        say("\n" + "\n".join(notes))
 
 
 def _chosen(placed: Placed, *, everything: bool) -> str:
@@ -165,15 +165,15 @@ def _chosen(placed: Placed, *, everything: bool) -> str:
 
 def _print_reasons(placed: Placed, *, first: bool, everything: bool) -> None:
     if not first:
-        click.echo()
+        say()
     if placed.idle:
-        click.echo(f"{placed.name}: {LEFT_ALONE}, {placed.idle}")
+        say(f"{placed.name}: {LEFT_ALONE}, {placed.idle}")
         return
     noun = "cluster" if placed.found.selected == 1 else "clusters"
     heading = HEADING.format(
         placement=placed.name, clusters=f"{placed.clusters} {noun}", satisfied=placed.reason
     )
-    click.echo(heading)
+    say(heading)
     rows: list[dict[str, object]] = []
     for name, why, score in placed.found.outcome.reasons():
         if len(rows) == SHOWN_WITH_REASONS and not everything:
@@ -181,11 +181,11 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool) -> None:
         rows.append({"cluster": name, "score": score, "why": why})
     if rows:
         table = plain_table(rows, columns={"cluster": "Cluster", "score": "Score", "why": "Why"})
-        click.echo("".join(f"  {line}\n" for line in table.splitlines()), nl=False)
+        say("\n".join(f"  {line}" for line in table.splitlines()))
     if placed.found.selected > len(rows):
-        click.echo(f"  {MORE.format(count=placed.found.selected - len(rows))} (--all shows them)")
+        say(f"  {MORE.format(count=placed.found.selected - len(rows))} (--all shows them)")
     for line in _notes(placed, everything=everything):
-        click.echo(f"  {line}")
+        say(f"  {line}")
 
 
 def _notes(placed: Placed, *, everything: bool) -> Iterator[str]:

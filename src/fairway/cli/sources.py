@@ -47,6 +47,8 @@ EMPTY = "is empty"
 EMPTY_REMEDY = "give a file with at least one Kubernetes object"
 NO_FILES = "has no *.yaml, *.yml, *.json or *.jsonl file (plain or .gz) in it"
 NO_FILES_REMEDY = "give a directory that holds Kubernetes objects"
+CLOSED = "is closed"
+CLOSED_REMEDY = "pipe something in, or give a file to -f"
 CANNOT_READ = "cannot be read: {reason}"
 
 _KINDS: Final = (
@@ -125,6 +127,8 @@ def read(path: str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Source:
     name = STDIN_NAME if path == STDIN else path
     try:
         if path == STDIN:
+            if sys.stdin is None:
+                raise SourceError(Problem(file=name, message=CLOSED, remedy=CLOSED_REMEDY))
             data = _read_stream(sys.stdin.buffer, name, max_bytes)
         else:
             _refuse_devices(path)

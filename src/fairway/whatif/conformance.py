@@ -5,13 +5,13 @@ found in `RUNNERS`; a family without one is an honest refusal, never a pass.
 """
 
 import gzip
-import io
+import os
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 import msgspec
 
@@ -34,6 +34,7 @@ _SIGNS: Final[dict[str, frozenset[str]]] = {
     POD_SCHEDULING: frozenset({"case", "expected"}),
 }
 FAMILIES: Final = tuple(_SIGNS)
+MOST_BYTES: Final = 1 << 30
 
 # Family → `module:attribute` of its runner; imported when a file of the family turns up.
 RUNNERS: Final[dict[str, str]] = {
@@ -45,6 +46,9 @@ RUNNERS: Final[dict[str, str]] = {
 NO_RUNNER = "{family}: this version has no implementation to check"
 UNKNOWN_CONTENT = "{file}:1: not recorded answers of any family known here ({families})"
 UNREADABLE = "{file}: cannot be read: {reason}"
+IS_DIRECTORY = "it is a directory; name the files in it"
+IS_DEVICE = "it is a device, not a file"
+TOO_LARGE = "it has more than {limit:,} bytes once unpacked"
 BAD_LINE = "{file}:{line}: not a JSON object: {reason}"
 NO_ROWS = "{file}: holds no recorded answers"
 AN_ANSWER = "(an answer)"
@@ -172,11 +176,25 @@ def _row(raw: bytes) -> Row:
 
 def _content(path: str) -> bytes:
     try:
-        data = Path(path).read_bytes()
-        if data.startswith(b"\x1f\x8b"):
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-                return unpacked.read()
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise ConformanceError(UNREADABLE.format(file=path, reason=IS_DIRECTORY))
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            # Some of them never end.
+            raise ConformanceError(UNREADABLE.format(file=path, reason=IS_DEVICE))
+        with open(path, "rb") as stream:
+            # A look ahead instead of a step back: a pipe cannot be read twice.
+            if not stream.peek(2).startswith(b"\x1f\x8b"):
+                return _capped(stream, path)
+            with gzip.GzipFile(fileobj=stream) as unpacked:
+                return _capped(unpacked, path)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConformanceError(UNREADABLE.format(file=path, reason=reason)) from None
+
+
+def _capped(stream: IO[bytes] | gzip.GzipFile, path: str) -> bytes:
+    data = stream.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ConformanceError(UNREADABLE.format(file=path, reason=TOO_LARGE.format(limit=MOST_BYTES)))
     return data
