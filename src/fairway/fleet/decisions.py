@@ -1,5 +1,7 @@
 """Which decisions exist: for every placement the hosts it holds, and for every host how often it is held."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 Owner = tuple[str, str]
@@ -15,7 +17,7 @@ class Holding:
 
 
 class Decisions:
-    __slots__ = ("_by_owner", "_holdings", "outsiders", "stamp")
+    __slots__ = ("_by_owner", "_counted", "_holdings", "outsiders", "stamp")
 
     def __init__(self, *, stamp: int = 0) -> None:
         self.outsiders: dict[str, int] = {}
@@ -23,6 +25,7 @@ class Decisions:
         self.stamp = stamp
         self._holdings: dict[tuple[str, str], Holding] = {}
         self._by_owner: dict[Owner, dict[str, Holding]] = {}
+        self._counted: tuple[Owner, Mapping[str, int]] | None = None
 
     def get(self, namespace: str, name: str) -> Holding | None:
         return self._holdings.get((namespace, name))
@@ -41,10 +44,20 @@ class Decisions:
             return list(holding.clusters)
         return [cluster for holding in found.values() for cluster in holding.clusters]
 
+    def counted(self, owner: Owner) -> Mapping[str, int]:
+        """How often each cluster is named in a placement's decisions; kept for the placement last asked for."""
+        if self._counted is None or self._counted[0] != owner:
+            self._counted = (owner, Counter(self.clusters_of(owner)))
+        return self._counted[1]
+
     def put(self, namespace: str, name: str, holding: Holding | None) -> Holding | None:
         """Stores or (None) forgets a decision and returns what was there before."""
         key = (namespace, name)
         old = self._holdings.pop(key, None)
+        if self._counted is not None and any(
+            each is not None and each.owner == self._counted[0] for each in (old, holding)
+        ):
+            self._counted = None
         if old is not None and old.owner is not None:
             siblings = self._by_owner[old.owner]
             del siblings[name]

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import cast
 
+import numpy as np
+
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import AddOnPlacementScore
 from fairway.fleet import bitmap, cells
-from fairway.fleet.bitmap import Bits
+from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import NEVER, CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
-from fairway.fleet.decisions import Decisions
+from fairway.fleet.decisions import Decisions, Owner
 from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.hostset import HostSet
@@ -25,6 +27,7 @@ class Snapshot:
         "__weakref__",
         "_columns",
         "_derived",
+        "_held",
         "_keep",
         "bindings",
         "calculators",
@@ -63,6 +66,7 @@ class Snapshot:
         self._columns = columns
         self._keep = keep
         self._derived = derived
+        self._held: tuple[Owner, Rows] | None = None
 
     @property
     def capacity(self) -> int:
@@ -135,6 +139,13 @@ class Snapshot:
         """Rows of those names that are hosts, in the order given."""
         row_of = self.hosts.row_of
         return [row_of[name] for name in names if name in row_of]
+
+    def held(self, owner: Owner) -> Rows:
+        """Rows of hosts in a placement's decisions, as often as named; kept for the placement last asked for."""
+        if self._held is None or self._held[0] != owner:
+            rows = self.rows_named(self.decisions.clusters_of(owner))
+            self._held = (owner, np.array(rows, dtype=np.int64))
+        return self._held[1]
 
     def none(self) -> Bits:
         return bitmap.empty(self.hosts.capacity)

@@ -1,6 +1,5 @@
 """Balance: prefers clusters that fewer decisions of other placements name."""
 
-from collections import Counter
 from functools import lru_cache
 
 import numpy as np
@@ -26,19 +25,11 @@ class Balance(Timeless):
 
     def score(self, context: Context, row: int, /) -> int:
         snapshot = context.snapshot
-        own = snapshot.decisions.clusters_of(self._owner).count(snapshot.hosts.names[row])
+        own = snapshot.decisions.counted(self._owner).get(snapshot.hosts.names[row], 0)
         return score_of(int(snapshot.counts().values[row]) - own, context.state.read(NAME, int))
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
-        snapshot = context.snapshot
-        table = _table(context.state.read(NAME, int))
-        counts = snapshot.counts().values
-        held = snapshot.rows_named(snapshot.decisions.clusters_of(self._owner))
-        if held:
-            counts = counts.copy()
-            for row in held:
-                counts[row] -= 1
-        return Raw(table[counts[rows]])
+        return Raw(_table(context.state.read(NAME, int))[self._counts(context.snapshot)[rows]])
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(
@@ -48,22 +39,23 @@ class Balance(Timeless):
     def basis(self, context: Context, /) -> object:
         return self._most(context.snapshot)
 
+    def _counts(self, snapshot: Snapshot) -> Scores:
+        """How often decisions of others name each host."""
+        counts = snapshot.counts().values
+        held = snapshot.held(self._owner)
+        if len(held):
+            counts = counts.copy()
+            np.subtract.at(counts, held, 1)
+        return counts
+
     def _most(self, snapshot: Snapshot) -> int:
         """The highest count of any name in decisions of others, host or not."""
-        counts = snapshot.counts().values
+        most = int(self._counts(snapshot).max(initial=0))
         outsiders = snapshot.decisions.outsiders
-        held = snapshot.decisions.clusters_of(self._owner)
-        if not held and not outsiders:
-            return int(counts.max(initial=0))
-        mine = Counter(held)
-        most = max((count - mine.get(name, 0) for name, count in outsiders.items()), default=0)
-        rows = [(snapshot.hosts.row_of[name], times) for name, times in mine.items() if name not in outsiders]
-        if not rows:
-            return max(most, int(counts.max(initial=0)))
-        counts = counts.copy()
-        for row, times in rows:
-            counts[row] -= times
-        return max(most, int(counts.max(initial=0)))
+        if not outsiders:
+            return most
+        mine = snapshot.decisions.counted(self._owner)
+        return max(most, *(count - mine.get(name, 0) for name, count in outsiders.items()))
 
 
 @lru_cache(maxsize=256)

@@ -18,14 +18,14 @@ class Steady(Timeless):
 
     def score(self, context: Context, row: int, /) -> int:
         snapshot = context.snapshot
-        held = snapshot.decisions.clusters_of(self._owner)
+        held = snapshot.decisions.counted(self._owner)
         return INCUMBENT if snapshot.hosts.names[row] in held else 0
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
         snapshot = context.snapshot
         scores = np.zeros(len(rows), dtype=np.int64)
-        held = snapshot.rows_named(snapshot.decisions.clusters_of(self._owner))
-        if held and len(rows):
+        held = snapshot.held(self._owner)
+        if len(held) and len(rows):
             at = np.minimum(np.searchsorted(rows, held), len(rows) - 1)
             scores[at[rows[at] == held]] = INCUMBENT
         return Raw(scores)

@@ -64,7 +64,7 @@ class TaintToleration(Timeless):
         taints = cluster.spec.taints
         if not taints:
             return OK
-        decided = cluster.metadata.name in context.snapshot.decisions.clusters_of(self._owner)
+        decided = cluster.metadata.name in context.snapshot.decisions.counted(self._owner)
         for taint in taints:
             reason = self._objection(taint, decided=decided, now=context.now)
             if reason is not None:
@@ -100,7 +100,7 @@ class TaintToleration(Timeless):
         if timed:
             passed = passed & ~self._late(context, candidates & column.bitmap_of(timed))
         if if_new and passed is not candidates:
-            for row in snapshot.rows_named(snapshot.decisions.clusters_of(self._owner)):
+            for row in snapshot.held(self._owner).tolist():
                 if bitmap.test(candidates, row) and not bitmap.test(passed, row):
                     bitmap.put(passed, row, not self.filter(context, row).rejects)
         return OK, passed
@@ -116,7 +116,7 @@ class TaintToleration(Timeless):
             return None
         soonest: Micros | None = None
         snapshot = context.snapshot
-        for row in snapshot.rows_named(snapshot.decisions.clusters_of(self._owner)):
+        for row in snapshot.held(self._owner).tolist():
             deadlines = self._deadlines(snapshot.cluster(row), decided=True, now=context.now)
             if deadlines:
                 soonest = min(deadlines) if soonest is None else min(soonest, *deadlines)
@@ -133,7 +133,7 @@ class TaintToleration(Timeless):
             snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)
         ]
         soonest = NEVER_CHANGES
-        held = set(snapshot.decisions.clusters_of(self._owner))
+        held = snapshot.decisions.counted(self._owner)
         for row in tainted.tolist():
             cluster = snapshot.cluster(row)
             deadlines = self._deadlines(cluster, decided=cluster.metadata.name in held, now=context.now)

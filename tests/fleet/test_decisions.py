@@ -1,0 +1,71 @@
+"""Who holds what, by name and by row."""
+
+import pytest
+
+from fairway.fleet import Fleet
+from fairway.fleet.decisions import Decisions, Holding
+from fairway.testing.builders import cluster, decision
+
+MINE = ("ns1", "p1")
+OTHER = ("ns1", "p2")
+
+
+def test_how_often_each_cluster_is_named_over_all_pages() -> None:
+    held = Decisions()
+    held.put("ns1", "d1", Holding(MINE, ("a", "b", "a")))
+    held.put("ns1", "d2", Holding(MINE, ("a", "nowhere")))
+    held.put("ns1", "d3", Holding(OTHER, ("c",)))
+    assert held.counted(MINE) == {"a": 3, "b": 1, "nowhere": 1}
+    assert held.counted(OTHER) == {"c": 1}
+    assert held.counted(("ns2", "p1")) == {}
+
+
+def test_asking_again_about_the_same_placement_counts_nothing_again() -> None:
+    """Filters and prioritizers ask for every row they are asked about."""
+    held = Decisions()
+    held.put("ns1", "d1", Holding(MINE, ("a",)))
+    first = held.counted(MINE)
+    held.put("ns1", "d3", Holding(OTHER, ("c",)))
+    assert held.counted(MINE) is first
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(Holding(MINE, ("b",)), {"b": 1}, id="another cluster"),
+        pytest.param(Holding(OTHER, ("a",)), {}, id="another placement's now"),
+        pytest.param(Holding(None, ("a",)), {}, id="nobody's now"),
+        pytest.param(None, {}, id="gone"),
+    ],
+)
+def test_counts_follow_the_decisions(change: Holding | None, expected: dict[str, int]) -> None:
+    held = Decisions()
+    held.put("ns1", "d1", Holding(MINE, ("a",)))
+    assert held.counted(MINE) == {"a": 1}
+    copy = held.fork()
+    copy.put("ns1", "d1", change)
+    assert copy.counted(MINE) == expected
+    assert held.counted(MINE) == {"a": 1}
+    held.put("ns1", "d1", change)
+    assert held.counted(MINE) == expected
+
+
+def test_a_decision_that_becomes_a_placements_is_counted() -> None:
+    held = Decisions()
+    held.put("ns1", "d1", Holding(OTHER, ("a",)))
+    assert held.counted(MINE) == {}
+    held.put("ns1", "d1", Holding(MINE, ("a",)))
+    assert held.counted(MINE) == {"a": 1}
+
+
+def test_rows_held_are_those_of_hosts_as_often_as_named() -> None:
+    fleet = Fleet()
+    fleet.load([cluster("a"), cluster("b"), cluster("c")])
+    fleet.upsert_decision(decision("d1", ["b", "nowhere", "a"], placement="p1"))
+    fleet.upsert_decision(decision("d2", ["b"], placement="p1"))
+    view = fleet.snapshot()
+    assert sorted(view.held(MINE).tolist()) == [0, 1, 1]
+    assert view.held(OTHER).tolist() == []
+    fleet.delete_cluster("b")
+    assert sorted(view.held(MINE).tolist()) == [0, 1, 1]
+    assert fleet.snapshot().held(MINE).tolist() == [0]
