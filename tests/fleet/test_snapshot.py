@@ -190,3 +190,44 @@ def test_the_owner_of_a_decision_is_what_its_label_says() -> None:
     made.upsert_decision(decision("d", ["a", "elsewhere"], placement="p2"))
     assert made.snapshot().decisions.clusters_of(("ns1", "p1")) == ["b"]
     assert sorted(made.snapshot().decisions.of(("ns1", "p2"))) == ["d"]
+
+
+def test_a_held_snapshot_costs_one_copy_of_a_score_table_not_one_for_every_write() -> None:
+    made = fleet()
+    held = made.snapshot()
+    then = dict(held.scores["default"]), dict(held.calculators["health"])
+    made.upsert_score(score("a", {"free": 8}))
+    made.upsert_cluster_score(cluster_score("a", "Health", 6))
+    first = made.snapshot()
+    tables = first.scores["default"], first.calculators["health"]
+    assert (tables[0] is held.scores["default"], tables[1] is held.calculators["health"]) == (False, False)
+    del first
+    made.upsert_score(score("b", {"free": 9}))
+    made.upsert_cluster_score(cluster_score("b", "Health", 7))
+    second = made.snapshot()
+    assert (second.scores["default"] is tables[0], second.calculators["health"] is tables[1]) == (True, True)
+    assert (dict(held.scores["default"]), dict(held.calculators["health"])) == then
+
+
+@pytest.mark.parametrize("loaded", [True, False], ids=["loaded", "one by one"])
+def test_a_score_table_that_comes_and_goes_stays_what_it_was_for_who_holds_it(loaded: bool) -> None:
+    made = fleet()
+    held: list[tuple[Snapshot, dict[str, dict[str, Any]]]] = []
+    for value in range(4):
+        if loaded:
+            made.load_scores([score("a", {"free": value})])
+        else:
+            made.upsert_score(score("a", {"free": value}))
+        view = made.snapshot()
+        held.append((view, {name: dict(table) for name, table in view.scores.items()}))
+        made.delete_score("a", "default")
+        view = made.snapshot()
+        held.append((view, {name: dict(table) for name, table in view.scores.items()}))
+    for view, then in held:
+        assert view.scores == then
+
+
+def test_a_namespace_without_bindings_is_forgotten() -> None:
+    made = fleet()
+    made.delete_binding("ns1", "default")
+    assert made.snapshot().bindings == {}

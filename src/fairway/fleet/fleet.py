@@ -33,6 +33,7 @@ from fairway.fleet.scores import (
 from fairway.fleet.snapshot import Snapshot
 
 Part = TypeVar("Part", Hosts[ManagedCluster], Decisions)
+Published = TypeVar("Published", AddOnPlacementScore, ManagedClusterScore)
 
 
 @dataclass(slots=True)
@@ -55,6 +56,8 @@ class Fleet:
         self._parts = _Parts(hosts, {cells.DECISIONS: counts}, {}, {}, Decisions(), {}, {})
         self._journal = Journal()
         self._snapshots: WeakSet[Snapshot] = WeakSet()
+        self._stamps: dict[tuple[str, str], int] = {}
+        """Of score tables, as columns have one: the generation when this copy of the table came to be."""
         self._paths: dict[Key, Callable[[ManagedCluster], Any]] = {}
         self._derived: dict[Hashable, Derived] = {}
 
@@ -189,8 +192,11 @@ class Fleet:
         known = self._parts.bindings.get(namespace, frozenset())
         if (name in known) == bound:
             return NOTHING
-        names = known | {name} if bound else known - {name}
-        self._parts.bindings = {**self._parts.bindings, namespace: names}
+        bindings = self._parts.bindings.copy()
+        bindings[namespace] = known | {name} if bound else known - {name}
+        if not bindings[namespace]:
+            del bindings[namespace]
+        self._parts.bindings = bindings
         return self._record((), {(cells.BINDINGS, namespace)})
 
     # Scores
@@ -216,15 +222,8 @@ class Fleet:
         old = parts.scores.get(name, {}).get(cluster)
         if old == score:
             return NOTHING
-        if self._snapshots:
-            parts.scores = {**parts.scores, name: dict(parts.scores.get(name, {}))}
-        table = parts.scores.setdefault(name, {})
-        if score is None:
-            table.pop(cluster, None)
-            if not table:
-                del parts.scores[name]
-        else:
-            table[cluster] = score
+        parts.scores = self._own_table(parts.scores, (cells.SCORE, name))
+        _put(parts.scores, name, cluster, score)
         row = parts.hosts.row_of.get(cluster)
         changed: set[Key] = {(cells.SCORES, name)}
         for item in {
@@ -252,19 +251,9 @@ class Fleet:
         parts = self._parts
         if parts.calculators.get(calculator, {}).get(cluster) == score:
             return NOTHING
-        if self._snapshots:
-            parts.calculators = {
-                **parts.calculators,
-                calculator: dict(parts.calculators.get(calculator, {})),
-            }
-        table = parts.calculators.setdefault(calculator, {})
-        if score is None:
-            table.pop(cluster, None)
-            if not table:
-                del parts.calculators[calculator]
-        else:
-            table[cluster] = score
         key = (cells.CALCULATOR, calculator)
+        parts.calculators = self._own_table(parts.calculators, key)
+        _put(parts.calculators, calculator, cluster, score)
         row = parts.hosts.row_of.get(cluster)
         if row is not None and key in parts.columns:
             self._own_column(key).write(row, calculator_cell(parts.calculators, cluster, key))
@@ -343,6 +332,18 @@ class Fleet:
             column.stamp = self._journal.generation + 1
         return column
 
+    def _own_table(
+        self, tables: dict[str, dict[str, Published]], key: tuple[str, str]
+    ) -> dict[str, dict[str, Published]]:
+        """The tables, with the one of this key, and their dictionary, fit to be written to."""
+        if not self._snapshots:
+            return tables
+        tables = tables.copy()
+        if self._pinned(self._stamps.get(key, 0)):
+            tables[key[1]] = tables.get(key[1], {}).copy()
+            self._stamps[key] = self._journal.generation + 1
+        return tables
+
     def _forked(self, part: Part) -> Part:
         copy = part.fork()
         copy.stamp = self._journal.generation + 1
@@ -372,3 +373,13 @@ class Fleet:
             if key[0] == cells.PATH:
                 self._paths[key] = cells.cell_reader(key)
         return column
+
+
+def _put(tables: dict[str, dict[str, Published]], name: str, cluster: str, score: Published | None) -> None:
+    """Tables in which nothing is left are dropped: that a calculator has one means it has published."""
+    if score is not None:
+        tables.setdefault(name, {})[cluster] = score
+        return
+    del tables[name][cluster]
+    if not tables[name]:
+        del tables[name]
