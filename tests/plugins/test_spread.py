@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from msgspec import structs
 
 from fairway.api.placement import PlacementSpec, SpreadConstraint, SpreadPolicy
-from fairway.plugins.spread import NAME
+from fairway.plugins.spread import NAME, Constraint, Spread, Tally
 from fairway.testing.builders import addon, cluster, policy, predicate, score, selector
 from plugins.scene import look, refusal, selected, trace
 
@@ -231,3 +231,83 @@ def test_a_soft_constraint_never_costs_a_cluster(regions: list[str], wanted: int
     clusters = fleet(" ".join(f"c{at}:{region}" for at, region in enumerate(regions)))
     chosen = selected(*clusters, spec=spread(over("region", SOFT), wanted=wanted))
     assert len(chosen) == len(selected(*clusters, spec=spread(wanted=wanted)))
+
+
+def one_by_one(
+    topologies: list[tuple[int, ...]], constraints: tuple[Constraint, ...], wanted: int
+) -> list[int]:
+    """What the words of the module say, taken literally: look at everybody for every cluster taken."""
+    counts: list[Counter[int]] = [
+        Counter({each[at]: 0 for each in topologies if each[at]}) for at in range(len(constraints))
+    ]
+    left = dict(enumerate(topologies))
+    taken: list[int] = []
+    while len(taken) < wanted:
+        options = []
+        for place, topology in left.items():
+            broken = tuple(
+                not code or count[code] + 1 - min(count.values()) > each.most
+                for each, count, code in zip(constraints, counts, topology, strict=True)
+            )
+            if not any(each.hard and bad for each, bad in zip(constraints, broken, strict=True)):
+                options.append((broken, place))
+        if not options:
+            break
+        _, place = min(options)
+        taken.append(place)
+        for count, code in zip(counts, left.pop(place), strict=True):
+            if code:
+                count[code] += 1
+    return sorted(taken)
+
+
+@given(
+    topologies=st.integers(1, 3).flatmap(
+        lambda size: st.lists(st.tuples(*[st.integers(0, 4)] * size), min_size=1, max_size=40)
+    ),
+    data=st.data(),
+)
+@settings(max_examples=300, deadline=None)
+def test_choosing_is_as_if_everybody_was_looked_at_for_every_cluster(
+    topologies: list[tuple[int, ...]], data: st.DataObject
+) -> None:
+    constraints = tuple(
+        over(f"k{at}", data.draw(st.sampled_from([HARD, SOFT])), skew=data.draw(st.integers(1, 3)))
+        for at in range(len(topologies[0]))
+    )
+    wanted = data.draw(st.one_of(st.none(), st.integers(0, 45)))
+    fleet = [
+        cluster(f"c{place:02d}", labels={f"k{at}": str(code) for at, code in enumerate(topology) if code})
+        for place, topology in enumerate(topologies)
+    ]
+    plugin = Spread(constraints=constraints)
+    hard = [at for at, each in enumerate(plugin.constraints) if each.hard]
+    feasible = [place for place, each in enumerate(topologies) if all(each[at] for at in hard)]
+    expected = one_by_one(
+        [topologies[place] for place in feasible],
+        plugin.constraints,
+        len(fleet) if wanted is None else wanted,
+    )
+    assert selected(*fleet, spec=spread(*constraints, wanted=wanted)) == [
+        f"c{feasible[at]:02d}" for at in expected
+    ]
+
+
+@pytest.mark.parametrize("when", [HARD, SOFT])
+@pytest.mark.parametrize("wanted", [3_000, None])
+def test_looking_at_a_topology_again_takes_a_reason(
+    when: str, wanted: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a topology for every cluster, looking at all for every cluster taken would be 16 million looks."""
+    looks = 0
+    broken = Tally.broken
+
+    def counting(self: Tally, topology: tuple[int, ...]) -> tuple[bool, ...]:
+        nonlocal looks
+        looks += 1
+        return broken(self, topology)
+
+    monkeypatch.setattr(Tally, "broken", counting)
+    fleet = [cluster(f"c{at:04d}", labels={"id": str(at)}) for at in range(4_000)]
+    assert len(selected(*fleet, spec=spread(over("id", when), wanted=wanted))) == (wanted or 4_000)
+    assert looks < 40_000

@@ -7,8 +7,9 @@ when there are none. Earlier constraints matter more. Topologies are those of th
 clusters without the label or claim are in none, and the last to be taken.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -85,16 +86,13 @@ class Spread(Timeless):
         if wanted <= 0:
             return rows[:0]
         ordered = ranking.best(rows, totals, snapshot.hosts.rank[rows], wanted=None)
-        pools = _pools(snapshot, self.constraints, ordered)
-        tally = _Tally(self.constraints, pools)
-        taken: set[int] = set()
-        while len(taken) < wanted:
-            pool = tally.pick(pools)
-            if pool is None:
-                break
-            taken.add(pool.take())
-            tally.add(pool.topology)
-        return ordered[np.isin(ordered, np.fromiter(taken, np.int64, len(taken)))]
+        if wanted == len(rows) and not self.hard:
+            return ordered
+        queue = _Queue(self.constraints, _pools(snapshot, self.constraints, ordered))
+        taken: list[int] = []
+        while len(taken) < wanted and (row := queue.take()) is not None:
+            taken.append(row)
+        return ordered[np.isin(ordered, np.array(taken, dtype=np.int64))]
 
     def objector(self, context: Context, chosen: Rows, rows: Rows) -> Callable[[int], str | None]:
         """Says which hard constraint keeps a row out beside the chosen ones, in words. ``rows``: all feasible."""
@@ -141,7 +139,7 @@ class _Pool:
         return self._rows[self._at - 1]
 
 
-class _Tally:
+class Tally:
     """How many rows each topology of each constraint has been given."""
 
     def __init__(self, constraints: Sequence[Constraint], pools: Sequence[_Pool]) -> None:
@@ -149,30 +147,84 @@ class _Tally:
         self._counts: list[dict[int, int]] = [
             {pool.topology[at]: 0 for pool in pools if pool.topology[at]} for at in range(len(constraints))
         ]
+        self._lowest = [0] * len(constraints)
+        self._emptiest = [len(counts) for counts in self._counts]
+        """How many topologies have the lowest count."""
 
-    def add(self, topology: tuple[int, ...]) -> None:
-        for counts, code in zip(self._counts, topology, strict=True):
-            if code:
-                counts[code] += 1
-
-    def pick(self, pools: Sequence[_Pool]) -> _Pool | None:
-        lowest = [min(counts.values(), default=0) for counts in self._counts]
-        best: tuple[tuple[bool, ...], int] | None = None
-        found: _Pool | None = None
-        for pool in pools:
-            place = pool.place
-            if place is None:
+    def add(self, topology: tuple[int, ...]) -> bool:
+        """Whether the lowest count of a constraint has risen, so that what was too far ahead may not be any more."""
+        risen = False
+        for at, code in enumerate(topology):
+            if not code:
                 continue
-            broken = tuple(self._broken(pool.topology, lowest))
-            if any(each.hard and too_far for each, too_far in zip(self._constraints, broken, strict=True)):
-                continue
-            if best is None or (broken, place) < best:
-                best, found = (broken, place), pool
-        return found
+            counts = self._counts[at]
+            counts[code] += 1
+            if counts[code] - 1 == self._lowest[at]:
+                self._emptiest[at] -= 1
+                if not self._emptiest[at]:
+                    self._lowest[at] += 1
+                    self._emptiest[at] = sum(count == self._lowest[at] for count in counts.values())
+                    risen = True
+        return risen
 
-    def _broken(self, topology: tuple[int, ...], lowest: list[int]) -> Iterator[bool]:
-        for each, counts, code, low in zip(self._constraints, self._counts, topology, lowest, strict=True):
-            yield code == 0 or counts[code] + 1 - low > each.most
+    def broken(self, topology: tuple[int, ...]) -> tuple[bool, ...]:
+        """Which constraints one more row of these topologies would break."""
+        return tuple(
+            code == 0 or counts[code] + 1 - low > each.most
+            for each, counts, code, low in zip(
+                self._constraints, self._counts, topology, self._lowest, strict=True
+            )
+        )
+
+
+class _Queue:
+    """Pools by the constraints their next row would break, best row first.
+
+    A pool is filed when it comes in and again when there is a reason. Until the lowest count of a constraint rises,
+    pools can only come to break more, so what stands first and is still filed right is the best of all.
+    """
+
+    def __init__(self, constraints: Sequence[Constraint], pools: Sequence[_Pool]) -> None:
+        self._tally = Tally(constraints, pools)
+        self._hard = [at for at, each in enumerate(constraints) if each.hard]
+        self._pools = pools
+        self._heaps: dict[tuple[bool, ...], list[tuple[int, int]]] = {}
+        for number in range(len(pools)):
+            self._file(number)
+
+    def take(self) -> int | None:
+        """The next row; None when all are taken or would break a hard constraint."""
+        while (found := self._first()) is not None:
+            filed, (_, number) = found
+            pool = self._pools[number]
+            heappop(self._heaps[filed])
+            if self._tally.broken(pool.topology) != filed:
+                self._file(number)
+                continue
+            row = pool.take()
+            if self._tally.add(pool.topology):
+                self._refile()
+            self._file(number)
+            return row
+        return None
+
+    def _first(self) -> tuple[tuple[bool, ...], tuple[int, int]] | None:
+        filed = min(
+            (key for key, heap in self._heaps.items() if heap and not any(key[at] for at in self._hard)),
+            default=None,
+        )
+        return None if filed is None else (filed, self._heaps[filed][0])
+
+    def _file(self, number: int) -> None:
+        pool = self._pools[number]
+        if pool.place is not None:
+            filed = self._tally.broken(pool.topology)
+            heappush(self._heaps.setdefault(filed, []), (pool.place, number))
+
+    def _refile(self) -> None:
+        for filed in [filed for filed in self._heaps if any(filed)]:
+            for _, number in self._heaps.pop(filed):
+                self._file(number)
 
 
 def _pools(snapshot: Snapshot, constraints: Sequence[Constraint], ordered: Rows) -> list[_Pool]:
