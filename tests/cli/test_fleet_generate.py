@@ -84,3 +84,9 @@ def test_now_moves_the_picture(tmp_path: Path) -> None:
 def test_what_cannot_be_done(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*ARGUMENTS, *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("now", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"])
+def test_a_moment_without_past_or_future_is_refused(now: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fleet", "generate", "--clusters", "1", "--now", now]) == 2
+    assert "Invalid value for '--now'" in capsys.readouterr().err

@@ -53,6 +53,21 @@ def test_a_terminal_gets_a_drawn_table_with_everything_in_it() -> None:
     assert "No rows." in stream.getvalue()
 
 
+def test_only_the_last_column_folds_and_no_name_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"name": "everywhere/three-regions", "score": 3, "labels": "one, two, three, four, five, six"}
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = Terminal()
+    emit([row], columns=COLUMNS, stream=stream)
+    assert "everywhere/three-regions" in stream.getvalue()
+    words = stream.getvalue().split()
+    assert words[-7:] == ["3", "one,", "two,", "three,", "four,", "five,", "six"]
+    assert len(stream.getvalue().splitlines()) == 3
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    emit([row], columns=COLUMNS, stream=stream)
+    assert stream.getvalue() == plain_table([row], columns=COLUMNS)
+
+
 def test_json_and_yaml_hold_every_key_in_order() -> None:
     stream = io.StringIO()
     emit(ROWS[:1], columns=COLUMNS, output="json", stream=stream)

@@ -1,7 +1,7 @@
 """`fairway fleet`: make up a fleet, or see what files hold."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import click
 
@@ -10,6 +10,11 @@ from fairway.cli.output import OutputFormat, emit, output_option
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
+
+BAD_YEAR: Final = "a fleet has a past and scores that will run out; give a year from {first} to {last}"
+# RFC 3339 has four digits for the year, and a fleet's times reach a few years back and hours ahead.
+_FIRST_YEAR: Final = 1970
+_LAST_YEAR: Final = 9998
 
 
 @click.group(
@@ -79,6 +84,9 @@ def generate(
     from fairway.cli.progress import tracked
     from fairway.whatif.synthetic import generate as make
 
+    if not _FIRST_YEAR <= now.year <= _LAST_YEAR:
+        message = BAD_YEAR.format(first=_FIRST_YEAR, last=_LAST_YEAR)
+        raise click.BadParameter(message, param_hint="'--now'")
     documents = make(clusters=clusters, seed=seed, placements=placements, now=now)
     # Two objects to a cluster on average is close enough for a progress bar.
     documents = tracked(documents, "generating", total=clusters * 2 + placements)

@@ -39,9 +39,9 @@ def moment(text: str | datetime) -> datetime:
         return text
     try:
         value = datetime.fromisoformat(text)
-    except ValueError:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise click.BadParameter(BAD_TIME.format(text=text)) from None
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def files_options(command: _Command) -> _Command:

@@ -18,6 +18,7 @@ Row = Mapping[str, object]
 FORMATS: Final[tuple[OutputFormat, ...]] = ("table", "yaml", "json")
 NOTHING_FOUND = "No rows."
 _GAP = "  "
+_LAST_COLUMN: Final = 20  # what the last column of a table on a terminal must be left with
 _CONTROL: Final = {
     code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
 }
@@ -79,10 +80,8 @@ def plain_table(rows: Sequence[Row], *, columns: Mapping[str, str]) -> str:
     """Aligned columns, two spaces apart, no trailing blanks; numbers to the right."""
     if not rows:
         return f"{NOTHING_FOUND}\n"
-    cells = [[cell(row.get(key)) for key in columns] for row in rows]
+    grid, widths = _grid(rows, columns)
     numeric = [all(_is_number(row.get(key)) for row in rows) for key in columns]
-    grid = [[title.upper() for title in columns.values()], *cells]
-    widths = [max(len(line[index]) for line in grid) for index in range(len(columns))]
     return "".join(
         _GAP.join(
             text.rjust(width) if right else text.ljust(width)
@@ -91,6 +90,13 @@ def plain_table(rows: Sequence[Row], *, columns: Mapping[str, str]) -> str:
         + "\n"
         for line in grid
     )
+
+
+def _grid(rows: Sequence[Row], columns: Mapping[str, str]) -> tuple[list[list[str]], list[int]]:
+    """All cells, the headings first, and how wide each column is."""
+    cells = [[cell(row.get(key)) for key in columns] for row in rows]
+    grid = [[title.upper() for title in columns.values()], *cells]
+    return grid, [max(len(line[index]) for line in grid) for index in range(len(columns))]
 
 
 def cell(value: object) -> str:
@@ -134,10 +140,18 @@ def _draw(rows: Sequence[Row], columns: Mapping[str, str], target: IO[str]) -> N
     if not rows:
         console.print(NOTHING_FOUND)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for key, title in columns.items():
+    _, widths = _grid(rows, columns)
+    left = console.width - sum(widths[:-1]) - len(_GAP) * (len(columns) - 1)
+    if left < min(widths[-1], _LAST_COLUMN):
+        # Names cut into pieces can be neither read nor copied; lines that the terminal wraps can.
+        target.write(plain_table(rows, columns=columns))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, len(_GAP), 0, 0))
+    # Only the last column folds.
+    fitting = (*widths[:-1], min(widths[-1], left))
+    for (key, title), width in zip(columns.items(), fitting, strict=True):
         right = all(_is_number(row.get(key)) for row in rows)
-        table.add_column(title.upper(), overflow="fold", justify="right" if right else "left")
+        table.add_column(title.upper(), overflow="fold", justify="right" if right else "left", width=width)
     for row in rows:
         table.add_row(*(Text(cell(row.get(key))) for key in columns))
     console.print(table)

@@ -1,12 +1,15 @@
 """A progress bar on stderr for work that takes a while, and nothing at all when nobody is watching."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from time import monotonic
 from typing import Final, Protocol, TypeVar
 
 _Item = TypeVar("_Item")
-_STEP: Final = 200
+_PATIENCE: Final = 0.5  # seconds; what is done sooner needs no bar
+_STEPS: Final = 100
 
 
 class Advance(Protocol):
@@ -18,7 +21,8 @@ def progress(title: str, *, total: float | None, wanted: bool = True) -> Iterato
     """Yields a function that moves the bar on. The bar goes away at the end and rich is only imported to draw
     one.
     """
-    if not wanted or not sys.stderr.isatty():
+    # A terminal that cannot move its cursor would keep every state of the bar.
+    if not wanted or not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         yield lambda _amount: None
         return
     from rich.console import Console
@@ -37,10 +41,16 @@ def progress(title: str, *, total: float | None, wanted: bool = True) -> Iterato
         yield lambda amount: bar.advance(task, amount)
 
 
-def tracked(items: Iterable[_Item], title: str, *, total: float | None) -> Iterator[_Item]:
-    """`items`, counted on a progress bar."""
-    with progress(title, total=total) as advance:
+def tracked(items: Iterable[_Item], title: str, *, total: int) -> Iterator[_Item]:
+    """`items`, counted on a progress bar if they take long enough to wonder."""
+    started = monotonic()
+    step = max(1, total // _STEPS)
+    advance: Advance | None = None
+    with ExitStack() as stack:
         for count, item in enumerate(items, start=1):
             yield item
-            if count % _STEP == 0:
-                advance(_STEP)
+            if advance is None and monotonic() - started > _PATIENCE:
+                advance = stack.enter_context(progress(title, total=total))
+                advance(count - count % step)
+            elif advance is not None and count % step == 0:
+                advance(step)

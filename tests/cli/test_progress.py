@@ -1,0 +1,48 @@
+import io
+
+import pytest
+
+from fairway.cli import progress as module
+from fairway.cli.progress import progress, tracked
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """No fixture: pytest sets sys.stderr anew between a fixture and its test."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    return stream
+
+
+def test_what_is_done_at_once_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+    assert list(tracked(range(8), "placing", total=8)) == list(range(8))
+    assert terminal.getvalue() == ""
+
+
+def test_what_takes_a_while_shows_one_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+    clock = iter(range(100))
+    monkeypatch.setattr(module, "monotonic", lambda: next(clock))
+    assert list(tracked(range(4), "placing", total=4)) == list(range(4))
+    assert "placing" in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
+
+
+def test_nobody_watching_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with progress("loading", total=1) as advance:
+        advance(1)
+    assert terminal.getvalue() == ""
+    pipe = io.StringIO()
+    monkeypatch.setattr("sys.stderr", pipe)
+    with progress("loading", total=1) as advance:
+        advance(1)
+    assert pipe.getvalue() == ""
