@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import pytest
 
 from fairway.api.decision import ClusterDecision, PlacementDecision
@@ -245,3 +247,27 @@ def test_a_longer_text_is_cut_before_the_first_that_does_not_fit() -> None:
 def test_the_length_is_counted_in_bytes() -> None:
     assert score_text({"é" * 498: 1}) == "é" * 498 + ":1 "
     assert score_text({"é" * 499: 1}) == "......"
+
+
+def test_scores_and_warning_are_put_into_words_once_and_only_for_an_update() -> None:
+    """A placement of 100,000 clusters has 1,000 pages, and a new cluster may move them all."""
+    told: list[str] = []
+
+    class Scores(dict[str, int]):
+        def __iter__(self) -> Iterator[str]:
+            told.append("scores")
+            return super().__iter__()
+
+    def words() -> str:
+        told.append("warning")
+        return "late"
+
+    paper = pages(Group("", clusters(500)))
+    written = [there(at, page.clusters) for at, page in enumerate(paper.pages, 1)]
+    planned(paper, *written, status=warning(words, plugin="P"), scores=Scores(c1=1))
+    assert told == []
+    others = [there(at, ("other",)) for at in range(1, 6)]
+    writes = planned(paper, *others, status=warning(words, plugin="P"), scores=Scores(c1=1))
+    assert [event.message for event in writes.events[1::2]] == ["c1:1 "] * 5
+    assert all(": late in plugin P" in event.message for event in writes.events[::2])
+    assert sorted(told) == ["scores", "warning"]

@@ -97,7 +97,9 @@ def _members(snapshot: Snapshot, clusters: Sequence[str], group: DecisionGroup) 
     members: list[str] = []
     for name in clusters:
         cluster = snapshot.cluster(snapshot.hosts.row_of[name])
-        if labels.matches(cluster.metadata.labels) and claims.matches(cells.claims_of(cluster)):
+        if labels.matches(cluster.metadata.labels) and (
+            not claims.requirements or claims.matches(cells.claims_of(cluster))
+        ):
             members.append(name)
     return members
 

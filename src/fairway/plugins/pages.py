@@ -111,7 +111,7 @@ def plan(
         events.append(Event(kind, f"Decision{verb}", f"Decision{verb}d", text))
 
     warned = status.code is Code.WARNING
-    addition = f": {status.message} in plugin {status.plugin}" if warned else ""
+    told: str | None = None
     for page in paper.pages:
         old = existing.get(page.name)
         if old is None:
@@ -119,9 +119,11 @@ def plan(
             event("Create", page.name)
         elif tuple(each.clusterName for each in old.status.decisions) != page.clusters:
             rewrite.append(page)
-            event("Update", page.name, kind=WARNING if warned else NORMAL, more=addition)
+            more = f": {status.message} in plugin {status.plugin}" if warned else ""
+            event("Update", page.name, kind=WARNING if warned else NORMAL, more=more)
             if scores:
-                events.append(Event(NORMAL, "ScoreUpdate", "ScoreUpdated", score_text(scores)))
+                told = score_text(scores) if told is None else told
+                events.append(Event(NORMAL, "ScoreUpdate", "ScoreUpdated", told))
         elif old.metadata.labels != page.labels:
             relabel.append(page)
     wanted = {page.name for page in paper.pages}
