@@ -178,7 +178,7 @@ def test_warnings_of_single_rows_are_followed() -> None:
 
 def test_memory_is_bounded() -> None:
     world = world_of(20)
-    memory = Memory(limit=3000)
+    memory = Memory(limit=8000)
     for name in ("a", "b", "c"):
         workload = PlacementWorkload(placement(name, spec=PlacementSpec(numberOfClusters=1)))
         for _ in range(2):
@@ -312,3 +312,32 @@ def test_following_a_row_asks_for_no_basis_that_cannot_have_changed() -> None:
     fleet.upsert_cluster(cluster("c", labels={"env": "prod"}))
     memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0)
     assert asked == ["basis"]
+
+
+def test_the_best_rows_in_order_count_as_memory() -> None:
+    """A placement that wants nearly all clusters keeps nearly all of them in order, however it got there."""
+    world = world_of(0)
+    memory = Memory(limit=60_000)
+    workload = PlacementWorkload(placement("p1", spec=PlacementSpec(numberOfClusters=250)))
+    for at in range(250):
+        world.put(cluster(f"c{at:03d}"))
+        memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+    assert memory.followed == 249
+    assert memory.size > 250 * 64
+    other = PlacementWorkload(placement("p2", spec=PlacementSpec(numberOfClusters=250)))
+    memory.run(world.fleet.snapshot(), other, other.profile, now=NOW_MICROS)
+    assert memory.size < 60_000
+    memory.forget("ns1", "p1")
+    memory.forget("ns1", "p2")
+    assert memory.size == 0
+
+
+def test_what_grows_past_the_limit_while_it_is_followed_is_dropped() -> None:
+    world = world_of(0)
+    memory = Memory(limit=20_000)
+    workload = PlacementWorkload(placement("p1", spec=PlacementSpec(numberOfClusters=250)))
+    for at in range(250):
+        world.put(cluster(f"c{at:03d}"))
+        memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+        assert memory.size <= 20_000
+    assert 0 < memory.followed < 249

@@ -97,10 +97,13 @@ class _Memo:
     """The last prioritizer that warns, and of which rows."""
     stale: bool = True
     """Whether the doubts have changed since."""
+    counted: int = 0
+    """What it was counted as when it was last looked at."""
 
     @property
     def size(self) -> int:
-        return self.keys.nbytes + sum(each.raw.nbytes for each in self.ranges if each is not None)
+        ranges = sum(each.raw.nbytes for each in self.ranges if each is not None)
+        return self.keys.nbytes + ranges + self.front.size
 
 
 class Memory:
@@ -108,7 +111,8 @@ class Memory:
 
     def __init__(self, *, limit: int = 256 << 20) -> None:
         self._limit = limit
-        self._size = 0
+        self.size = 0
+        """In bytes, of all it keeps."""
         self._memos: OrderedDict[tuple[str, str], _Memo] = OrderedDict()
         self.followed = 0
         """How many cycles went on from the one before."""
@@ -123,15 +127,14 @@ class Memory:
                 if followed is not None:
                     self.followed += 1
                     self._memos.move_to_end(key)
+                    self._count(memo)
                     return followed
             self._drop(key)
         outcome = cycle.run(snapshot, workload, profile, now=now)
         memo = _remember(outcome)
         if memo is not None and memo.size <= self._limit:
             self._memos[key] = memo
-            self._size += memo.size
-            while self._size > self._limit:
-                self._drop(next(iter(self._memos)))
+            self._count(memo)
         return outcome
 
     def forget(self, namespace: str, name: str) -> None:
@@ -139,8 +142,14 @@ class Memory:
         if (namespace, name) in self._memos:
             self._drop((namespace, name))
 
+    def _count(self, memo: _Memo) -> None:
+        self.size += memo.size - memo.counted
+        memo.counted = memo.size
+        while self.size > self._limit:
+            self._drop(next(iter(self._memos)))
+
     def _drop(self, key: tuple[str, str]) -> None:
-        self._size -= self._memos.pop(key).size
+        self.size -= self._memos.pop(key).counted
 
 
 def _remember(outcome: Outcome) -> _Memo | None:
@@ -255,8 +264,8 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
         if memo.anything or not memo.cells.isdisjoint(change.columns):
             rows.update(change.rows)
             columns |= change.columns
-    if len(rows) > FEW:
-        return None
+            if len(rows) > FEW:
+                return None
     context = Context(snapshot=snapshot, workload=workload, now=now, state=memo.state)
     for reader, cells, basis in memo.based:
         if not cells.isdisjoint(columns) and reader.basis(context) != basis:

@@ -57,6 +57,8 @@ class Front:
     __slots__ = ("_entries", "_limit", "_size", "wanted")
 
     SLACK = 64
+    ENTRY = 128
+    """Bytes that one row in order takes."""
 
     def __init__(self, rows: Rows, keys: Scores, *, wanted: int) -> None:
         self.wanted = wanted
@@ -72,6 +74,11 @@ class Front:
         self._entries: list[tuple[int, int]] = list(
             zip(keys[order].tolist(), rows[order].tolist(), strict=True)
         )
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self._entries) * self.ENTRY
 
     def take(self) -> list[int] | None:
         """The best rows, best first; None when too many have left to know."""
