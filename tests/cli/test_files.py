@@ -199,6 +199,56 @@ def test_what_is_no_object_of_ours(tmp_path: Path, text: str, message: str, line
     assert found.remedy
 
 
+@pytest.mark.parametrize(
+    "name", ["Upper", "clüster", "-a", "a-", "a..b", "a_b", "a b", "a\x1b[31m", "x" * 254]
+)
+def test_what_the_api_server_refuses_as_a_name_is_refused(tmp_path: Path, name: str) -> None:
+    text = json.dumps(
+        {
+            "apiVersion": "cluster.open-cluster-management.io/v1",
+            "kind": "ManagedCluster",
+            "metadata": {"name": name},
+        }
+    )
+    found = problem(tmp_path, text, "x.json")
+    assert (found.path, found.message) == ("metadata.name", f"{name!r} cannot be the name of an object")
+    space = json.dumps(
+        {
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+            "kind": "Placement",
+            "metadata": {"name": "a.b-1", "namespace": name},
+            "spec": {},
+        }
+    )
+    found = problem(tmp_path, space, "x.json")
+    assert (found.path, found.message) == (
+        "metadata.namespace",
+        f"{name!r} cannot be the name of a namespace",
+    )
+
+
+@pytest.mark.parametrize("name", ["x.yaml", "x.json"])
+def test_a_list_whose_items_are_none_is_refused(tmp_path: Path, name: str) -> None:
+    found = problem(tmp_path, '{"apiVersion": "v1", "kind": "List", "items": "none"}', name)
+    assert str(found).endswith(
+        "List: items: is text, must be a list of objects; write each object as an entry that starts with a dash"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("a: 1\na: 2\n", "remove one of the two; between two objects there must be a line ---"),
+        ("a:\n\t- b\n", "indent with spaces"),
+        ("a: *b\n", "put &b before the value it stands for"),
+        ("a: [1\n", "check indentation, quotes and brackets on this line and the one before"),
+        ("[" * 200, "no Kubernetes object is that deep; check that the file is the right one"),
+    ],
+)
+def test_what_to_do_about_text_that_cannot_be_read(tmp_path: Path, text: str, remedy: str) -> None:
+    assert problem(tmp_path, text).remedy == remedy
+
+
 def test_a_score_needs_its_clusters_namespace(tmp_path: Path) -> None:
     text = "apiVersion: cluster.open-cluster-management.io/v1alpha1\nkind: AddOnPlacementScore\nmetadata: {name: a}\n"
     assert problem(tmp_path, text).message == NO_CLUSTER

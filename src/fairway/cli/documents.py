@@ -27,13 +27,34 @@ DUPLICATE_KEY = "the key {key!r} is given twice"
 KEY_NOT_TEXT = "a mapping key must be text"
 MERGE_NOT_MAPPING = "<< takes a mapping or a list of mappings"
 UNKNOWN_TAG = "the tag {tag} is not supported"
+TAB = "a tab, where YAML wants spaces"
+
+LAYOUT_REMEDY = "check indentation, quotes and brackets on this line and the one before"
+JSON_REMEDY = "check commas, quotes and brackets here"
+DEPTH_REMEDY = "no Kubernetes object is that deep; check that the file is the right one"
+EXPANSION_REMEDY = "write the values out, or use fewer aliases"
+ANCHOR_REMEDY = "put &{name} before the value it stands for"
+DUPLICATE_REMEDY = "remove one of the two; between two objects there must be a line ---"
+KEY_REMEDY = "put the key in quotes"
+MERGE_REMEDY = "give it an alias of a mapping, such as <<: *defaults"
+TAG_REMEDY = "remove the tag; text can be put in quotes"
+TAB_REMEDY = "indent with spaces"
 
 
 class DocumentError(ValueError):
     """Text that is no YAML or JSON. `line` and `column` count from 1, 0 is unknown."""
 
-    def __init__(self, message: str, *, line: int = 0, column: int = 0, notation: str = "YAML") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = LAYOUT_REMEDY,
+        line: int = 0,
+        column: int = 0,
+        notation: str = "YAML",
+    ) -> None:
         super().__init__(message)
+        self.remedy = remedy
         self.notation = notation
         self.line = line
         self.column = column
@@ -64,16 +85,22 @@ def yaml_documents(data: bytes) -> Iterator[Document]:
                 yield Document(value=value, number=number, line=line, item_lines=item_lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        if _is_tab(data, line, column):
+            raise DocumentError(TAB, remedy=TAB_REMEDY, line=line, column=column) from None
         text = " ".join(part for part in (error.context, error.problem) if part) or "not YAML"
-        raise DocumentError(
-            text, line=mark.line + 1 if mark else 0, column=mark.column + 1 if mark else 0
-        ) from None
+        raise DocumentError(text, line=line, column=column) from None
     except yaml.reader.ReaderError as error:
         raise DocumentError(str(error.reason), line=data.count(b"\n", 0, error.position) + 1) from None
     except yaml.YAMLError as error:
         raise DocumentError(" ".join(str(error).split())) from None
     finally:
         loader.dispose()
+
+
+def _is_tab(data: bytes, line: int, column: int) -> bool:
+    lines = data.splitlines()
+    return 0 < line <= len(lines) and lines[line - 1].decode()[column - 1 : column] == "\t"
 
 
 _OPEN: Final = object()  # what an anchor stands for until its node is complete
@@ -116,18 +143,18 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
                 if (tag is None and event.implicit[0]) or tag in _PLAIN_TAGS:
                     value = resolve(value)
                 elif tag is not None and tag not in _TEXT_TAGS:
-                    raise _error(event, UNKNOWN_TAG.format(tag=tag))
+                    raise _error(event, UNKNOWN_TAG.format(tag=tag), TAG_REMEDY)
             elif value == "<<" and event.implicit[0]:
                 value = _MERGE
             if event.anchor is not None:
                 anchors[event.anchor] = (value, 1)
         elif kind is mapping or kind is sequence:
             if key is _WANTED:
-                raise _error(event, KEY_NOT_TEXT)
+                raise _error(event, KEY_NOT_TEXT, KEY_REMEDY)
             if event.tag is not None and event.tag not in _CONTAINER_TAGS:
-                raise _error(event, UNKNOWN_TAG.format(tag=event.tag))
+                raise _error(event, UNKNOWN_TAG.format(tag=event.tag), TAG_REMEDY)
             if len(stack) >= MAX_DEPTH:
-                raise _error(event, TOO_DEEP)
+                raise _error(event, TOO_DEEP, DEPTH_REMEDY)
             if event.anchor is not None:
                 anchors[event.anchor] = (_OPEN, 0)
             if not stack:
@@ -148,11 +175,11 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
         elif kind is alias:
             value, size = _aliased(event, anchors)
             if key is _WANTED and not isinstance(value, str):
-                raise _error(event, KEY_NOT_TEXT)
+                raise _error(event, KEY_NOT_TEXT, KEY_REMEDY)
             nodes += size
             expanded += size
             if expanded > MAX_ALIAS_NODES:
-                raise _error(event, ALIAS_BOMB)
+                raise _error(event, ALIAS_BOMB, EXPANSION_REMEDY)
         elif kind is yaml.DocumentEndEvent:
             yield root, line, tuple(item_lines)
             root = None
@@ -173,7 +200,7 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
             container.append(value)
         elif key is _WANTED:
             if value in container:
-                raise _error(event, DUPLICATE_KEY.format(key=event.value))
+                raise _error(event, DUPLICATE_KEY.format(key=event.value), DUPLICATE_REMEDY)
             key = value
         else:
             container[key] = value
@@ -183,10 +210,10 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
 def _aliased(event: Any, anchors: dict[str, tuple[Any, int]]) -> tuple[Any, int]:
     name = event.anchor
     if name not in anchors:
-        raise _error(event, ALIAS_UNKNOWN.format(name=name))
+        raise _error(event, ALIAS_UNKNOWN.format(name=name), ANCHOR_REMEDY.format(name=name))
     value, size = anchors[name]
     if value is _OPEN:
-        raise _error(event, ALIAS_OF_ITSELF.format(name=name))
+        raise _error(event, ALIAS_OF_ITSELF.format(name=name), EXPANSION_REMEDY)
     return value, size
 
 
@@ -196,13 +223,14 @@ def _merge(event: Any, mapping: dict[Any, Any]) -> dict[Any, Any]:
     merged: dict[Any, Any] = {}
     for source in reversed(sources if isinstance(sources, list) else [sources]):
         if not isinstance(source, dict):
-            raise _error(event, MERGE_NOT_MAPPING)
+            raise _error(event, MERGE_NOT_MAPPING, MERGE_REMEDY)
         merged.update(source)
     return merged | mapping
 
 
-def _error(event: Any, message: str) -> DocumentError:
-    return DocumentError(message, line=event.start_mark.line + 1, column=event.start_mark.column + 1)
+def _error(event: Any, message: str, remedy: str) -> DocumentError:
+    mark = event.start_mark
+    return DocumentError(message, remedy=remedy, line=mark.line + 1, column=mark.column + 1)
 
 
 class _ListEnvelope(msgspec.Struct):
@@ -230,7 +258,7 @@ def json_documents(data: bytes) -> Iterator[Document]:
         yield from _json_lines(data, error)
         return
     except RecursionError:
-        raise DocumentError(TOO_DEEP, line=1, notation="JSON") from None
+        raise DocumentError(TOO_DEEP, remedy=DEPTH_REMEDY, line=1, notation="JSON") from None
     start = len(data) - len(data.lstrip())
     items = _items(data)
     if items is None:
@@ -279,14 +307,14 @@ def _json_lines(data: bytes, why: msgspec.DecodeError) -> Iterator[Document]:
 
 def _json_error(data: bytes, error: Exception, lines_before: int) -> DocumentError:
     if isinstance(error, RecursionError):
-        return DocumentError(TOO_DEEP, line=lines_before + 1, notation="JSON")
+        return DocumentError(TOO_DEEP, remedy=DEPTH_REMEDY, line=lines_before + 1, notation="JSON")
     text = str(error)
     match = _POSITION.search(text)
     position = int(match[1]) if match else len(data)
     reason = _POSITION.sub("", text).removeprefix("JSON is malformed: ")
     line = data.count(b"\n", 0, position) + 1
     column = position - (data.rfind(b"\n", 0, position) + 1) + 1
-    return DocumentError(reason, line=lines_before + line, column=column, notation="JSON")
+    return DocumentError(reason, remedy=JSON_REMEDY, line=lines_before + line, column=column, notation="JSON")
 
 
 def value_of(document: Document) -> Any:

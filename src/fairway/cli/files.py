@@ -6,6 +6,7 @@ object remembers the file, document and line it came from, so that whatever is f
 be shown where it was written.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,19 +25,31 @@ from fairway.cli.places import Place, Places, find, parse_path, places_of
 from fairway.cli.progress import Advance, progress
 
 MALFORMED: Final = "cannot be read as {notation}: {reason}"
-YAML_REMEDY: Final = "check indentation, quotes and brackets on this line and the one before"
-JSON_REMEDY: Final = "check commas, quotes and brackets here"
 NO_OBJECTS: Final = "holds no object Fairway has a use for"
 NO_OBJECTS_REMEDY: Final = "give files with ManagedClusters, ManagedClusterSets, scores or Placements"
+ITEMS_NOT_LIST: Final = "is {got}, must be a list of objects"
+ITEMS_REMEDY: Final = "write each object as an entry that starts with a dash"
 NO_NAME: Final = "has no metadata.name"
 NO_NAME_REMEDY: Final = "give the object a name"
 NAME_NOT_TEXT: Final = "must be text"
+BAD_NAME: Final = "{name!r} cannot be the name of an object"
+BAD_NAME_REMEDY: Final = (
+    "use at most 253 small letters, digits, '-' and '.', with a letter or digit at both ends of every part"
+)
+BAD_NAMESPACE: Final = "{name!r} cannot be the name of a namespace"
+BAD_NAMESPACE_REMEDY: Final = (
+    "use at most 63 small letters, digits and '-', with a letter or digit at both ends"
+)
 DUPLICATE: Final = "is defined twice, first at {first}"
 DUPLICATE_REMEDY: Final = "remove one of the two"
 NO_CLUSTER: Final = "has no metadata.namespace"
 NO_CLUSTER_REMEDY: Final = "a score belongs into the namespace named like its cluster"
 QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}" in quotes if text is meant'
 
+_PART: Final = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*")
+_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_LONGEST_NAME: Final = 253
 _TEXT_WANTED: Final = "must be text"  # how the check ends its complaint about a field that is none
 _DEFAULT_NAMESPACE: Final = "default"
 _PROGRESS_FROM: Final = 4 * 1024 * 1024
@@ -146,8 +159,12 @@ class _Loading:
         else:
             self.object(page, value, prefix="", line=page.document.line)
             return
+        if not isinstance(items, list | None):
+            message = ITEMS_NOT_LIST.format(got=describe(items))
+            self.problems.append(page.problem(value, "", "items", message, ITEMS_REMEDY))
+            return
         lines = page.document.item_lines
-        for index, item in enumerate(items if isinstance(items, list) else []):
+        for index, item in enumerate(items or ()):
             line = lines[index] if index < len(lines) else page.document.line
             self.object(page, item, prefix=f"{prefix}[{index}]", line=line)
 
@@ -223,13 +240,21 @@ def subject(value: Any) -> str:
 
 
 def _complete_identity(value: dict[str, Any]) -> Finding | None:
-    """Puts an object without a namespace where kubectl would; says what is missing otherwise."""
+    """Puts an object without a namespace where kubectl would; says otherwise what is missing or no name."""
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return Finding("metadata.name", NO_NAME, NO_NAME_REMEDY)
     if not isinstance(metadata["name"], str):
         return Finding("metadata.name", NAME_NOT_TEXT, NO_NAME_REMEDY)
-    if value["kind"] in _CLUSTER_SCOPED or metadata.get("namespace"):
+    if not _NAME.fullmatch(metadata["name"]) or len(metadata["name"]) > _LONGEST_NAME:
+        return Finding("metadata.name", BAD_NAME.format(name=metadata["name"]), BAD_NAME_REMEDY)
+    if value["kind"] in _CLUSTER_SCOPED:
+        return None
+    if metadata.get("namespace"):
+        space = metadata["namespace"]
+        if isinstance(space, str) and not _NAMESPACE.fullmatch(space):
+            message = BAD_NAMESPACE.format(name=space)
+            return Finding("metadata.namespace", message, BAD_NAMESPACE_REMEDY)
         return None
     if value["kind"] in _IN_CLUSTER_NAMESPACE:
         return Finding("metadata.namespace", NO_CLUSTER, NO_CLUSTER_REMEDY)
@@ -279,12 +304,11 @@ def _json_or_yaml(data: bytes) -> Iterator[Document]:
 
 
 def _malformed(source: sources.Source, error: DocumentError) -> Problem:
-    remedy = JSON_REMEDY if error.notation == "JSON" else YAML_REMEDY
     where = f" (column {error.column})" if error.column else ""
     message = MALFORMED.format(notation=error.notation, reason=f"{error}{where}")
     # Parsers that miss something at the end report the line after the last one.
     last = source.data.rstrip().count(b"\n") + 1
-    return Problem(file=source.name, line=min(error.line, last), message=message, remedy=remedy)
+    return Problem(file=source.name, line=min(error.line, last), message=message, remedy=error.remedy)
 
 
 def _size(path: str) -> int:
