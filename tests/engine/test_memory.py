@@ -12,7 +12,7 @@ from fairway.engine import cycle
 from fairway.engine.memory import FEW, Memory
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.profile import Profile, Weighted
-from fairway.engine.status import OK, Code, Status
+from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import SECOND
 from fairway.plugins.placement import PlacementWorkload
@@ -341,3 +341,32 @@ def test_what_grows_past_the_limit_while_it_is_followed_is_dropped() -> None:
         memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
         assert memory.size <= 20_000
     assert 0 < memory.followed < 249
+
+
+@pytest.mark.parametrize("said", [Status(), SKIPPED], ids=["another success", "nothing to say"])
+def test_a_filter_that_lets_pass_in_its_own_words_does_not_end_the_asking(said: Status) -> None:
+    class Easy(Timeless):
+        name = "Easy"
+
+        def filter(self, _context: Context, _row: int, /) -> Status:
+            return said
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads()
+
+    class Tagged(Timeless):
+        name = "Tagged"
+
+        def filter(self, context: Context, row: int, /) -> Status:
+            tagged = "tag" in context.snapshot.cluster(row).metadata.labels
+            return unschedulable("is tagged", plugin=self.name) if tagged else OK
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads(cells=frozenset({("label", "tag")}))
+
+    profile = Profile(name="toy", filters=(Easy(), Tagged()))
+    fleet, memory = fleet_of("a", "b"), Memory()
+    assert memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0).selected == ["a"]
+    fleet.upsert_cluster(cluster("a", labels={"tag": "x"}))
+    assert memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0).selected == ["b"]
+    assert memory.followed == 1

@@ -38,6 +38,8 @@ from fairway.fleet.snapshot import Snapshot
 
 GONE = Status(code=Code.UNRESOLVABLE, reasons=("is gone",))
 
+_PASSING = (Code.SUCCESS, Code.SKIP)
+
 FEW = 64
 """Up to so many changed rows are followed; more make a cycle from scratch."""
 
@@ -352,11 +354,11 @@ def _admission(profile: Profile, context: Context, row: int) -> Status:
         return GONE
     for plugin in profile.pre_filters:
         status = plugin.admits(context, row)
-        if status is not OK:
+        if status is not OK and status.code not in _PASSING:
             return status
     for each in profile.filters:
         status = each.filter(context, row)
-        if status is not OK:
+        if status is not OK and status.code not in _PASSING:
             return status
     return OK
 
