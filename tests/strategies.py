@@ -42,6 +42,11 @@ names = st.sampled_from(NAMES)
 moments = st.sampled_from([None, *(NOW + timedelta(seconds=each) for each in (-600, -20, -5, 0, 5, 600))])
 
 
+usual_value = st.integers(-100, 100)
+any_value = st.one_of(usual_value, st.integers(-(2**31), 2**31 - 1))
+"""Also such as the schema forbids, which count all the same where there is no schema."""
+
+
 def mappings(pool: Mapping[str, tuple[str, ...]]) -> st.SearchStrategy[dict[str, str]]:
     return st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in pool.items()})
 
@@ -97,10 +102,10 @@ def cluster_sets(draw: st.DrawFn) -> ManagedClusterSet:
 
 
 @st.composite
-def scores(draw: st.DrawFn) -> AddOnPlacementScore:
+def scores(draw: st.DrawFn, values: st.SearchStrategy[int] = usual_value) -> AddOnPlacementScore:
     return builders.score(
         draw(names),
-        draw(st.dictionaries(st.sampled_from(SCORE_NAMES), st.integers(-100, 100))),
+        draw(st.dictionaries(st.sampled_from(SCORE_NAMES), values)),
         name=draw(st.sampled_from(["default", "other"])),
         valid_until=draw(moments),
     )

@@ -30,6 +30,7 @@ from strategies import (
     NOW_MICROS,
     ODD_AMOUNTS,
     SETS,
+    any_value,
     cluster_scores,
     cluster_sets,
     clusters,
@@ -202,7 +203,7 @@ FILLERS = tuple(builders.cluster(f"filler-{at:03d}") for at in range(FIRST_CAPAC
 
 bindings = st.sampled_from(SETS).map(builders.binding)
 things = st.one_of(
-    clusters(amounts=ODD_AMOUNTS), scores(), cluster_scores(), decisions(), cluster_sets(), bindings
+    clusters(amounts=ODD_AMOUNTS), scores(any_value), cluster_scores(), decisions(), cluster_sets(), bindings
 )
 
 
@@ -249,6 +250,16 @@ class HubMachine(RuleBasedStateMachine):
         there = sorted(key for key in self.model if "filler" not in key[2])
         if there:
             delete(self.fleet, self.model.pop(data.draw(st.sampled_from(there))))
+
+    @rule(data=st.data())
+    def load_again(self, data: st.DataObject) -> None:
+        """All clusters go, and then some come back at once, in another order."""
+        there = [each for each in self.model.values() if isinstance(each, ManagedCluster)]
+        for each in there:
+            delete(self.fleet, self.model.pop(identity(each)))
+        back = data.draw(st.lists(st.sampled_from(there), unique_by=identity)) if there else []
+        self.fleet.load(back)
+        self.model.update((identity(each), each) for each in back)
 
     @rule(changed=st.lists(scores(), max_size=3, unique_by=identity))
     def load_scores(self, changed: list[Any]) -> None:

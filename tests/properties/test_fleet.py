@@ -20,8 +20,10 @@ from fairway.fleet.journal import NOTHING, Change
 from fairway.testing import builders
 from strategies import (
     CALCULATORS,
+    ODD_AMOUNTS,
     SCORE_NAMES,
     SETS,
+    any_value,
     cluster_scores,
     cluster_sets,
     clusters,
@@ -82,8 +84,8 @@ def contents(snapshot: Snapshot, keys: tuple[Key, ...] = KEYS) -> dict[str, obje
 Operation = tuple[str, Any]
 
 operations: st.SearchStrategy[Operation] = st.one_of(
-    st.tuples(st.just("cluster"), clusters()),
-    st.tuples(st.just("score"), scores()),
+    st.tuples(st.just("cluster"), clusters(amounts=ODD_AMOUNTS)),
+    st.tuples(st.just("score"), scores(any_value)),
     st.tuples(st.just("calculator"), cluster_scores()),
     st.tuples(st.just("decision"), decisions()),
     st.tuples(st.just("set"), cluster_sets()),
@@ -148,6 +150,13 @@ class FleetMachine(RuleBasedStateMachine):
         snapshot = self.fleet.snapshot()
         contents(snapshot, tuple(keys))
         self.held = [*self.held[-1:], (snapshot, contents(self.rebuilt()))]
+
+    @rule(published=st.lists(scores(), max_size=3))
+    def load_scores(self, published: list[Any]) -> None:
+        self.fleet.load_scores(published)
+        self.model.update(
+            (("score", each.metadata.namespace, each.metadata.name), each) for each in published
+        )
 
     @rule()
     def let_go(self) -> None:
