@@ -270,3 +270,25 @@ def test_no_placement_in_the_input(capsys: Capture) -> None:
 def test_only_placements_are_explained(capsys: Capture) -> None:
     assert run(["explain", "-f", EXAMPLE, "pod", "web"]) == 2
     assert "placement" in capsys.readouterr().err
+
+
+def test_an_amount_claims_no_more_than_was_tried(capsys: Capture) -> None:
+    words = ["explain", "-f", EXAMPLE, "placement", "everywhere/three-regions", "--cluster", "apps-sin"]
+    assert run([*words, "--now", NOW]) == 0
+    answer = capsys.readouterr().out
+    assert (
+        "  change allocatable cpu of cluster apps-sin from 30 to 184\n"
+        "  Tried: with this it is chosen; hosting-sin would lose a place. With 1 cpu less it is not.\n"
+    ) in answer
+    assert run([*words, "--now", NOW, "-o", "json"]) == 0
+    (edit,) = json.loads(capsys.readouterr().out)["cluster"]["counterfactual"]["edits"]
+    assert (edit["kind"], edit["old"], edit["value"]) == ("Allocate", "30", "184")
+
+
+def test_a_placement_named_without_the_word_is_understood_in_the_complaint(capsys: Capture) -> None:
+    assert run(["explain", "-f", EXAMPLE, "ns1/idlest", "x"]) == 2
+    assert "write: fairway explain -f … placement ns1/idlest" in capsys.readouterr().err
+    assert run(["explain", "-f", EXAMPLE, "cluster", "apps-sin"]) == 2
+    assert "'cluster' is nothing to explain; write: fairway explain -f … placement NS/NAME" in (
+        capsys.readouterr().err
+    )

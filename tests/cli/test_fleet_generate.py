@@ -2,7 +2,9 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -84,6 +86,44 @@ def test_now_moves_the_picture(tmp_path: Path) -> None:
 def test_what_cannot_be_done(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*ARGUMENTS, *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl.gz", "folder/"])
+def test_what_stops_half_way_leaves_the_old_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def stop(**_: object) -> Iterator[dict[str, Any]]:
+        yield WANTED[0]
+        raise KeyboardInterrupt
+
+    out = str(tmp_path / name) + ("/" if name.endswith("/") else "")
+    assert run([*ARGUMENTS, "--out", out]) == 0
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    monkeypatch.setattr("fairway.whatif.synthetic.generate", stop)
+    assert run([*ARGUMENTS, "--out", out]) == 130
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "real.json")
+    assert run([*ARGUMENTS, "--out", str(link)]) == 0
+    assert link.is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text())["items"] == WANTED
+
+
+def test_a_full_disk_is_said_so() -> None:
+    command = f'"{sys.executable}" -m fairway.cli.main fleet generate --clusters 2 >/dev/full'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == "fairway: cannot write standard output: No space left on device\n"
+    assert done.returncode == 2
+    done = subprocess.run(
+        ["sh", "-c", f"{command.removesuffix('>/dev/full')} --out /dev/full"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == "fairway: cannot write /dev/full: No space left on device\n"
 
 
 @pytest.mark.parametrize("now", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"])

@@ -189,6 +189,13 @@ def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("--list-rules") == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[:2] for line in lines] == [[each.id, each.severity.value] for each in RULES.values()]
+    assert lint("--list-rules", "-o", "json") == 0
+    assert [each["rule"] for each in json.loads(capsys.readouterr().out)] == list(RULES)
+
+
+def test_without_files_there_is_nothing_to_lint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint("--strict") == 2
+    assert "Missing option '-f' / '--file'." in capsys.readouterr().err
 
 
 def test_now_decides_what_has_run_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,13 +155,15 @@ def test_advice_for_every_way_to_be_unsatisfied() -> None:
         "bind one of them to namespace ns1, or name a bound set in spec.clusterSets: default"
     )
     (empty,) = advised(*BOUND)
+    assert empty.remedy == "there is no ManagedCluster at all: give the clusters too"
+    (empty,) = advised(builders.cluster_set("other"), builders.binding("other"), cluster)
     assert empty.remedy == advice.FILL
     (unmatched,) = advised(
         *BOUND,
         cluster,
         spec=PlacementSpec(predicates=(builders.predicate(labels=builders.selector(labels={"a": "b"})),)),
     )
-    assert unmatched.remedy == "fairway explain placement ns1/p1 says who was turned away and why"
+    assert unmatched.remedy == "fairway explain -f … placement ns1/p1 says who was turned away and why"
     (too_few,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=3))
     assert too_few.message == "2 cluster decisions unscheduled"
     (none_wanted,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=0))

@@ -28,6 +28,14 @@ NOTHING_TO_TRY: Final = (
     "    There was nothing to try: no label, claim, taint, score or set that could matter is known."
 )
 NO_PLACEMENTS: Final = "no Placement in the input; give a file that has one to -f"
+NOT_A_PLACEMENT: Final = "{word!r} is nothing to explain; write: fairway explain -f … placement {name}"
+TRIED: Final = "  Tried: with this it is chosen{losers}. With {less} it is not."
+
+
+def _only_placements(_context: click.Context, _parameter: click.Parameter, word: str) -> None:
+    if word != "placement":
+        name = word if "/" in word else "NS/NAME"
+        raise click.BadParameter(NOT_A_PLACEMENT.format(word=word, name=name))
 
 
 @click.command(
@@ -46,7 +54,7 @@ The answer is that of fairway place: placements before this one, by namespace an
 What would make a cluster win is the smallest change: the fewest edits; of as many, those that ask least of
 others (tolerate, name a set, label, taint, join a set, bind a set, claim, score, amount, more clusters); of
 those, the ones that move numbers least. It was tried: with the edits the cluster is chosen, without any one
-of them, or with one point less, it is not.
+of them, or with one point, cluster or step of an amount less, it is not.
 
 \b
 -o json and -o yaml have these fields:
@@ -62,7 +70,13 @@ of them, or with one point less, it is not.
 """,
 )
 @files_options
-@click.argument("kind", type=click.Choice(["placement"]), metavar="placement", expose_value=False)
+@click.argument(
+    "kind",
+    callback=_only_placements,
+    shell_complete=lambda _context, _parameter, typed: ["placement"] if "placement".startswith(typed) else [],
+    metavar="placement",
+    expose_value=False,
+)
 @click.argument("name", metavar="NS/NAME")
 @click.option("--cluster", metavar="NAME", help="Explain this cluster first, and what would make it win.")
 @click.option("--now", type=moment, metavar="TIME", help="The moment to explain.  [default: now]")
@@ -260,10 +274,20 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
         return
     yield from _edits(what.edits)
     losers = f"; {', '.join(what.displaced)} would lose a place" if what.displaced else ""
-    yield f"  Tried: with this it is chosen{losers}. With anything less it is not."
+    yield TRIED.format(losers=losers, less=_less(what.edits))
     for edits in what.alternatives:
         yield "  Or:"
         yield from _edits(edits, indent="    ")
+
+
+def _less(edits: "Sequence[Edit]") -> str:
+    """What was tried and is not enough. Amounts are tried in steps, so between two steps nothing is known."""
+    from fairway.whatif.number_edits import Allocate
+
+    steps = [f"{each.unit} {each.resource} less" for each in edits if isinstance(each, Allocate)]
+    if not steps:
+        return "anything less"
+    return ", ".join(steps) + (", or without any one of these," if len(edits) > 1 else "")
 
 
 def _edits(edits: "Sequence[Edit]", indent: str = "  ") -> Iterator[str]:

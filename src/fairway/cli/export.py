@@ -8,7 +8,7 @@ import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any, Final, Literal
 
 import msgspec
@@ -19,7 +19,9 @@ from fairway.cli.errors import BadInputError
 Format = Literal["yaml", "json", "jsonl"]
 
 CANNOT_WRITE: Final = "cannot write {path}: {reason}"
+STDOUT_NAME: Final = "standard output"
 _STDOUT: Final = "-"
+_UNFINISHED: Final = ".unfinished"
 _FILES: Final = {
     "ManagedCluster": "clusters",
     "ManagedClusterSet": "sets",
@@ -57,7 +59,7 @@ def export(documents: Iterable[dict[str, Any]], *, out: str | None, output: Form
     except BrokenPipeError:
         raise
     except OSError as error:
-        path = error.filename or out
+        path = error.filename or out or STDOUT_NAME
         raise BadInputError(CANNOT_WRITE.format(path=path, reason=error.strerror or error)) from None
 
 
@@ -75,7 +77,29 @@ def _export_directory(documents: Iterable[dict[str, Any]], directory: str, outpu
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    with open(path, "wb") as stream:
+    """A file that appears when it is complete: whatever stops the writing, no half fleet is left behind."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with _packed(path, path) as stream:
+            yield stream
+        return
+    # A link stays a link, and its target is replaced.
+    target = os.path.realpath(path)
+    unfinished = f"{target}{_UNFINISHED}"
+    try:
+        with _packed(unfinished, path) as stream:
+            yield stream
+        os.replace(unfinished, target)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        if isinstance(error, OSError) and error.filename == unfinished:
+            error.filename = path
+        raise
+
+
+@contextmanager
+def _packed(written: str, path: str) -> Iterator[IO[bytes]]:
+    with open(written, "wb") as stream:
         if path.lower().endswith(".gz"):
             # Neither the time nor the name goes into the file: the same fleet is the same bytes.
             with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.options import files_options, load_files, moment
+from fairway.cli.options import load_files, moment, optional_files_options, require_files
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
@@ -30,18 +30,6 @@ _SEVERITIES: Final = ("error", "warning", "info")
 _PLURALS: Final = {"error": "errors", "warning": "warnings", "info": "infos"}
 
 
-def _list_rules(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
-        return
-    from fairway.whatif.lint import RULES
-
-    rows = [
-        {"rule": each.id, "severity": each.severity.value, "finds": each.summary} for each in RULES.values()
-    ]
-    emit(rows, columns={"rule": "Rule", "severity": "Severity", "finds": "Finds"})
-    context.exit()
-
-
 @click.command(
     short_help="Find mistakes before they cost a decision.",
     epilog="""\b
@@ -56,7 +44,7 @@ Give placements together with the clusters, sets, bindings and scores of their h
 Exit status: 0 no error, 1 errors (with --strict: or warnings), 2 bad input.
 """,
 )
-@files_options
+@optional_files_options
 @click.option("--now", type=moment, metavar="TIME", help="The moment to look at scores.  [default: now]")
 @click.option(
     "--severity",
@@ -67,14 +55,7 @@ Exit status: 0 no error, 1 errors (with --strict: or warnings), 2 bad input.
 )
 @click.option("--rule", "rules", multiple=True, metavar="ID", help="Apply only this rule. May be repeated.")
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
-@click.option(
-    "--list-rules",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list_rules,
-    help="List all rules and exit.",
-)
+@click.option("--list-rules", is_flag=True, help="List all rules and exit; needs no files.")
 @output_option
 def lint(
     files: tuple[str, ...],
@@ -84,6 +65,7 @@ def lint(
     severity: str,
     rules: tuple[str, ...],
     strict: bool,
+    list_rules: bool,
     output: OutputFormat,
 ) -> int:
     """Find mistakes in placements and in the sets, scores and clusters around them."""
@@ -91,6 +73,10 @@ def lint(
     from fairway.whatif.lint import Severity
     from fairway.whatif.lint import lint as apply
 
+    if list_rules:
+        _list_rules(output)
+        return EXIT_OK
+    require_files(files)
     _check_rules(rules)
     loaded = load_files(files, max_file_size=max_file_size, verbose=verbose)
     micros = to_micros(now or datetime.now(UTC))
@@ -104,6 +90,15 @@ def lint(
         emit([], columns={}, output=output, document=_document(shown, counts))
     failing = Severity.WARNING if strict else Severity.ERROR
     return EXIT_NO if any(each.severity.reaches(failing) for each in found) else EXIT_OK
+
+
+def _list_rules(output: OutputFormat) -> None:
+    from fairway.whatif.lint import RULES
+
+    rows = [
+        {"rule": each.id, "severity": each.severity.value, "finds": each.summary} for each in RULES.values()
+    ]
+    emit(rows, columns={"rule": "Rule", "severity": "Severity", "finds": "Finds"}, output=output)
 
 
 def _check_rules(rules: Iterable[str]) -> None:

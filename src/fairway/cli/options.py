@@ -46,6 +46,23 @@ def moment(text: str | datetime) -> datetime:
 
 def files_options(command: _Command) -> _Command:
     """Adds `-f`, `--max-file-size` and `-v`; they arrive as `files`, `max_file_size` and `verbose`."""
+    return _with_files(command, required=True)
+
+
+def optional_files_options(command: _Command) -> _Command:
+    """The same for a command that can do something without files; it calls `require_files` when it cannot."""
+    return _with_files(command, required=False)
+
+
+def require_files(files: tuple[str, ...]) -> None:
+    """Complains as click does of a required option."""
+    if not files:
+        context = click.get_current_context()
+        option = next(each for each in context.command.params if each.name == "files")
+        raise click.MissingParameter(ctx=context, param=option)
+
+
+def _with_files(command: _Command, *, required: bool) -> _Command:
     for option in (
         click.option("-v", "--verbose", is_flag=True, help="Also say what was ignored."),
         click.option(
@@ -61,7 +78,7 @@ def files_options(command: _Command) -> _Command:
             "--file",
             "files",
             multiple=True,
-            required=True,
+            required=required,
             metavar="FILE|DIR",
             help="YAML or JSON with Kubernetes objects, plain or gzipped; a directory to search; - for "
             "standard input. May be given several times.",

@@ -25,7 +25,8 @@ BIND_WANTED: Final = (
     "bind one of them to namespace {namespace}, or name a bound set in spec.clusterSets: {bound}"
 )
 FILL: Final = f"add clusters to a set, for example by the label {CLUSTER_SET_LABEL}=SET"
-SEE: Final = "fairway explain placement {name} says who was turned away and why"
+NO_CLUSTERS: Final = "there is no ManagedCluster at all: give the clusters too"
+SEE: Final = "fairway explain -f … placement {name} says who was turned away and why"
 WANTS_NONE: Final = "spec.numberOfClusters is 0 or less: raise it"
 RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"
 MEND_SET: Final = "correct spec.clusterSelector of the ManagedClusterSet"
@@ -117,7 +118,7 @@ def _remedy(reason: str, source: Placement, found: Verdict) -> str:
             bound = found.outcome.context.state.read(clustersets.NAME, clustersets.Found).bound
             return BIND_WANTED.format(namespace=meta.namespace, bound=_listed(bound))
         case conditions.SETS_EMPTY:
-            return FILL
+            return FILL if snapshot.hosts.row_of else NO_CLUSTERS
         case _ if found.outcome.context.workload.wanted == 0:
             return WANTS_NONE
         case _:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from msgspec import structs
 
@@ -195,7 +195,18 @@ class Allocate(ClusterEdit, NumericEdit):
 
     @property
     def amount(self) -> str:
-        amount = self.base + self.count * self.step
+        return self._quantity(self.base + self.count * self.step)
+
+    @property
+    def unit(self) -> str:
+        """One step, as a quantity."""
+        return self._quantity(self.step)
+
+    def document(self) -> dict[str, Any]:
+        # slots=True makes a new class, which the super() without arguments does not find.
+        return {**ClusterEdit.document(self), "value": self.amount}
+
+    def _quantity(self, amount: int) -> str:
         if self.resource == CPU:
             return f"{amount}m" if amount % _MILLI else str(amount // _MILLI)
         for unit, suffix in ((_GIBI, "Gi"), (_MEBI, "Mi"), (1 << 10, "Ki")):

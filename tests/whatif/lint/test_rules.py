@@ -203,6 +203,7 @@ def test_long_lists_stay_short() -> None:
     world = {
         "clusters": {f"c{at}": {"taints": [{"key": "old", "effect": "PreferNoSelect"}]} for at in range(6)},
         "scores": {},
+        "placement": {"numberOfClusters": 1},
     }
     (finding,) = found(world)
     assert "6 candidates (c0, c1, c2 and 3 more)" in finding.message

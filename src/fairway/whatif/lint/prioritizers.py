@@ -261,6 +261,9 @@ def _twice(placement: Placement, policy: PrioritizerPolicy) -> Iterator[Finding]
 
 
 def _taints(scene: Scene, placement: Placement) -> Iterator[Finding]:
+    # Where all that fit are chosen there is nobody to prefer.
+    if placement.spec.numberOfClusters is None:
+        return
     if not any(effect == PREFER_NO_SELECT for _, _, effect in scene.taints):
         return
     policy = placement.spec.prioritizerPolicy
