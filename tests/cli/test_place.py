@@ -245,3 +245,10 @@ def test_the_clock_matters(tmp_path: Path, capsys: Capture) -> None:
     for now, count in (("2026-01-03T00:00:59Z", "1"), ("2026-01-03T00:01:00Z", "0")):
         assert run(["place", "-f", file, "--now", now]) == 0
         assert capsys.readouterr().out.splitlines()[1].split()[1] == count
+
+
+def test_reasons_name_the_decision_group(capsys: Capture) -> None:
+    assert place("-f", str(EXAMPLE), "--reasons", "--placement", "everywhere/roll-out") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "  CLUSTER      SCORE  GROUP     WHY"
+    assert [line[23:31].rstrip() for line in lines[2:]] == ["1", "1", "0 canary", "1", "2", "2", "2"]

@@ -174,18 +174,33 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool) -> None:
         placement=placed.name, clusters=f"{placed.clusters} {noun}", satisfied=placed.reason
     )
     say(heading)
+    groups = _groups(placed.found)
     rows: list[dict[str, object]] = []
     for name, why, score in placed.found.outcome.reasons():
         if len(rows) == SHOWN_WITH_REASONS and not everything:
             break
-        rows.append({"cluster": name, "score": score, "why": why})
+        rows.append({"cluster": name, "score": score, "group": groups.get(name, ""), "why": why})
     if rows:
-        table = plain_table(rows, columns={"cluster": "Cluster", "score": "Score", "why": "Why"})
+        grouped = {"group": "Group"} if groups else {}
+        table = plain_table(rows, columns={"cluster": "Cluster", "score": "Score", **grouped, "why": "Why"})
         say("\n".join(f"  {line}" for line in table.splitlines()))
     if placed.found.selected > len(rows):
         say(f"  {MORE.format(count=placed.found.selected - len(rows))} (--all shows them)")
     for line in _notes(placed, everything=everything):
         say(f"  {line}")
+
+
+def _groups(found: "Verdict") -> dict[str, str]:
+    """The decision group of each cluster, as its index and name; nothing where there is only one without name."""
+    from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
+
+    if len(found.groups) == 1 and not found.groups[0].decisionGroupName:
+        return {}
+    return {
+        cluster: f"{page.labels[GROUP_INDEX_LABEL]} {page.labels.get(GROUP_NAME_LABEL, '')}".rstrip()
+        for page in found.pages
+        for cluster in page.clusters
+    }
 
 
 def _notes(placed: Placed, *, everything: bool) -> Iterator[str]:
