@@ -251,4 +251,4 @@ def test_reasons_name_the_decision_group(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "--reasons", "--placement", "everywhere/roll-out") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  CLUSTER      SCORE  GROUP     WHY"
-    assert [line[23:31].rstrip() for line in lines[2:]] == ["1", "1", "0 canary", "1", "2", "2", "2"]
+    assert [line[22:30].rstrip() for line in lines[2:]] == ["1", "1", "0 canary", "1", "2", "2", "2"]

@@ -54,7 +54,8 @@ The answer is that of fairway place: placements before this one, by namespace an
 What would make a cluster win is the smallest change: the fewest edits; of as many, those that ask least of
 others (tolerate, name a set, label, taint, join a set, bind a set, claim, score, amount, more clusters); of
 those, the ones that move numbers least. It was tried: with the edits the cluster is chosen, without any one
-of them, or with one point, cluster or step of an amount less, it is not.
+of them, or with one point, cluster or step of an amount less, it is not. Other placements keep what they
+have meanwhile; where one would change its mind about the same cluster, Balance may come out differently.
 
 \b
 -o json and -o yaml have these fields:

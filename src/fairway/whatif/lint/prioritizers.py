@@ -226,7 +226,12 @@ def _direction(
         f"{path}.weight",
         f"{quote(word)} in the name {name} reads as if {reads}, but with the weight {weight} "
         f"the clusters with the {prefers} score win",
-        f"write {-weight}, unless the provider publishes it the other way round",
+        f"write {-weight}, unless "
+        + (
+            f"the clusters with the {prefers} score are wanted"
+            if builtin
+            else "the provider publishes it the other way round"
+        ),
     )
 
 

@@ -136,10 +136,7 @@ def _coverage(
             f"only {said}; the others ({some(missing)}) count 0"
             + (", which with a negative weight is best" if weight < 0 else "")
             + f" and beat the {beaten} with a {better} score",
-            f"ask for the score in a predicate, in CEL: managedCluster.scores({quote(key[1])})"
-            f".exists(s, s.name == {quote(key[2])})"
-            if published
-            else "have it published for these clusters, or keep them out with a predicate",
+            _keep_out(key, lacking=not present.all(), ran_out=bool(expired.any())),
         )
     else:
         yield PARTLY_PUBLISHED.at(
@@ -148,6 +145,18 @@ def _coverage(
             f"only {said}; the others ({some(missing)}) count 0",
             "have the provider publish it for these clusters, or keep them out with a predicate",
         )
+
+
+def _keep_out(key: Key, *, lacking: bool, ran_out: bool) -> str:
+    if key[0] != cells.SCORE:
+        return "have it published for these clusters, or keep them out with a predicate"
+    if not lacking:
+        return "see that its provider publishes it again; no predicate can tell that a score has run out"
+    remedy = (
+        f"ask for the score in a predicate, in CEL: managedCluster.scores({quote(key[1])})"
+        f".exists(s, s.name == {quote(key[2])})"
+    )
+    return f"{remedy}; that does not keep out those whose score has run out" if ran_out else remedy
 
 
 def _names(scene: Scene, rows: Rows) -> list[str]:
