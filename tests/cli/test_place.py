@@ -252,3 +252,19 @@ def test_reasons_name_the_decision_group(capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  CLUSTER      SCORE  GROUP     WHY"
     assert [line[22:30].rstrip() for line in lines[2:]] == ["1", "1", "0 canary", "1", "2", "2", "2"]
+
+
+@pytest.mark.parametrize("verb", [["place"], ["explain", "placement", "ns/p"]])
+def test_a_placement_of_another_api_is_named_where_there_is_no_other(
+    tmp_path: Path, capsys: Capture, verb: list[str]
+) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "apiVersion: example.com/v1\nkind: Placement\nmetadata: {name: p}\n---\n"
+        "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {name: c1}\n"
+    )
+    assert run([*verb, "-f", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        "fairway: no Placement in the input; give a file that has one to -f; "
+        "passed over, as of other APIs, were Placement (1)\n"
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fairway.cli.errors import EXIT_OK, BadInputError
-from fairway.cli.options import files_options, load_files, moment
+from fairway.cli.options import files_options, load_files, moment, no_placements
 from fairway.cli.output import OutputFormat, Row, cell, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ ALL_CHOSEN: Final = "  There are no others."
 NOTHING_TO_TRY: Final = (
     "    There was nothing to try: no label, claim, taint, score or set that could matter is known."
 )
-NO_PLACEMENTS: Final = "no Placement in the input; give a file that has one to -f"
 NOT_A_PLACEMENT: Final = "{word!r} is nothing to explain; write: fairway explain -f … placement {name}"
 TRIED: Final = "  Tried: with this it is chosen{losers}. With {less} it is not."
 
@@ -104,7 +103,7 @@ def explain(
     loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=True)
     world = World(each.object for each in loaded)
     if not world.placements:
-        raise BadInputError(NO_PLACEMENTS)
+        raise no_placements(loaded)
     try:
         key = find_placement(world, name)
         wanted = None if cluster is None else find_cluster(world, cluster)

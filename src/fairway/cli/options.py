@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from fairway.cli.errors import BadInputError
 from fairway.cli.output import say
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, such as 2GiB"
 BAD_TIME: Final = "{text!r} is not a time; write it like 2026-01-01T00:00:00Z"
+NO_PLACEMENTS: Final = "no Placement in the input; give a file that has one to -f"
+PASSED_OVER: Final = "; passed over, as of other APIs, were {kinds}"
 IGNORED: Final = "fairway: ignored {count} {objects} of kinds Fairway has no use for: {kinds}"
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*\Z", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -97,7 +100,16 @@ def load_files(
     loaded = load(files, max_file_size=max_file_size, expressions=expressions)
     if verbose and loaded.ignored:
         count = sum(loaded.ignored.values())
-        kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(loaded.ignored.items()))
         objects = "object" if count == 1 else "objects"
-        say(IGNORED.format(count=count, objects=objects, kinds=kinds), stream=sys.stderr)
+        say(IGNORED.format(count=count, objects=objects, kinds=_kinds(loaded)), stream=sys.stderr)
     return loaded
+
+
+def no_placements(loaded: "LoadedObjects") -> BadInputError:
+    """The complaint of a verb that needs one; a Placement of another API may be why there is none."""
+    passed_over = PASSED_OVER.format(kinds=_kinds(loaded)) if loaded.ignored else ""
+    return BadInputError(f"{NO_PLACEMENTS}{passed_over}")
+
+
+def _kinds(loaded: "LoadedObjects") -> str:
+    return ", ".join(f"{kind} ({number})" for kind, number in sorted(loaded.ignored.items()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.options import files_options, load_files, moment
+from fairway.cli.options import files_options, load_files, moment, no_placements
 from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fairway.whatif.advice import Advice
     from fairway.whatif.world import Key, World
 
-NO_PLACEMENTS: Final = "no Placement in the input; give a file that has one to -f"
 LEFT_ALONE: Final = "left alone"
 MORE: Final = "… and {count:,} more"
 NOTE: Final = "{placement}: {kind}: {message}"
@@ -94,7 +93,7 @@ def place(
     loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=True)
     world = World(each.object for each in loaded)
     if not world.placements:
-        raise BadInputError(NO_PLACEMENTS)
+        raise no_placements(loaded)
     try:
         keys = sorted({find_placement(world, text) for text in wanted} if wanted else world.placements)
     except UnknownNameError as error:
