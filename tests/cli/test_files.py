@@ -227,6 +227,12 @@ def test_what_the_api_server_refuses_as_a_name_is_refused(tmp_path: Path, name: 
     )
 
 
+def test_a_complaint_is_one_line_whatever_the_name(tmp_path: Path) -> None:
+    found = problem(tmp_path, CLUSTER.replace("name: ", 'name: "a\\n\\e[31m" #', 1))
+    assert found.subject == "ManagedCluster a \\x1b[31m"
+    assert len(str(found).splitlines()) == 1
+
+
 @pytest.mark.parametrize("name", ["x.yaml", "x.json"])
 def test_a_list_whose_items_are_none_is_refused(tmp_path: Path, name: str) -> None:
     found = problem(tmp_path, '{"apiVersion": "v1", "kind": "List", "items": "none"}', name)

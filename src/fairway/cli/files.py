@@ -21,6 +21,7 @@ from fairway.cli.documents import Document, DocumentError, json_documents, value
 from fairway.cli.errors import InputProblemsError, Problem
 from fairway.cli.expressions import broken_expressions
 from fairway.cli.kinds import Finding, classify, describe
+from fairway.cli.output import cell
 from fairway.cli.places import Place, Places, find, parse_path, places_of
 from fairway.cli.progress import Advance, progress
 
@@ -235,7 +236,7 @@ def subject(value: Any) -> str:
         return ""
     metadata = value.get("metadata")
     names = [metadata.get("namespace"), metadata.get("name")] if isinstance(metadata, dict) else []
-    name = "/".join(str(part) for part in names if part)
+    name = "/".join(cell(part) for part in names if part)
     return f"{value['kind']} {name}".rstrip()
 
 
