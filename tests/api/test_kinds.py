@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.api import (
@@ -104,7 +104,6 @@ objects = st.one_of(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(objects)
 def test_decoding_undoes_encoding(obj: KubeObject) -> None:
     assert decode(encode(obj)) == obj

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.api import Quantity, QuantityError, quantity_float
@@ -72,7 +72,6 @@ exact_quantities = st.builds(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(exact_quantities, exact_quantities)
 def test_arithmetic_and_order_are_exact(left: tuple[str, Fraction], right: tuple[str, Fraction]) -> None:
     a, b = Quantity.parse(left[0]), Quantity.parse(right[0])
@@ -86,13 +85,11 @@ def test_arithmetic_and_order_are_exact(left: tuple[str, Fraction], right: tuple
         assert hash(a) == hash(b)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(exact_quantities)
 def test_printing_keeps_the_value(pair: tuple[str, Fraction]) -> None:
     assert Quantity.parse(str(Quantity.parse(pair[0]))).value == pair[1]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     st.decimals(allow_nan=False, allow_infinity=False, places=14, min_value=-(10**6), max_value=10**6),
     st.sampled_from(["", "m", "k", "Ki", "Gi"]),
@@ -105,7 +102,6 @@ def test_rounds_away_from_zero_to_nano(number: Any, suffix: str) -> None:
     assert abs(exact) <= abs(value) < abs(exact) + Fraction(1, 10**9)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.text(alphabet="0123456789.+-eEinumkKMGTP ", max_size=12))
 def test_fast_path_agrees(text: str) -> None:
     quantity = parsed(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.api import (
@@ -49,7 +49,6 @@ requirements = st.builds(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     st.lists(requirements, max_size=3),
     st.dictionaries(keys, values, max_size=2),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.cel import CompileError, Environment, EvaluationError, cluster_environment
@@ -78,7 +78,6 @@ def test_possible_costs_cover_every_order() -> None:
     assert program.evaluate(variables).cost in program.possible_costs(variables)
 
 
-@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_integers_are_64_bits_wide(a: int, b: int) -> None:
     for symbol, exact in (("+", a + b), ("-", a - b), ("*", a * b)):
@@ -93,7 +92,6 @@ def test_integers_are_64_bits_wide(a: int, b: int) -> None:
             assert str(outcome.error) == "integer overflow"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_compiles_or_is_refused(text: str) -> None:
     try:
@@ -102,7 +100,6 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
         assert str(error).startswith("ERROR: <input>:")  # noqa: PT017 - either outcome is fine
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="()[]{}.,?:!-+*/%&|=<>'\"\\ab1 \n", max_size=40))
 def test_any_punctuation_compiles_or_is_refused(text: str) -> None:
     try:

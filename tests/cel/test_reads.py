@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fairway.cel import Program, cluster_environment
@@ -101,7 +101,6 @@ def seen(variables: dict[str, Any], path: tuple[str, ...]) -> tuple[int, object]
     return len(path), repr(value)
 
 
-@settings(deadline=None)
 @given(EXPRESSIONS, INPUTS, INPUTS)
 def test_inputs_that_agree_on_the_reads_agree_on_the_outcome(
     text: str, one: dict[str, Any], other: dict[str, Any]
@@ -120,7 +119,6 @@ def test_inputs_that_agree_on_the_reads_agree_on_the_outcome(
     assert (repr(a.value), str(a.error), a.cost) == (repr(b.value), str(b.error), b.cost)
 
 
-@settings(deadline=None)
 @given(INPUTS, VALUES)
 def test_a_changed_neighbour_changes_nothing(one: dict[str, Any], replacement: object) -> None:
     program = compiled("managedCluster.a.b == 'xyz' || has(managedCluster.a.c)")

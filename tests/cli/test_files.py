@@ -303,7 +303,9 @@ def fairway(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[
     return subprocess.run(command, input=given, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("given", [CLUSTER.encode(), gzip.compress(CLUSTER.encode())])
+@pytest.mark.parametrize(
+    "given", [CLUSTER.encode(), gzip.compress(CLUSTER.encode())], ids=["plain", "gzipped"]
+)
 def test_standard_input(given: bytes) -> None:
     done = fairway("fleet", "show", "-f", "-", "-o", "json", given=given)
     assert (done.returncode, done.stderr) == (0, b"")

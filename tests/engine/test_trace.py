@@ -95,7 +95,7 @@ def test_a_choice_may_explain_itself() -> None:
 
     found = traced(Profile(name="toy", choice=first_only, explain_choice=explain), wanted=2)
     assert found.host("b").reason == "because"
-    assert found.host("c").reason == "passed every filter, but 2 better hosts fill the 2 wanted"
+    assert found.host("c").reason == LEFT_OUT
 
 
 def test_a_choice_that_leaves_out_one_of_the_best_without_a_word() -> None:

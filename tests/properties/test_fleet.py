@@ -229,7 +229,7 @@ def differs(key: Key, old: Any, new: Any) -> bool:
             return (old.metadata.deletionTimestamp is None) != (new.metadata.deletionTimestamp is None)
 
 
-FleetMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+FleetMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
 TestFleet = FleetMachine.TestCase
 
 
@@ -237,7 +237,6 @@ TestFleet = FleetMachine.TestCase
     names=st.lists(st.text("ab", min_size=1, max_size=6), unique=True, max_size=30),
     gone=st.sets(st.integers(0, 29)),
 )
-@settings(deadline=None)
 def test_ranks_are_in_name_order_however_narrow_the_gaps(names: list[str], gone: set[int]) -> None:
     with mock.patch.object(hosts, "GAP", 3):
         index: hosts.Hosts[str] = hosts.Hosts(capacity=64)

@@ -581,3 +581,23 @@ def test_every_numeric_edit_counts_its_steps() -> None:
     ]
     assert [each.steps for each in edits] == [4, 4, 4, 4]
     assert [each.turned(1).steps for each in edits] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("odd", ["1e400", "plenty"])
+def test_amounts_past_all_reason_count_as_not_reported(odd: str) -> None:
+    spec = PlacementSpec(
+        numberOfClusters=1,
+        prioritizerPolicy=builders.policy(builders.builtin("ResourceAllocatableCPU"), mode="Exact"),
+    )
+    world = World(
+        [
+            builders.cluster_set("default"),
+            builders.binding("default"),
+            builders.cluster("big", allocatable={"cpu": "8"}),
+            builders.cluster("small", allocatable={"cpu": "4"}),
+            builders.cluster("odd", allocatable={"cpu": odd}),
+            builders.placement("p1", spec=spec),
+        ]
+    )
+    found = counterfactual(world, ("ns1", "p1"), "odd", now=0)
+    assert found.edits[0].describe() == "let cluster odd report 9 of allocatable cpu"

@@ -114,9 +114,14 @@ class Trace:
             if words is not None:
                 return words
         wanted = outcome.context.workload.wanted
-        if wanted is None or rank <= wanted:
+        better = rank - 1
+        if outcome.profile.choice is not None:
+            # A choice may have passed over better ones too, which then fill nothing.
+            ranks = self._rank_by_row()
+            better = sum(ranks[chosen] < rank for chosen in self._selected)
+        if wanted is None or better < wanted:
             return LEFT_OUT
-        return NOT_CHOSEN.format(better=rank - 1, wanted=wanted)
+        return NOT_CHOSEN.format(better=better, wanted=wanted)
 
     def _rejected(self, row: int) -> HostTrace:
         status = self.verdict(row)

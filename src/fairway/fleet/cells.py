@@ -90,9 +90,9 @@ def cell_reader(key: Key) -> Callable[[ManagedCluster], Any]:
     if key == DELETING:
         return lambda cluster: True if cluster.metadata.deletionTimestamp is not None else None
     if kind == ALLOCATABLE:
-        return lambda cluster: _amount(cluster.status.allocatable, key[1])
+        return lambda cluster: amount_of(cluster.status.allocatable, key[1])
     if kind == CAPACITY:
-        return lambda cluster: _amount(cluster.status.capacity, key[1])
+        return lambda cluster: amount_of(cluster.status.capacity, key[1])
     if kind == PATH:
         path = key[1:]
         return lambda cluster: _at(cluster, path)
@@ -140,7 +140,7 @@ def _last_claim(cluster: ManagedCluster, name: str) -> str | None:
     return None
 
 
-def _amount(amounts: Mapping[str, str | int | float], name: str) -> float | None:
+def amount_of(amounts: Mapping[str, str | int | float], name: str) -> float | None:
     """What is no quantity counts as not reported: one bad cell must not stop all placements."""
     text = amounts.get(name)
     if text is None:

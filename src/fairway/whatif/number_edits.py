@@ -1,6 +1,5 @@
 """Edits of what is measured: published scores and reported amounts, moved step by step."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -17,6 +16,7 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
+from fairway.fleet.cells import amount_of
 from fairway.fleet.instant import Micros, to_micros
 from fairway.whatif.edits import ClusterEdit, NumericEdit, Undo
 from fairway.whatif.world import World
@@ -223,9 +223,10 @@ class Allocate(ClusterEdit, NumericEdit):
 
     def change(self, source: ManagedCluster) -> ManagedCluster:
         status = source.status
-        capacity = status.capacity.get(self.resource)
-        if capacity is None or quantity_float(capacity) < quantity_float(self.amount):
-            capacity = self.amount
+        capacity: str | int | float = self.amount
+        known = amount_of(status.capacity, self.resource)
+        if known is not None and known >= quantity_float(self.amount):
+            capacity = status.capacity[self.resource]
         status = structs.replace(
             status,
             allocatable={**status.allocatable, self.resource: self.amount},
@@ -236,11 +237,10 @@ class Allocate(ClusterEdit, NumericEdit):
 
 def allocate_edit(source: ManagedCluster, resource: str, *, up: bool, most: float) -> tuple[Allocate, int]:
     """The edit at its bound and how many steps that is; ``most`` is the bound upwards, as a plain number."""
-    text = source.status.allocatable.get(resource)
-    amount = math.nan if text is None else quantity_float(text)
-    reported = not math.isnan(amount) and resource in source.status.capacity
+    amount = amount_of(source.status.allocatable, resource)
+    reported = amount is not None and amount_of(source.status.capacity, resource) is not None
     scale = _MILLI if resource == CPU else 1
-    base = round(amount * scale) if reported else 0
+    base = round(amount * scale) if amount is not None and reported else 0
     whole = _MILLI if resource == CPU else _GIBI
     fine = whole // 10 if resource == CPU else 100 * _MEBI
     step = whole if base == 0 or base >= _COARSE_FROM * whole else fine
@@ -249,7 +249,7 @@ def allocate_edit(source: ManagedCluster, resource: str, *, up: bool, most: floa
     edit = Allocate(
         cluster=source.metadata.name,
         resource=resource,
-        old=str(text) if reported else None,
+        old=str(source.status.allocatable[resource]) if reported else None,
         base=base,
         step=step,
         count=steps if upwards else -steps,

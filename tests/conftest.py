@@ -1,0 +1,13 @@
+"""How property tests run here: without clocks, and in CI the same way every time.
+
+At a desk every run tries other examples, which is how faults are found. What decides whether a change lands must not
+be a matter of luck, so CI tries the same ones each time.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", parent=settings.get_profile("desk"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "desk")
