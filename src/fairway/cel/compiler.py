@@ -167,9 +167,9 @@ class _Compiler:
         if node.target is not None and candidates[0].member:
             operands = (node.target, *node.args)
         if function.name == "_&&_":
-            return _conjunction(self._compiled(operands))
+            return _junction(self._compiled(operands), decisive=False)
         if function.name == "_||_":
-            return _disjunction(self._compiled(operands))
+            return _junction(self._compiled(operands), decisive=True)
         if function.name in ("_==_", "_!=_"):
             return self._equality(operands, negated=function.name == "_!=_")
         if function.name in ("or", "orValue"):
@@ -263,7 +263,10 @@ def _constant(value: object) -> Step:
     return lambda _: value
 
 
-def _conjunction(terms: list[Step]) -> Step:
+def _junction(terms: list[Step], *, decisive: bool) -> Step:
+    """``&&`` with False as what decides, ``||`` with True: it does so whatever fails beside it."""
+    neutral = not decisive
+
     def evaluate(frame: Frame) -> object:
         failure: Failure | None = None
         for term in terms:
@@ -272,33 +275,13 @@ def _conjunction(terms: list[Step]) -> Step:
             except Failure as error:
                 failure = failure or error
                 continue
-            if value is False:
-                return False
-            if value is not True:
+            if value is decisive:
+                return decisive
+            if value is not neutral:
                 failure = failure or Failure(NO_SUCH_OVERLOAD)
         if failure is not None:
             raise failure
-        return True
-
-    return evaluate
-
-
-def _disjunction(terms: list[Step]) -> Step:
-    def evaluate(frame: Frame) -> object:
-        failure: Failure | None = None
-        for term in terms:
-            try:
-                value = term(frame)
-            except Failure as error:
-                failure = failure or error
-                continue
-            if value is True:
-                return True
-            if value is not False:
-                failure = failure or Failure(NO_SUCH_OVERLOAD)
-        if failure is not None:
-            raise failure
-        return False
+        return neutral
 
     return evaluate
 
