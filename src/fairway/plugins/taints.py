@@ -8,6 +8,7 @@ added matter, and only for clusters already chosen does it matter that they are.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 from typing import cast
 
 import numpy as np
@@ -45,6 +46,11 @@ class _Verdict:
     """Whether the time a taint was added decides."""
     if_new: bool
     """Whether the verdict may be another for clusters in the decision."""
+
+
+_VERDICTS = {
+    key: _Verdict(tolerated=key[0], timed=key[1], if_new=key[2]) for key in product((False, True), repeat=3)
+}
 
 
 class TaintToleration(Timeless):
@@ -141,18 +147,18 @@ class TaintToleration(Timeless):
         return soonest
 
     def _judge(self, shape: Shape) -> _Verdict:
-        tolerated, timed = True, False
+        tolerated, timed, if_new = True, False, False
         for key, value, effect in shape:
             if effect == PREFER_NO_SELECT:
                 continue
+            if_new = if_new or effect == NO_SELECT_IF_NEW
             for each in self._tolerations:
                 if matches(each, key, value, effect):
                     timed = timed or each.tolerationSeconds is not None
                     break
             else:
                 tolerated = False
-        if_new = any(effect == NO_SELECT_IF_NEW for _, _, effect in shape)
-        return _Verdict(tolerated=tolerated, timed=timed and tolerated, if_new=if_new)
+        return _VERDICTS[tolerated, timed and tolerated, if_new]
 
     def _late(self, context: Context, candidates: Bits) -> Bits:
         """The rows of which a toleration that matters has run out."""
