@@ -1,0 +1,87 @@
+"""What the hub knows of one served resource: names, verbs, schema, subresources, columns, behaviour."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from fairway.hub.schema import Node
+from fairway.hub.status import Cause
+from fairway.hub.user import User
+
+ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a printed table. ``path`` is a JSONPath as CRDs write it, or empty for a built-in cell."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Where a custom resource keeps its replicas."""
+
+    spec_path: str
+    status_path: str
+    selector_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subresource:
+    name: str
+    verbs: tuple[str, ...]
+    kind: str = ""
+    """The kind of its body when it isn't the resource's own (``Scale``, ``TokenRequest``, ``Binding``)."""
+    group: str = ""
+    version: str = ""
+    node: Node | None = None
+
+
+class Behaviour(Protocol):
+    """What a kind does beyond its schema. Every method may change ``document`` in place."""
+
+    def prepare(self, document: Document, old: Document | None, *, user: User) -> None:
+        """Before validation of a create (``old`` is None) or an update: defaults and fields the client may not set."""
+
+    def check(self, document: Document, old: Document | None) -> Sequence[Cause]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    node: Node
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    storage_version: str = ""
+    """All versions of a resource are kept in this one; empty means ``version``."""
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    scale: Scale | None = None
+    columns: tuple[Column, ...] = ()
+    custom: bool = False
+    deprecation: str = ""
+    selectable: tuple[str, ...] = ()
+    """Field selectors beyond metadata.name and metadata.namespace, as dotted paths."""
+
+    @property
+    def key(self) -> str:
+        """The name under which the store keeps the objects of all versions: ``plural.group``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version

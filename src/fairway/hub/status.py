@@ -1,0 +1,230 @@
+"""Refusals: every answer of the hub that is a ``Status``, with Kubernetes' codes, reasons and words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+# Reasons of a single field, as they appear in ``details.causes``.
+INVALID: Final = "FieldValueInvalid"
+REQUIRED: Final = "FieldValueRequired"
+DUPLICATE: Final = "FieldValueDuplicate"
+FORBIDDEN_FIELD: Final = "FieldValueForbidden"
+NOT_SUPPORTED: Final = "FieldValueNotSupported"
+TOO_LONG: Final = "FieldValueTooLong"
+TOO_MANY: Final = "FieldValueTooMany"
+TYPE_INVALID: Final = "FieldValueTypeInvalid"
+NOT_FOUND_FIELD: Final = "FieldValueNotFound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One fault of one field. ``message`` begins with the fault's kind, as in ``Invalid value: "x": must be …``."""
+
+    field: str
+    reason: str
+    message: str
+
+
+def shown(value: object) -> str:
+    """A value as Kubernetes prints it inside a message: strings quoted, the rest as JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def invalid_value(field: str, value: object, detail: str) -> Cause:
+    return Cause(field=field, reason=INVALID, message=f"Invalid value: {shown(value)}: {detail}")
+
+
+def required(field: str, detail: str = "") -> Cause:
+    return Cause(field=field, reason=REQUIRED, message=f"Required value{': ' + detail if detail else ''}")
+
+
+def duplicate(field: str, value: object) -> Cause:
+    return Cause(field=field, reason=DUPLICATE, message=f"Duplicate value: {shown(value)}")
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    return Cause(field=field, reason=FORBIDDEN_FIELD, message=f"Forbidden: {detail}")
+
+
+def not_supported(field: str, value: object, supported: Sequence[str]) -> Cause:
+    listed = ", ".join(shown(s) for s in supported)
+    return Cause(
+        field=field,
+        reason=NOT_SUPPORTED,
+        message=f"Unsupported value: {shown(value)}" + (f": supported values: {listed}" if supported else ""),
+    )
+
+
+class Refusal(Exception):
+    """Raised anywhere in the hub; the server answers with it."""
+
+    def __init__(
+        self,
+        *,
+        code: int,
+        reason: str,
+        message: str,
+        details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        self.details, self.headers = details, dict(headers or {})
+
+    def document(self) -> dict[str, Any]:
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if not self.reason:
+            del status["reason"]
+        if self.details is not None:
+            status["details"] = dict(self.details)
+        return status | {"code": self.code}
+
+
+def group_resource(group: str, resource: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def _details(group: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
+    return details | more
+
+
+def not_found(group: str, resource: str, name: str) -> Refusal:
+    return Refusal(
+        code=404,
+        reason="NotFound",
+        message=f'{group_resource(group, resource)} "{name}" not found',
+        details=_details(group, resource, name),
+    )
+
+
+def unknown_path() -> Refusal:
+    return Refusal(
+        code=404, reason="NotFound", message="the server could not find the requested resource", details={}
+    )
+
+
+def already_exists(group: str, resource: str, name: str) -> Refusal:
+    return Refusal(
+        code=409,
+        reason="AlreadyExists",
+        message=f'{group_resource(group, resource)} "{name}" already exists',
+        details=_details(group, resource, name),
+    )
+
+
+CHANGED: Final = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(group: str, resource: str, name: str, detail: str = CHANGED) -> Refusal:
+    return Refusal(
+        code=409,
+        reason="Conflict",
+        message=f'Operation cannot be fulfilled on {group_resource(group, resource)} "{name}": {detail}',
+        details=_details(group, resource, name),
+    )
+
+
+def forbidden(group: str, resource: str, name: str, detail: str) -> Refusal:
+    quoted = f' "{name}"' if name else ""
+    return Refusal(
+        code=403,
+        reason="Forbidden",
+        message=f"{group_resource(group, resource)}{quoted} is forbidden: {detail}"
+        if resource
+        else f"forbidden: {detail}",
+        details=_details(group, resource, name),
+    )
+
+
+def unauthorized() -> Refusal:
+    return Refusal(code=401, reason="Unauthorized", message="Unauthorized")
+
+
+def bad_request(message: str) -> Refusal:
+    return Refusal(code=400, reason="BadRequest", message=message)
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refusal:
+    """The causes in their order; one is told alone, several in brackets."""
+    texts = [f"{c.field}: {c.message}" if c.field else c.message for c in causes]
+    unique = list(dict.fromkeys(texts))
+    told = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+    shown_kind = f"{kind}.{group}" if group else kind
+    return Refusal(
+        code=422,
+        reason="Invalid",
+        message=f'{shown_kind} "{name}" is invalid: {told}',
+        details=_details(
+            group,
+            kind,
+            name,
+            causes=[{"reason": c.reason, "message": c.message, "field": c.field} for c in causes],
+        ),
+    )
+
+
+def expired(message: str, *, continue_token: str = "") -> Refusal:
+    refusal = Refusal(code=410, reason="Expired", message=message)
+    refusal.details = None
+    if continue_token:
+        refusal.headers["x-fairway-continue"] = continue_token
+    return refusal
+
+
+def too_old(asked: int, oldest: int) -> Refusal:
+    return expired(f"too old resource version: {asked} ({oldest})")
+
+
+def too_large(message: str) -> Refusal:
+    return Refusal(code=413, reason="RequestEntityTooLarge", message=message)
+
+
+def unsupported_media(message: str) -> Refusal:
+    return Refusal(code=415, reason="UnsupportedMediaType", message=message)
+
+
+def not_acceptable(message: str) -> Refusal:
+    return Refusal(code=406, reason="NotAcceptable", message=message)
+
+
+def method_not_allowed(message: str) -> Refusal:
+    return Refusal(code=405, reason="MethodNotAllowed", message=message)
+
+
+def too_many_requests(message: str, *, retry_after: int) -> Refusal:
+    return Refusal(
+        code=429,
+        reason="TooManyRequests",
+        message=message,
+        details={"retryAfterSeconds": retry_after},
+        headers={"Retry-After": str(retry_after)},
+    )
+
+
+def internal(message: str) -> Refusal:
+    return Refusal(
+        code=500,
+        reason="InternalError",
+        message=f"Internal error occurred: {message}",
+        details={"causes": [{"message": message}]},
+    )
+
+
+def unavailable(message: str) -> Refusal:
+    return Refusal(code=503, reason="ServiceUnavailable", message=message, headers={"Retry-After": "1"})
