@@ -1,0 +1,203 @@
+"""Servers as child processes: started on free ports, watched until they answer, and never left behind.
+
+A test that is killed can't clean up, and a server that outlives it takes memory and ports for good. So each child
+asks the kernel to be killed when its parent dies (Linux; elsewhere only an orderly end stops it). That must happen
+in the child: a few lines of Python that then become the program, rather than `preexec_fn`, which may deadlock once
+the parent has threads. The kernel takes the *thread* that started a child for its parent: start from one that lives
+as long as the child should, as the main thread does.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from ssl import SSLContext
+from typing import TypeVar
+
+import aiohttp
+
+LOOPBACK = "127.0.0.1"
+POLL = 0.02
+"""Seconds between looks at a process that is starting or ending."""
+ENDED = "{name} ended with status {status} before it was ready"
+NOT_READY = "{name} was not ready after {seconds:g} s; its last answer to {url}: {answer}"
+LOG_TAIL = "last lines of {log}:\n{tail}"
+
+# prctl(PR_SET_PDEATHSIG, SIGKILL); if the parent died before, nobody will send the signal any more.
+LEASH = """\
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]): os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+T = TypeVar("T")
+
+
+class StartFailed(Exception):
+    """Says which process, why, and the end of its log."""
+
+
+class Port:
+    """A free port of the loopback that stays ours until closed, though a child listens on it.
+
+    A socket that is bound but doesn't listen keeps the kernel from handing the port to somebody else, and where both
+    sides allow the reuse of addresses (Go's listeners do), the child can still listen there.
+    """
+
+    def __init__(self) -> None:
+        self._holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._holder.bind((LOOPBACK, 0))
+        self.number: int = self._holder.getsockname()[1]
+        if sys.platform != "linux":  # others refuse a second socket; the port is then ours by luck alone
+            self._holder.close()
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+    def __enter__(self) -> "Port":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._holder.close()
+
+
+class Process:
+    """A running program whose output goes to a log."""
+
+    def __init__(
+        self, command: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = Path(command[0]).name
+        self.command = tuple(str(part) for part in command)
+        self.log = log
+        self._env = env
+        self._child = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        command = list(self.command)
+        if sys.platform == "linux":
+            command = [sys.executable, "-I", "-S", "-c", LEASH, str(os.getpid()), *command]
+        with self.log.open("ab") as log:
+            # In a session of its own: an interrupt at the terminal is for us to handle, in the right order.
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._env,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._child.poll() is None
+
+    def resident(self) -> int:
+        """Bytes of memory it holds now. Linux only."""
+        for line in Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def tail(self, lines: int = 40) -> str:
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+    async def stop(self, *, grace: float = 10) -> None:
+        """Ask it to end, and kill it if it still runs after so many seconds; 0 kills at once."""
+        try:
+            if grace and self.alive:
+                self._child.send_signal(signal.SIGTERM)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(grace):
+                        while self.alive:
+                            await asyncio.sleep(POLL)
+        finally:  # also for who is cancelled while waiting
+            self._child.kill()
+            self._child.wait()
+
+    async def restart(self, *, grace: float = 10) -> None:
+        """Stop it and start it again the same way; whether it is ready is for the caller to wait for."""
+        await self.stop(grace=grace)
+        self._child = self._start()
+
+
+async def ready(
+    url: str, *processes: Process, deadline: float = 60, tls: SSLContext | None = None, token: str = ""
+) -> None:
+    """Wait until the URL answers 200. The first process is the one that answers, the others are those it needs."""
+    asked = processes[0]
+    answer = "none"
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    timeout = aiohttp.ClientTimeout(total=5)
+    try:
+        async with (
+            asyncio.timeout(deadline),
+            aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=False) as session,
+        ):
+            while True:
+                for process in processes:
+                    if not process.alive:
+                        status = process._child.returncode
+                        raise StartFailed(_explained(ENDED.format(name=process.name, status=status), process))
+                try:
+                    async with session.get(url, ssl=tls or True) as response:
+                        if response.status == 200:
+                            return
+                        answer = f"{response.status} {await response.text()}"
+                except (aiohttp.ClientError, TimeoutError) as error:
+                    answer = str(error) or type(error).__name__
+                await asyncio.sleep(POLL)
+    except TimeoutError:
+        message = NOT_READY.format(name=asked.name, seconds=deadline, url=url, answer=answer)
+        raise StartFailed(_explained(message, *processes)) from None
+
+
+def _explained(message: str, *processes: Process) -> str:
+    return "\n".join([message, *(LOG_TAIL.format(log=each.log, tail=each.tail()) for each in processes)])
+
+
+@contextmanager
+def background(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """An asynchronous context for callers that are not, such as fixtures of a whole session.
+
+    It lives on a loop in a thread of its own, so it doesn't matter whose loop runs here, or whether one does.
+    """
+    loop = asyncio.new_event_loop()
+    entered: Future[T] = Future()
+    leave = asyncio.Event()
+
+    async def hold() -> None:
+        try:
+            async with manager as value:
+                entered.set_result(value)
+                await leave.wait()
+        except BaseException as error:
+            if entered.done():
+                raise
+            entered.set_exception(error)
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(hold())
+
+    with ThreadPoolExecutor(1, thread_name_prefix=threading.current_thread().name) as pool:
+        ended = pool.submit(run)
+        try:
+            yield entered.result()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop is closed already if entering failed
+                loop.call_soon_threadsafe(leave.set)
+            ended.result()

@@ -1,0 +1,238 @@
+"""The programs that tests of the tier `kube` start: kube-apiserver, etcd, kubectl, kube-controller-manager and kwok.
+
+They are built from source by the Go modules next to this file, because a module proxy is all that a test machine
+needs for that, and every byte of the source is pinned by go.sum. Finished programs lie outside the checkout, in a
+folder whose name says what they were built from; it appears by one rename, so whoever finds it finds all of it.
+
+    python tests/kube/tools/build.py      # builds what is missing; the last line is the folder of the programs
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairway.testing.tools import ASSETS, LATEST, cache
+
+HERE = Path(__file__).resolve().parent
+NO_GO = (
+    f"the Go toolchain is missing: install Go 1.26 or newer, or set {ASSETS} to a folder with the programs"
+)
+BUILD_FAILED = "{program} could not be built: {command} ended with {status}"
+MODULE_MISSING = "{file} requires no {module}"
+UNFINISHED = ".unfinished"
+
+
+class BuildError(Exception):
+    """The programs can't be had; the message says why."""
+
+
+class NoGoError(BuildError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    package: str
+    folder: str
+    """Of the Go module here that requires the package."""
+    module: str
+    """Whose version is the program's."""
+    stamped: str = ""
+    """Go package whose version variables the linker sets; what is not set shows as v0.0.0."""
+
+    def version(self, *, modules: Path) -> str:
+        file = modules / self.folder / "go.mod"
+        found = re.search(rf"\b{re.escape(self.module)} (v\S+)", file.read_text(encoding="utf-8"))
+        if found is None:
+            raise BuildError(MODULE_MISSING.format(file=file, module=self.module))
+        return found[1]
+
+    def arguments(self, *, modules: Path) -> list[str]:
+        """Of `go build`, but for where to."""
+        linker = ["-s", "-w"]
+        if self.stamped:
+            version = self.version(modules=modules)
+            major, minor, _ = version.removeprefix("v").split(".", 2)
+            variables = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+            linker += [f"-X {self.stamped}.{variable}={value}" for variable, value in variables.items()]
+        return ["-trimpath", "-buildvcs=false", "-mod=readonly", f"-ldflags={' '.join(linker)}", self.package]
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A file of a module that a program needs at run time."""
+
+    folder: str
+    module: str
+    path: str
+
+
+KUBERNETES = "k8s.io/kubernetes"
+KWOK = "sigs.k8s.io/kwok"
+ETCD = "go.etcd.io/etcd/server/v3"
+# The smallest first: a machine that can't build at all says so soon.
+PROGRAMS = (
+    Program("etcd", ETCD, "etcd", ETCD),
+    *(
+        Program(name, f"{KUBERNETES}/cmd/{name}", "kubernetes", KUBERNETES, "k8s.io/component-base/version")
+        for name in ("kube-apiserver", "kubectl", "kube-controller-manager")
+    ),
+    Program("kwok", f"{KWOK}/cmd/kwok", "kwok", KWOK),
+)
+# kwok does nothing without stages. The last lets a deleted pod go, for which a kubelet's word is needed elsewhere.
+EXTRAS = tuple(
+    Extra("kwok", KWOK, f"kustomize/stage/{path}.yaml")
+    for path in ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
+)
+SETTINGS = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+
+
+def stamp(*, modules: Path = HERE) -> str:
+    """What the programs are built from, and how: another stamp, another folder."""
+    recipe = {
+        "programs": {program.name: program.arguments(modules=modules) for program in PROGRAMS},
+        "extras": [extra.path for extra in EXTRAS],
+        "settings": SETTINGS,
+        "machine": [platform.system(), platform.machine()],
+    }
+    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode())
+    for folder in sorted({program.folder for program in PROGRAMS}):
+        for name in ("go.mod", "go.sum"):
+            digest.update((modules / folder / name).read_bytes())
+    kubernetes = next(program for program in PROGRAMS if program.module == KUBERNETES)
+    return f"{kubernetes.version(modules=modules)}-{digest.hexdigest()[:12]}"
+
+
+def built(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder of the finished programs of this checkout."""
+    folder = cache(environ) / stamp(modules=modules) / "bin"
+    return folder if folder.is_dir() else None
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """One build at a time. The lock is the kernel's, so a killed build lets go of it."""
+    with file.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another build is under way; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def say(line: str) -> None:
+    # What is printed to standard output is for whoever wants the folder.
+    print(f"==> {line}", file=sys.stderr, flush=True)
+
+
+def spent(since: float) -> str:
+    minutes, seconds = divmod(round(time.monotonic() - since), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    path: str
+    modules: Path
+    environ: Mapping[str, str]
+
+    def run(self, *arguments: str, folder: str, why: str) -> str:
+        command = [self.path, *arguments]
+        # Tests of others, and whoever sits at the machine, come first.
+        nice = shutil.which("nice", path=self.environ.get("PATH"))
+        run = subprocess.run(
+            [nice, *command] if nice else command,
+            cwd=self.modules / folder,
+            env={**self.environ, **SETTINGS},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if run.returncode:
+            raise BuildError(
+                BUILD_FAILED.format(program=why, command=" ".join(command), status=run.returncode)
+            )
+        return run.stdout.strip()
+
+
+def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the finished programs, built if need be."""
+    root, name = cache(environ), stamp(modules=modules)
+    if found := built(modules=modules, environ=environ):
+        point(root, name)
+        return found
+    path = shutil.which("go", path=environ.get("PATH"))
+    if path is None:
+        raise NoGoError(NO_GO)
+    go = Go(path, modules, environ)
+    root.mkdir(parents=True, exist_ok=True)
+    with locked(root / f"{name}.lock"):
+        if found := built(modules=modules, environ=environ):
+            return found
+        for left in root.glob(f"{name}.*{UNFINISHED}"):
+            shutil.rmtree(left, ignore_errors=True)
+        # Of a name of its own: the compiler of a killed build may still be writing into another.
+        unfinished = Path(tempfile.mkdtemp(dir=root, prefix=f"{name}.", suffix=UNFINISHED))
+        (unfinished / "bin").mkdir()
+        say(f"building {len(PROGRAMS)} programs into {root / name} (once; some minutes)")
+        start = time.monotonic()
+        for program in PROGRAMS:
+            begun = time.monotonic()
+            target = str(unfinished / "bin" / program.name)
+            arguments = program.arguments(modules=modules)
+            go.run("build", "-o", target, *arguments, folder=program.folder, why=program.name)
+            say(f"{program.name} {program.version(modules=modules)} ({spent(begun)})")
+        for extra in EXTRAS:
+            source = go.run("list", "-m", "-f", "{{.Dir}}", extra.module, folder=extra.folder, why=extra.path)
+            shutil.copyfile(Path(source) / extra.path, unfinished / "bin" / Path(extra.path).name)
+        unfinished.rename(root / name)
+        point(root, name)
+        say(f"built in {spent(start)}")
+    return root / name / "bin"
+
+
+def point(root: Path, name: str) -> None:
+    """Let whoever doesn't know this checkout, such as a benchmark elsewhere, find what was built last."""
+    link = root / f"{LATEST}.{os.getpid()}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(name)
+    link.replace(root / LATEST)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Build the programs that tests of the tier kube start.")
+    parser.add_argument(
+        "--optional",
+        action="store_true",
+        help="without Go, say so and succeed, unless the environment says CI",
+    )
+    options = parser.parse_args(arguments)
+    if assets := os.environ.get(ASSETS):
+        say(f"{ASSETS} is set: nothing is built")
+        print(assets)
+        return 0
+    try:
+        print(build())
+    except BuildError as error:
+        say(str(error))
+        return 0 if isinstance(error, NoGoError) and options.optional and not os.environ.get("CI") else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
