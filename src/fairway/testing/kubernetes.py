@@ -1,0 +1,352 @@
+"""The real thing: kube-apiserver on etcd, kube-controller-manager and kwok, for tests and benchmarks.
+
+What Fairway says about Kubernetes is compared with Kubernetes itself: the same test runs against the embedded hub and
+against this one. kube-controller-manager and kwok can be pointed at any hub, which is how the embedded one shows that
+programs nobody wrote for it run on it.
+
+    tools = Tools.find(*HUB)
+    async with real_hub(tools, folder=folder) as hub:
+        ...  # hub.url, hub.ca_file, hub.token, hub.kubeconfig, hub.kubeconfig_for(ALICE)
+"""
+
+import asyncio
+import json
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairway.testing.certificates import Authority, Pair, key_file
+from fairway.testing.processes import LOOPBACK, Port, Process, StartFailed, background, ready
+from fairway.testing.tools import Tools, ToolsMissing
+
+__all__ = [
+    "ADMIN",
+    "ALICE",
+    "API_SERVER",
+    "CONTROLLERS",
+    "CONTROLLER_MANAGER",
+    "ETCD",
+    "EVERY_CONTROLLER",
+    "HUB",
+    "KUBECTL",
+    "KWOK",
+    "Ran",
+    "RealHub",
+    "StartFailed",
+    "Tools",
+    "ToolsMissing",
+    "background",
+    "controller_manager",
+    "kubectl",
+    "kwok",
+    "real_hub",
+    "write_kubeconfig",
+]
+
+API_SERVER = "kube-apiserver"
+ETCD = "etcd"
+KUBECTL = "kubectl"
+CONTROLLER_MANAGER = "kube-controller-manager"
+KWOK = "kwok"
+HUB = (API_SERVER, ETCD)
+"""What a hub needs at least."""
+
+ADMIN = "admin"
+ALICE = "alice"
+USERS: Mapping[str, tuple[str, ...]] = {ADMIN: ("system:masters",), ALICE: ()}
+"""Who has a token, and in which groups they are: an admin, and one without any rights."""
+NO_USER = "{user} has no token; users of this hub: {users}"
+
+CONTROLLERS = (
+    "namespace-controller",
+    "garbage-collector-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "root-ca-certificate-publisher-controller",
+    "certificatesigningrequest-signing-controller",
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+)
+"""Those that make a hub of nothing but an API behave as users expect."""
+EVERY_CONTROLLER = ("*",)
+STAGES = ("node-initialize.yaml", "pod-ready.yaml", "pod-delete.yaml")
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+SERVICE_RANGE = "10.0.0.0/24"
+
+
+@dataclass(frozen=True, slots=True)
+class RealHub:
+    url: str
+    folder: Path
+    authority: Authority
+    service_account_key: Path
+    tokens: Mapping[str, str]
+    processes: dict[str, Process] = field(default_factory=dict)
+    """By program, in the order they were started."""
+
+    @property
+    def ca_file(self) -> Path:
+        return self.authority.pair.certificate
+
+    @property
+    def token(self) -> str:
+        return self.tokens[ADMIN]
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.kubeconfig_for(ADMIN)
+
+    def kubeconfig_for(self, user: str) -> Path:
+        if user not in self.tokens:
+            raise LookupError(NO_USER.format(user=user, users=", ".join(self.tokens)))
+        return self.folder / f"{user}.kubeconfig"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {name: process.pid for name, process in self.processes.items()}
+
+    def resident(self) -> dict[str, int]:
+        """Bytes of memory each program holds now. Linux only."""
+        return {name: process.resident() for name, process in self.processes.items()}
+
+    def logs(self, lines: int = 40) -> dict[str, str]:
+        """The last lines that each program wrote."""
+        return {name: process.tail(lines) for name, process in self.processes.items()}
+
+    async def restart(self, *, grace: float = 10) -> None:
+        """Start kube-apiserver anew on the same port and data; 0 as grace lets it crash."""
+        await self.processes[API_SERVER].restart(grace=grace)
+        await self.ready()
+
+    async def ready(self, *, deadline: float = 60) -> None:
+        needed = (self.processes[API_SERVER], self.processes[ETCD])
+        tls = ssl.create_default_context(cafile=self.ca_file)
+        await ready(f"{self.url}/readyz", *needed, deadline=deadline, tls=tls, token=self.token)
+
+
+@asynccontextmanager
+async def real_hub(
+    tools: Tools,
+    *,
+    folder: Path,
+    controllers: Sequence[str] = (),
+    with_kwok: bool = False,
+    fsync: bool = False,
+    service_accounts: bool = False,
+    users: Mapping[str, tuple[str, ...]] = USERS,
+    extra_args: Sequence[str] = (),
+    deadline: float = 60,
+) -> AsyncIterator[RealHub]:
+    """A hub on free ports of the loopback; everything it writes lies in the folder.
+
+    Without `fsync` etcd trusts the page cache: the data outlives every program, but not the machine. With
+    `service_accounts` pods are refused until their namespace has its default service account, as in a cluster; it
+    takes a controller to make one.
+    """
+    tools.require(*HUB, *([CONTROLLER_MANAGER] if controllers else ()), *([KWOK] if with_kwok else ()))
+    folder.mkdir(parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:  # which stops what was started last first, and etcd after its users
+        client, peer, port = (stack.enter_context(Port()) for _ in range(3))
+        authority = Authority.create(folder)
+        hub = RealHub(
+            url=f"https://{LOOPBACK}:{port}",
+            folder=folder,
+            authority=authority,
+            service_account_key=key_file(folder / "service-accounts.key"),
+            tokens={user: secrets.token_urlsafe() for user in users},
+        )
+        for user, token in hub.tokens.items():
+            write_kubeconfig(
+                hub.kubeconfig_for(user), url=hub.url, ca_file=hub.ca_file, user=user, token=token
+            )
+
+        command = _etcd(tools, folder=folder, client=client, peer=peer, fsync=fsync)
+        hub.processes[ETCD] = Process(command, log=folder / "etcd.log")
+        stack.push_async_callback(hub.processes[ETCD].stop)
+
+        command = [
+            *_api_server(tools, hub=hub, port=port, store=client, users=users),
+            *([] if service_accounts else ["--disable-admission-plugins=ServiceAccount"]),
+            *extra_args,
+        ]
+        hub.processes[API_SERVER] = Process(command, log=folder / "kube-apiserver.log")
+        stack.push_async_callback(hub.processes[API_SERVER].stop)
+        await hub.ready(deadline=deadline)
+
+        if controllers:
+            hub.processes[CONTROLLER_MANAGER] = await stack.enter_async_context(
+                controller_manager(
+                    tools,
+                    kubeconfig=hub.kubeconfig,
+                    folder=folder,
+                    controllers=controllers,
+                    leader_elect=False,
+                    signer=authority.pair,
+                    service_account_key=hub.service_account_key,
+                    deadline=deadline,
+                )
+            )
+        if with_kwok:
+            hub.processes[KWOK] = await stack.enter_async_context(
+                kwok(tools, kubeconfig=hub.kubeconfig, folder=folder, deadline=deadline)
+            )
+        yield hub
+
+
+@asynccontextmanager
+async def controller_manager(
+    tools: Tools,
+    *,
+    kubeconfig: Path,
+    folder: Path,
+    controllers: Sequence[str] = CONTROLLERS,
+    leader_elect: bool = True,
+    signer: Pair | None = None,
+    service_account_key: Path | None = None,
+    extra_args: Sequence[str] = (),
+    deadline: float = 60,
+) -> AsyncIterator[Process]:
+    """kube-controller-manager on any hub. Without a signer or a key, the controllers that need them stay idle."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with Port() as port:
+        command = [
+            str(tools.path(CONTROLLER_MANAGER)),
+            f"--kubeconfig={kubeconfig}",
+            f"--controllers={','.join(controllers)}",
+            f"--leader-elect={str(leader_elect).lower()}",
+            "--use-service-account-credentials=false",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={port}",
+            f"--cert-dir={folder / 'kube-controller-manager'}",
+        ]
+        if signer:
+            command += [
+                f"--cluster-signing-cert-file={signer.certificate}",
+                f"--cluster-signing-key-file={signer.key}",
+                f"--root-ca-file={signer.certificate}",
+            ]
+        if service_account_key:
+            command.append(f"--service-account-private-key-file={service_account_key}")
+        process = Process([*command, *extra_args], log=folder / "kube-controller-manager.log")
+        try:
+            # Its certificate is one it made for itself a moment ago; all that is asked for is a sign of life.
+            tls = ssl.create_default_context()
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
+            await ready(f"https://{LOOPBACK}:{port}/healthz", process, deadline=deadline, tls=tls)
+            yield process
+        finally:
+            await process.stop()
+
+
+@asynccontextmanager
+async def kwok(
+    tools: Tools,
+    *,
+    kubeconfig: Path,
+    folder: Path,
+    extra_args: Sequence[str] = (),
+    deadline: float = 60,
+) -> AsyncIterator[Process]:
+    """Kubelets for every node of any hub: nodes become Ready, bound pods Running, deleted ones go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with Port() as port:
+        command = [
+            str(tools.path(KWOK)),
+            f"--kubeconfig={kubeconfig}",
+            "--manage-all-nodes=true",
+            *(f"--config={tools.path(stage)}" for stage in STAGES),
+            f"--server-address={LOOPBACK}:{port}",
+        ]
+        process = Process([*command, *extra_args], log=folder / "kwok.log")
+        try:
+            await ready(f"http://{LOOPBACK}:{port}/healthz", process, deadline=deadline)
+            yield process
+        finally:
+            await process.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    status: int
+    output: str
+    errors: str
+
+
+async def kubectl(tools: Tools, *arguments: str, kubeconfig: Path, given: str = "") -> Ran:
+    """Run kubectl to its end, with its caches next to the kubeconfig: ports come back, and old answers with them."""
+    process = await asyncio.create_subprocess_exec(
+        tools.path(KUBECTL),
+        f"--kubeconfig={kubeconfig}",
+        f"--cache-dir={kubeconfig.parent / 'kubectl'}",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        output, errors = await process.communicate(given.encode())
+    finally:
+        if process.returncode is None:  # cancelled
+            process.kill()
+            await process.wait()
+    return Ran(process.returncode or 0, output.decode(), errors.decode())
+
+
+def write_kubeconfig(path: Path, *, url: str, ca_file: Path, user: str, token: str) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "hub", "cluster": {"server": url, "certificate-authority": str(ca_file)}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": user, "context": {"cluster": "hub", "user": user}}],
+        "current-context": user,
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config, indent=1), encoding="utf-8")
+
+
+def _etcd(tools: Tools, *, folder: Path, client: Port, peer: Port, fsync: bool) -> list[str]:
+    clients, peers = f"http://{LOOPBACK}:{client}", f"http://{LOOPBACK}:{peer}"
+    return [
+        str(tools.path(ETCD)),
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={clients}",
+        f"--advertise-client-urls={clients}",
+        f"--listen-peer-urls={peers}",
+        f"--initial-advertise-peer-urls={peers}",
+        f"--initial-cluster=default={peers}",
+        *([] if fsync else ["--unsafe-no-fsync"]),
+    ]
+
+
+def _api_server(
+    tools: Tools, *, hub: RealHub, port: Port, store: Port, users: Mapping[str, tuple[str, ...]]
+) -> list[str]:
+    tokens = hub.folder / "tokens.csv"
+    tokens.touch(mode=0o600)
+    lines = (f'{token},{user},{user},"{",".join(users[user])}"\n' for user, token in hub.tokens.items())
+    tokens.write_text("".join(lines), encoding="utf-8")
+    serving = hub.authority.issue(
+        "kube-apiserver", hosts=(LOOPBACK, "localhost", "kubernetes.default.svc", "10.0.0.1")
+    )
+    return [
+        str(tools.path(API_SERVER)),
+        f"--etcd-servers=http://{LOOPBACK}:{store}",
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={port}",
+        f"--tls-cert-file={serving.certificate}",
+        f"--tls-private-key-file={serving.key}",
+        f"--client-ca-file={hub.ca_file}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        f"--service-account-issuer={ISSUER}",
+        f"--service-account-key-file={hub.service_account_key}",
+        f"--service-account-signing-key-file={hub.service_account_key}",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        "--endpoint-reconciler-type=none",  # it would try to publish an address of the loopback, which is refused
+        "--allow-privileged=true",  # what runs virtual machines asks for it
+    ]
