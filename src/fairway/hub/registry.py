@@ -1,0 +1,73 @@
+"""Which resources are served: the built-in ones and those of custom resource definitions."""
+
+from collections.abc import Iterable, Sequence
+
+from fairway.hub.resource import Resource
+
+
+class Registry:
+    """``generation`` grows with every change, so that documents derived from it can be cached."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._fixed = tuple(resources)
+        self._custom: dict[str, tuple[Resource, ...]] = {}
+        self.generation = 0
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self.generation += 1
+        custom = [each for resources in self._custom.values() for each in resources]
+        self.resources: tuple[Resource, ...] = (*self._fixed, *custom)
+        self._by_path = {(r.group, r.version, r.plural): r for r in self.resources}
+        self._by_kind = {(r.group, r.version, r.kind): r for r in self.resources}
+        self._by_key: dict[str, Resource] = {}
+        for each in self.resources:
+            if not each.storage_version or each.storage_version == each.version:
+                self._by_key.setdefault(each.key, each)
+        for each in self.resources:
+            self._by_key.setdefault(each.key, each)
+        versions: dict[str, list[str]] = {}
+        for each in self.resources:
+            listed = versions.setdefault(each.group, [])
+            if each.version not in listed:
+                listed.append(each.version)
+        self.groups: dict[str, tuple[str, ...]] = {
+            group: tuple(sorted(listed, key=_preference)) for group, listed in versions.items()
+        }
+
+    def define(self, name: str, resources: Sequence[Resource]) -> None:
+        """All versions of one custom resource; replaces what that definition gave before."""
+        self._custom[name] = tuple(resources)
+        self._rebuild()
+
+    def forget(self, name: str) -> None:
+        if self._custom.pop(name, None) is not None:
+            self._rebuild()
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._by_path.get((group, version, plural))
+
+    def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        return self._by_kind.get((group, version, kind))
+
+    def of_key(self, key: str) -> Resource | None:
+        """The storage version of what the store keeps under that key."""
+        return self._by_key.get(key)
+
+    def keys(self) -> Iterable[str]:
+        return self._by_key.keys()
+
+    def of(self, group: str, version: str) -> tuple[Resource, ...]:
+        return tuple(r for r in self.resources if r.group == group and r.version == version)
+
+
+def _preference(version: str) -> tuple[int, int, int, str]:
+    """Kubernetes' order of versions: v2 before v1, both before v1beta1, then v1alpha1, then anything else."""
+    text = version.removeprefix("v")
+    for rank, word in ((1, "beta"), (2, "alpha")):
+        major, found, minor = text.partition(word)
+        if found and major.isdecimal() and (minor or "0").isdecimal():
+            return (rank, -int(major), -int(minor or 0), "")
+    if version.startswith("v") and text.isdecimal():
+        return (0, -int(text), 0, "")
+    return (3, 0, 0, version)

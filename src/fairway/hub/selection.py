@@ -1,0 +1,210 @@
+"""Label and field selectors as they stand in a query: parsed once, then asked for each object."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.api.selector import (
+    NAME_REFUSED,
+    SUBDOMAIN_REFUSED,
+    VALUE_REFUSED,
+)
+from fairway.hub import status
+from fairway.hub.resource import Document, Resource
+
+_TOKEN: Final = re.compile(r"\s*(==|!=|=|<|>|,|\(|\)|!|[^\s=!,()<>]+)")
+_QUALIFIED: Final = re.compile(r"(?:([^/]*)/)?([^/]*)")
+_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+Predicate = Callable[[Mapping[str, str]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A label selector. Empty selects everything."""
+
+    requirements: tuple[Predicate, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(accepts(labels) for accepts in self.requirements)
+
+
+def _refuse(message: str) -> status.Refusal:
+    return status.bad_request(f"unable to parse requirement: {message}")
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.tokens = self._split(text)
+        self.at = 0
+
+    @staticmethod
+    def _split(text: str) -> list[str]:
+        tokens, position = [], 0
+        text = text.strip()
+        while position < len(text):
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise _refuse(f"found {text[position]!r}")
+            tokens.append(found[1])
+            position = found.end()
+        return tokens
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+
+def _is_word(token: str) -> bool:
+    return token not in ("", "=", "==", "!=", "<", ">", ",", "(", ")", "!")
+
+
+def _key(token: str) -> str:
+    found = _QUALIFIED.fullmatch(token)
+    prefix, name = (found[1], found[2]) if found else (None, "")
+    shown = status.shown(token)
+    if not found or (prefix is not None and not _SUBDOMAIN.fullmatch(prefix)):
+        raise _refuse(f"<nil>: Invalid value: {shown}: prefix part {SUBDOMAIN_REFUSED}")
+    if not _NAME.fullmatch(name) or len(name) > 63:
+        raise _refuse(f"<nil>: Invalid value: {shown}: name part {NAME_REFUSED}")
+    return token
+
+
+def _value(key: str, token: str) -> str:
+    if token and (not _NAME.fullmatch(token) or len(token) > 63):
+        raise _refuse(f"values[0][{key}]: Invalid value: {status.shown(token)}: {VALUE_REFUSED}")
+    return token
+
+
+def labels(text: str) -> Labels:
+    """Raises a 400 whose words name the part that can't be read."""
+    reader = _Reader(text)
+    requirements: list[Predicate] = []
+    while reader.at < len(reader.tokens):
+        requirements.append(_requirement(reader))
+        separator = reader.take()
+        if separator not in ("", ","):
+            raise _refuse(f"found '{separator}', expected: ',' or 'end of string'")
+        if separator == "," and not reader.peek():
+            raise _refuse("found '', expected: identifier after ','")
+    return Labels(tuple(requirements))
+
+
+def _requirement(reader: _Reader) -> Predicate:
+    first = reader.take()
+    if first == "!":
+        key = _key(reader.take())
+        return lambda labels: key not in labels
+    if not _is_word(first):
+        raise _refuse(f"found '{first}', expected: !, identifier, or 'end of string'")
+    key = _key(first)
+    operator = reader.peek()
+    if operator in ("", ","):
+        return lambda labels: key in labels
+    reader.take()
+    if operator in ("=", "==", "!="):
+        token = reader.take() if _is_word(reader.peek()) else ""
+        wanted = _value(key, token)
+        if operator == "!=":
+            return lambda labels: labels.get(key) != wanted
+        return lambda labels: labels.get(key) == wanted
+    if operator in ("in", "notin"):
+        values = frozenset(_value(key, each) for each in _values(reader))
+        if operator == "in":
+            return lambda labels: labels.get(key) in values
+        return lambda labels: labels.get(key) not in values
+    if operator in ("<", ">"):
+        return _compared(key, operator, reader.take())
+    raise _refuse(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+
+
+def _compared(key: str, operator: str, token: str) -> Predicate:
+    if not re.fullmatch(r"[-+]?[0-9]+", token):
+        raise _refuse(
+            f"values[0][{key}]: Invalid value: \"{token}\": for 'Gt', 'Lt' operators, the value must be an integer"
+        )
+    bound = int(token)
+
+    def accepts(labels: Mapping[str, str]) -> bool:
+        try:
+            found = int(labels[key])
+        except (KeyError, ValueError):
+            return False
+        return found > bound if operator == ">" else found < bound
+
+    return accepts
+
+
+def _values(reader: _Reader) -> list[str]:
+    if (opened := reader.take()) != "(":
+        raise _refuse(f"found '{opened}' expected: '('")
+    values: list[str] = []
+    while True:
+        token = reader.take()
+        if _is_word(token):
+            values.append(token)
+            token = reader.take()
+        else:
+            values.append("")
+        if token == ")":
+            return values
+        if token != ",":
+            raise _refuse(f"found '{token}', expected: ',' or ')'")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A field selector: (dotted path, wanted value, equal?)."""
+
+    terms: tuple[tuple[tuple[str, ...], str, bool], ...] = ()
+
+    def matches(self, document: Document) -> bool:
+        return all((text(document, path) == wanted) is equal for path, wanted, equal in self.terms)
+
+    @property
+    def name(self) -> str:
+        """The only name that can match, or empty."""
+        return next((v for path, v, equal in self.terms if equal and path == ("metadata", "name")), "")
+
+
+def text(document: Document, path: Sequence[str]) -> str:
+    value: Any = document
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def fields(query: str, resource: Resource) -> Fields:
+    """Raises a 400 when the resource doesn't offer a selection by that field."""
+    terms = []
+    for part in _terms(query):
+        if not part:
+            continue
+        path, operator, wanted = _term(part)
+        if path not in ("metadata.name", "metadata.namespace", *resource.selectable):
+            raise status.bad_request(f"field label not supported: {path}")
+        terms.append((tuple(path.split(".")), wanted, operator))
+    return Fields(tuple(terms))
+
+
+def _terms(query: str) -> list[str]:
+    return [part.replace("\x00", "\\,") for part in query.replace("\\,", "\x00").split(",")]
+
+
+def _term(part: str) -> tuple[str, bool, str]:
+    for sign, equal in (("!=", False), ("==", True), ("=", True)):
+        path, found, wanted = part.partition(sign)
+        if found:
+            unescaped = wanted.replace("\\,", ",").replace("\\=", "=").replace("\\\\", "\\")
+            return path.strip(), equal, unescaped
+    raise status.bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
