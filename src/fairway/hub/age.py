@@ -1,0 +1,51 @@
+"""How long ago, the way kubectl says it."""
+
+from datetime import datetime
+from typing import Final
+
+UNKNOWN: Final = "<unknown>"
+
+
+def instant(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def since(text: object, *, now: datetime) -> str:
+    """``text`` is a timestamp of an object; nothing or nonsense is unknown."""
+    moment = instant(text)
+    if moment is None or moment.tzinfo is None:
+        return UNKNOWN
+    return spoken(int((now - moment).total_seconds()))
+
+
+def _pair(big: int, unit: str, small: int, smaller: str) -> str:
+    return f"{big}{unit}{small}{smaller}" if small else f"{big}{unit}"
+
+
+def spoken(seconds: int) -> str:
+    """Two units where the second still matters, one where it doesn't."""
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 120:
+        return f"{max(seconds, 0)}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    if minutes < 10:
+        return _pair(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return _pair(hours // 24, "d", hours % 24, "h")
+    if hours < 24 * 365 * 2:
+        return f"{hours // 24}d"
+    if hours < 24 * 365 * 8:
+        return _pair(hours // 24 // 365, "y", hours // 24 % 365, "d")
+    return f"{hours // 24 // 365}y"

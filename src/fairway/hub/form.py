@@ -1,0 +1,188 @@
+"""Negotiation: in which form a client wants its answer, and the answer in that form."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from fairway.hub import status, tables
+from fairway.hub.resource import Document, Resource
+
+PLAIN: Final = "plain"
+TABLE: Final = "Table"
+PARTIAL: Final = "PartialObjectMetadata"
+PARTIAL_LIST: Final = "PartialObjectMetadataList"
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+ACCEPTED: Final = f"{JSON}, {YAML}"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    kind: str = PLAIN
+    yaml: bool = False
+    include: str = "Metadata"
+
+
+PLAIN_JSON: Final = Form()
+
+
+def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> Form:
+    """The first form in the Accept header that the hub can write. Raises a 406.
+
+    ``shaped``: tables and partial metadata are possible answers.
+    """
+    if not accept or accept in (JSON, "*/*"):
+        return PLAIN_JSON
+    include = query.get("includeObject") or "Metadata"
+    for part in accept.split(","):
+        media, *rest = (piece.strip() for piece in part.split(";"))
+        parameters = dict(piece.partition("=")[::2] for piece in rest)
+        if media == YAML or media == "text/yaml":
+            written = True
+        elif media in (JSON, "*/*", "application/*"):
+            written = False
+        else:
+            continue
+        kind = parameters.get("as")
+        if kind is None:
+            return Form(PLAIN, written) if written else PLAIN_JSON
+        if not shaped or parameters.get("g") != "meta.k8s.io" or parameters.get("v") != "v1":
+            continue
+        if kind == TABLE:
+            return Form(TABLE, written, include)
+        if kind in (PARTIAL, PARTIAL_LIST):
+            return Form(PARTIAL, written)
+    raise status.not_acceptable(f"only the following media types are accepted: {ACCEPTED}")
+
+
+def prefix(resource: Resource, version: str) -> bytes:
+    """How every stored object of that version begins; the rest of its bytes is the same in all versions."""
+    api = f"{resource.group}/{version}" if resource.group else version
+    return _encode({"apiVersion": api, "kind": resource.kind})[:-1] + b","
+
+
+def stored(resource: Resource) -> str:
+    return resource.storage_version or resource.version
+
+
+def versioned(resource: Resource, raw: bytes) -> bytes:
+    """An object as the store keeps it, in the version of ``resource``."""
+    wanted = prefix(resource, resource.version)
+    if raw.startswith(wanted):
+        return raw
+    kept = prefix(resource, stored(resource))
+    if raw.startswith(kept):
+        return wanted + raw[len(kept) :]
+    document = _decode(raw)  # written under a storage version that is no more
+    document["apiVersion"] = resource.api_version
+    return _encode(document)
+
+
+def bare(resource: Resource, raw: bytes) -> bytes:
+    """As an item of a list: built-in kinds leave out apiVersion and kind there, custom ones keep them."""
+    if resource.custom:
+        return versioned(resource, raw)
+    kept = prefix(resource, resource.version)
+    return b"{" + raw[len(kept) :] if raw.startswith(kept) else raw
+
+
+def decode(resource: Resource, raw: bytes) -> Document:
+    document = _decode(raw)
+    document["apiVersion"] = resource.api_version
+    return document
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def written(document: Document, form: Form) -> bytes:
+    if form.yaml:
+        text: str = yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=True)
+        return text.encode()
+    return _encode(document) + b"\n"
+
+
+def one(resource: Resource, raw: bytes, form: Form) -> bytes:
+    if form.kind == PLAIN:
+        whole = versioned(resource, raw)
+        return written(_decode(whole), form) if form.yaml else whole + b"\n"
+    document = decode(resource, raw)
+    if form.kind == PARTIAL:
+        return written(tables.partial(document), form)
+    metadata = {"resourceVersion": (document.get("metadata") or {}).get("resourceVersion", "")}
+    return written(
+        tables.table(resource, [document], metadata=metadata, include=form.include, now=now()), form
+    )
+
+
+def many(resource: Resource, raws: Sequence[bytes], metadata: Document, form: Form) -> bytes:
+    """A list. ``metadata`` is the list's own."""
+    if form.kind == PLAIN:
+        head = _encode(
+            {
+                "kind": resource.list_kind or f"{resource.kind}List",
+                "apiVersion": resource.api_version,
+                "metadata": metadata,
+            }
+        )
+        body = b",".join([bare(resource, raw) for raw in raws])
+        whole = b"".join((head[:-1], b',"items":[', body, b"]}\n"))
+        return written(_decode(whole), form) if form.yaml else whole
+    documents = [decode(resource, raw) for raw in raws]
+    if form.kind == PARTIAL:
+        return written(
+            {
+                "kind": PARTIAL_LIST,
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+                "items": [tables.partial(document) for document in documents],
+            },
+            form,
+        )
+    return written(
+        tables.table(resource, documents, metadata=metadata, include=form.include, now=now()), form
+    )
+
+
+def event(resource: Resource, type_: str, raw: bytes, form: Form, *, headed: bool = False) -> bytes:
+    """One line of a watch."""
+    if form.kind == PLAIN and not form.yaml:
+        return b'{"type":"%s","object":%s}\n' % (type_.encode(), versioned(resource, raw))
+    document = decode(resource, raw)
+    if form.kind == PARTIAL:
+        document = tables.partial(document)
+    elif form.kind == TABLE:
+        metadata = {"resourceVersion": (document.get("metadata") or {}).get("resourceVersion", "")}
+        document = tables.table(
+            resource, [document], metadata=metadata, include=form.include, now=now(), headed=headed
+        )
+    return _encode({"type": type_, "object": document}) + b"\n"
+
+
+def bookmark(resource: Resource, revision: int, form: Form, *, initial: bool) -> bytes:
+    metadata: Document = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if initial:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    document: Document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    if form.kind == PARTIAL:
+        document = tables.partial(document)
+    elif form.kind == TABLE:
+        document = {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": [],
+            "rows": [],
+        }
+    return _encode({"type": "BOOKMARK", "object": document}) + b"\n"
