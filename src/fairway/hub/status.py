@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
+from fairway.hub.notation import quoted, shown
 
 # Reasons of a single field, as they appear in ``details.causes``.
 INVALID: Final = "FieldValueInvalid"
@@ -27,11 +27,6 @@ class Cause:
     message: str
 
 
-def shown(value: object) -> str:
-    """A value as Kubernetes prints it inside a message: strings quoted, the rest as JSON."""
-    return msgspec.json.encode(value).decode()
-
-
 def invalid_value(field: str, value: object, detail: str) -> Cause:
     return Cause(field=field, reason=INVALID, message=f"Invalid value: {shown(value)}: {detail}")
 
@@ -49,11 +44,27 @@ def forbidden_field(field: str, detail: str) -> Cause:
 
 
 def not_supported(field: str, value: object, supported: Sequence[str]) -> Cause:
-    listed = ", ".join(shown(s) for s in supported)
+    listed = ", ".join(map(quoted, supported))
     return Cause(
         field=field,
         reason=NOT_SUPPORTED,
         message=f"Unsupported value: {shown(value)}" + (f": supported values: {listed}" if supported else ""),
+    )
+
+
+def type_invalid(field: str, value: object, detail: str) -> Cause:
+    return Cause(field=field, reason=TYPE_INVALID, message=f"Invalid value: {shown(value)}: {detail}")
+
+
+def too_long(field: str, limit: int) -> Cause:
+    unit = "byte" if limit == 1 else "bytes"
+    return Cause(field=field, reason=TOO_LONG, message=f"Too long: may not be more than {limit} {unit}")
+
+
+def too_many(field: str, actual: int, limit: int) -> Cause:
+    unit = "item" if limit == 1 else "items"
+    return Cause(
+        field=field, reason=TOO_MANY, message=f"Too many: {actual}: must have at most {limit} {unit}"
     )
 
 

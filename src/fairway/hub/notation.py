@@ -1,0 +1,94 @@
+"""Values in the notation in which Kubernetes shows them inside messages.
+
+Kubernetes is written in Go, so its messages quote strings and print numbers as Go does; clients and tests compare
+these words.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+
+_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+_JSON_ESCAPES: Final = str.maketrans(
+    {chr(code): f"\\u{code:04x}" for code in (*range(0x20), ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
+    | {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+)
+
+
+def quoted(text: str) -> str:
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    known = _ESCAPES.get(char)
+    if known is not None:
+        return known
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def number(value: float) -> str:
+    """The shortest digits that identify the number, with an exponent below 1e-4 and from 1e21."""
+    if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
+        return str(value)
+    return _floating(float(value), low=-4, exponent_digits=2)
+
+
+def _floating(value: float, *, low: int, exponent_digits: int) -> str:
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    if not isinstance(exponent, int):
+        return str(value)
+    point = len(digits) + exponent - 1
+    text = "".join(map(str, digits))
+    minus = "-" if sign else ""
+    if value == 0:
+        return f"{minus}0"
+    if low <= point < 21:
+        return minus + format(Decimal((0, digits, exponent)), "f")
+    mantissa = text[0] + (f".{text[1:]}" if len(text) > 1 else "")
+    return f"{minus}{mantissa}e{'-' if point < 0 else '+'}{abs(point):0{exponent_digits}d}"
+
+
+def json_text(value: Any) -> str:
+    """As JSON with sorted keys."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value.translate(_JSON_ESCAPES)}"'
+    if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
+        return str(value)
+    if isinstance(value, int | float):
+        return _floating(float(value), low=-6, exponent_digits=1 if abs(value) < 1 else 2)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json_text(k)}:{json_text(value[k])}" for k in sorted(value)) + "}"
+    return "[" + ",".join(map(json_text, value)) + "]"
+
+
+def shown(value: object) -> str:
+    """A value inside a message: a string quoted, a number plain, anything else as JSON."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return json_text(value)
