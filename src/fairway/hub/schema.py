@@ -22,7 +22,7 @@ MAP: Final = "map"
 GRANULAR: Final = "granular"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Node:
     """One place in a document. ``type`` is empty when anything goes (``x-kubernetes-preserve-unknown-fields``
     without a type) or when a number and a string are both welcome (``int_or_string``)."""
