@@ -1,0 +1,36 @@
+"""Lease: who holds a role, as told by whoever holds it."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from msgspec import Struct
+
+from fairway.api.annotation import Field, Int32
+from fairway.api.meta import ObjectMeta
+
+MicroTime = Annotated[str, Field(format="date-time")]
+"""A moment to the microsecond, as written. Kubernetes accepts exactly six digits and no fewer, so it stays text."""
+
+
+class LeaseSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    holderIdentity: Annotated[str, Field("Who holds the lease; absent when nobody does.")] = ""
+    leaseDurationSeconds: Annotated[
+        Int32, Field("How long others wait, from when they saw it renewed, before they take it.")
+    ] = 0
+    acquireTime: Annotated[MicroTime, Field("When the holder took it, by its own clock.")] = ""
+    renewTime: Annotated[MicroTime, Field("When the holder last renewed it, by its own clock.")] = ""
+    leaseTransitions: Annotated[Int32, Field("How often it has changed hands.")] = 0
+    strategy: Annotated[str, Field("How a holder is picked by coordinated election.")] = ""
+    preferredHolder: Annotated[str, Field("To whom the holder should hand it over.")] = ""
+
+
+class Lease(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    apiVersion: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[LeaseSpec, Field("The lease.")] = LeaseSpec()
+
+
+def format_micro_time(moment: datetime) -> MicroTime:
+    """As Kubernetes writes it: UTC, always six digits."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

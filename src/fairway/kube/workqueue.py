@@ -1,0 +1,259 @@
+"""What is to be looked at next: each item once, one worker per item, and not too often.
+
+An item is a key, such as ``(namespace, name)``; the worker looks up what is true of it when its turn comes. So a
+thousand changes of one object that arrive while it waits are one item, and that is where bursts coalesce. An item
+stands in up to three places:
+
+- ``dirty``: something happened to it since a worker last took it;
+- ``processing``: a worker has it;
+- the queue: dirty and not processing, first come, first served.
+
+An item that becomes dirty while a worker has it returns to the queue when the worker is done with it: no change is
+lost, and no two workers ever hold the same item. Time is that of the running loop. Not thread-safe.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from fairway.kube.clock import Backoff, TokenBucket
+
+T = TypeVar("T", bound=Hashable)
+
+CLOSED: Final = "the work queue is shut down"
+NOT_TAKEN: Final = "was not taken from the work queue"
+
+DEFAULT_BACKOFF: Final = Backoff(base=0.005, cap=1000.0)
+
+
+class ShutDown(Exception):
+    """Nothing is left to take, and nothing will come."""
+
+    def __init__(self) -> None:
+        super().__init__(CLOSED)
+
+
+class Observer:
+    """Told what happens, for metrics. This one does nothing; override what is of interest."""
+
+    def added(self, *, depth: int) -> None:
+        """An item became dirty; ``depth`` items are queued."""
+
+    def started(self, *, waited: float, depth: int) -> None:
+        """A worker took an item that was dirty for ``waited`` seconds."""
+
+    def finished(self, *, took: float) -> None:
+        """A worker is done with an item after ``took`` seconds."""
+
+    def retried(self) -> None:
+        """An item was added with a rate limit."""
+
+
+_SILENT: Final = Observer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    depth: int
+    """Items queued."""
+    delayed: int
+    processing: int
+    adds: int
+    """Since the start; an item that was dirty already does not count."""
+    retries: int
+    unfinished_seconds: float
+    """Of all items being processed together."""
+    longest_seconds: float
+    """Of the item processed for the longest time. Growing without end means a worker is stuck."""
+
+
+class WorkQueue(Generic[T]):
+    """``backoff`` spaces the retries of one item, ``bucket`` the retries of all items together."""
+
+    def __init__(
+        self,
+        *,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        bucket: TokenBucket | None = None,
+        observer: Observer = _SILENT,
+    ) -> None:
+        self._backoff = backoff
+        self._bucket = bucket or TokenBucket(burst=100, every=0.1)
+        self._observer = observer
+        self._queue: deque[T] = deque()
+        self._dirty: dict[T, float] = {}
+        # Insertion order is the order of starting, so the first one has run for the longest time.
+        self._processing: dict[T, float] = {}
+        self._delayed: dict[T, asyncio.TimerHandle] = {}
+        self._failures: dict[T, int] = {}
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._joiners: list[asyncio.Future[None]] = []
+        self._closed = False
+        self._adds = 0
+        self._retries = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, item: T) -> None:
+        """Have ``item`` looked at as soon as its turn comes. A delay that is running for it goes on."""
+        if self._closed or item in self._dirty:
+            return
+        self._dirty[item] = asyncio.get_running_loop().time()
+        self._adds += 1
+        if item not in self._processing:
+            self._enqueue(item)
+        self._observer.added(depth=len(self._queue))
+
+    def add_after(self, item: T, *, delay: float) -> None:
+        """Add it in ``delay`` seconds. Of several delays of one item only the one that ends first counts."""
+        if self._closed:
+            return
+        if delay <= 0:
+            self.add(item)
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + delay
+        running = self._delayed.get(item)
+        if running is not None:
+            if running.when() <= when:
+                return
+            running.cancel()
+        self._delayed[item] = loop.call_at(when, self._due, item)
+
+    def add_rate_limited(self, item: T) -> None:
+        """Add it after a failure: later each time, until ``forget``."""
+        if self._closed:
+            return
+        failures = self._failures.get(item, 0)
+        self._failures[item] = failures + 1
+        self._retries += 1
+        self._observer.retried()
+        overall = self._bucket.reserve(asyncio.get_running_loop().time())
+        self.add_after(item, delay=max(self._backoff.delay(failures), overall))
+
+    def forget(self, item: T) -> None:
+        """It went well, or is given up: its next failure is the first. Failures are remembered until then."""
+        self._failures.pop(item, None)
+
+    def retries(self, item: T) -> int:
+        """How often it was added with a rate limit since it was last forgotten."""
+        return self._failures.get(item, 0)
+
+    async def get(self) -> T:
+        """The next item; ``done`` must follow. Raises ShutDown when the queue is shut down and drained.
+
+        Cancelling it never loses an item.
+        """
+        while not self._queue:
+            if self._closed and not self._dirty:
+                self._wake()
+                raise ShutDown
+            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except BaseException:
+                if not taker.cancelled():
+                    self._wake()  # it was this one's turn, and it will not use it
+                raise
+            finally:
+                if taker in self._takers:
+                    self._takers.remove(taker)
+        item = self._queue.popleft()
+        now = asyncio.get_running_loop().time()
+        waited = now - self._dirty.pop(item)
+        self._processing[item] = now
+        self._settle()
+        self._observer.started(waited=waited, depth=len(self._queue))
+        return item
+
+    def done(self, item: T) -> None:
+        """The worker has finished with it, well or not. If it became dirty meanwhile, it queues up again."""
+        started = self._processing.pop(item, None)
+        if started is None:
+            raise ValueError(f"{item!r} {NOT_TAKEN}")
+        if item in self._dirty:
+            self._enqueue(item)
+        self._observer.finished(took=asyncio.get_running_loop().time() - started)
+        self._settle()
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[T]:
+        """``get`` and, however the block ends, ``done``."""
+        item = await self.get()
+        try:
+            yield item
+        finally:
+            self.done(item)
+
+    async def join(self) -> None:
+        """Until nothing is queued or processed. Items with a running delay are not waited for."""
+        while self._dirty or self._processing:
+            joiner: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._joiners.append(joiner)
+            try:
+                await joiner
+            finally:
+                if joiner in self._joiners:
+                    self._joiners.remove(joiner)
+
+    async def shutdown(self, *, drain: bool = True) -> int:
+        """Take no more items. Returns how many were discarded.
+
+        Delayed items are discarded; with ``drain`` the workers first finish what is queued, otherwise that is
+        discarded too and the workers learn of it when they come for the next item.
+        """
+        self._closed = True
+        discarded = len(self._delayed)
+        for handle in self._delayed.values():
+            handle.cancel()
+        self._delayed.clear()
+        if not drain:
+            discarded += len(self._dirty)
+            self._queue.clear()
+            self._dirty.clear()
+        self._settle()
+        if drain:
+            await self.join()
+        return discarded
+
+    def figures(self) -> Figures:
+        now = asyncio.get_running_loop().time()
+        return Figures(
+            depth=len(self._queue),
+            delayed=len(self._delayed),
+            processing=len(self._processing),
+            adds=self._adds,
+            retries=self._retries,
+            unfinished_seconds=sum(now - started for started in self._processing.values()),
+            longest_seconds=now - next(iter(self._processing.values()), now),
+        )
+
+    def _due(self, item: T) -> None:
+        del self._delayed[item]
+        self.add(item)
+
+    def _enqueue(self, item: T) -> None:
+        self._queue.append(item)
+        self._wake()
+
+    def _wake(self) -> None:
+        """One taker, for each item that is queued; at the end each wakes the next."""
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    def _settle(self) -> None:
+        if self._closed and not self._dirty:
+            self._wake()
+        if self._dirty or self._processing:
+            return
+        for joiner in self._joiners:
+            if not joiner.done():
+                joiner.set_result(None)

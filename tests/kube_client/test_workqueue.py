@@ -1,0 +1,433 @@
+"""The work queue: nothing lost, nothing twice at once, nothing early."""
+
+import asyncio
+from collections.abc import Callable
+
+import looptime
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from fairway.kube.clock import Backoff, SystemClock, TokenBucket
+from fairway.kube.workqueue import CLOSED, NOT_TAKEN, Figures, Observer, ShutDown, WorkQueue
+
+pytestmark = pytest.mark.looptime
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def taken(queue: WorkQueue[str]) -> list[str]:
+    """Everything that is queued, each done at once."""
+    items = []
+    while len(queue):
+        async with queue.take() as item:
+            items.append(item)
+    return items
+
+
+async def test_first_come_first_served_and_each_once() -> None:
+    queue = WorkQueue[str]()
+    for item in "abcabca":
+        queue.add(item)
+    assert await taken(queue) == ["a", "b", "c"]
+
+
+async def test_added_while_processed_comes_again_after_and_never_before() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+    assert len(queue) == 1
+    assert await queue.get() == "b"
+    queue.done("a")
+    assert await queue.get() == "a"
+
+
+async def test_worker_waits_for_an_item() -> None:
+    queue = WorkQueue[str]()
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(3)
+    assert not worker.done()
+    queue.add("a")
+    assert await worker == "a"
+    assert now() == 3
+
+
+async def test_done_is_for_what_was_taken() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+    with pytest.raises(ValueError, match=NOT_TAKEN):
+        queue.done("a")
+
+
+async def test_a_failing_worker_gives_its_item_back() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+
+    async def fail() -> None:
+        async with queue.take() as item:
+            queue.add(item)
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        await fail()
+    assert await taken(queue) == ["a"]
+
+
+async def test_delay_is_honoured_and_the_earliest_wins() -> None:
+    queue = WorkQueue[str]()
+    queue.add_after("a", delay=10)
+    queue.add_after("a", delay=4)
+    queue.add_after("a", delay=7)
+    assert await queue.get() == "a"
+    assert now() == 4
+    queue.done("a")
+    await asyncio.sleep(20)
+    assert len(queue) == 0
+
+
+async def test_adding_at_once_leaves_the_delay_running() -> None:
+    queue = WorkQueue[str]()
+    queue.add_after("a", delay=5)
+    queue.add("a")
+    assert await taken(queue) == ["a"]
+    assert await queue.get() == "a"
+    assert now() == 5
+
+
+@pytest.mark.parametrize("delay", [0.0, -1.0])
+async def test_no_delay_is_now(delay: float) -> None:
+    queue = WorkQueue[str]()
+    queue.add_after("a", delay=delay)
+    assert len(queue) == 1
+
+
+async def test_retries_come_later_each_time_until_forgotten() -> None:
+    queue = WorkQueue[str](backoff=Backoff(base=1, cap=5))
+    moments = []
+    for _ in range(5):
+        queue.add_rate_limited("a")
+        async with queue.take():
+            moments.append(now())
+    assert moments == [1, 3, 7, 12, 17]
+    assert queue.retries("a") == 5
+    queue.forget("a")
+    assert queue.retries("a") == 0
+    queue.add_rate_limited("a")
+    await queue.get()
+    assert now() == 18
+
+
+async def test_retries_of_all_items_together_are_limited() -> None:
+    queue = WorkQueue[int](backoff=Backoff(base=0.5, cap=0.5), bucket=TokenBucket(burst=2, every=10))
+    for item in range(4):
+        queue.add_rate_limited(item)
+    moments = {}
+    for _ in range(4):
+        async with queue.take() as item:
+            moments[item] = now()
+    assert moments == {0: 0.5, 1: 0.5, 2: 10, 3: 20}
+
+
+async def test_cancelled_worker_passes_its_turn_on() -> None:
+    queue = WorkQueue[str]()
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")  # wakes the first, which is cancelled before it runs
+    first.cancel()
+    assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_cancelled_while_waiting_takes_nothing() -> None:
+    queue = WorkQueue[str]()
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    worker.cancel()
+    queue.add("a")
+    await asyncio.wait({worker})
+    assert await queue.get() == "a"
+
+
+async def test_shutdown_lets_workers_finish_what_is_queued() -> None:
+    queue = WorkQueue[str]()
+    seen = []
+
+    async def worker() -> None:
+        while True:
+            async with queue.take() as item:
+                await asyncio.sleep(5)
+                seen.append(item)
+
+    workers = [asyncio.create_task(worker()) for _ in range(3)]
+    for item in "abcd":
+        queue.add(item)
+    queue.add_after("late", delay=1000)
+    await asyncio.sleep(1)
+    queue.add("a")  # while it is processed: belongs to what must be finished
+    assert await queue.shutdown() == 1
+    assert now() == 10
+    assert sorted(seen) == ["a", "a", "b", "c", "d"]
+    queue.add("e")
+    queue.add_after("e", delay=1)
+    queue.add_rate_limited("e")
+    ends = await asyncio.gather(*workers, return_exceptions=True)
+    assert [str(end) for end in ends] == [CLOSED] * 3
+    assert all(isinstance(end, ShutDown) for end in ends)
+    assert queue.figures().delayed == 0
+
+
+async def test_shutdown_without_draining_discards_what_is_queued() -> None:
+    queue = WorkQueue[str]()
+    for item in "abc":
+        queue.add(item)
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.add_after("d", delay=1)
+    assert await queue.shutdown(drain=False) == 4
+    with pytest.raises(ShutDown):
+        await queue.get()
+    queue.done("a")
+    with pytest.raises(ShutDown):
+        await queue.get()
+
+
+async def test_one_shot_workers_get_what_comes_back_during_shutdown() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    other = asyncio.create_task(queue.get())
+    end = asyncio.create_task(queue.shutdown())
+    await asyncio.sleep(1)
+    assert not other.done()
+    queue.done("a")
+    assert await other == "a"
+    queue.done("a")
+    assert await end == 0
+
+
+async def test_join_waits_until_nothing_is_queued_or_processed() -> None:
+    queue = WorkQueue[str]()
+    await queue.join()
+    queue.add("a")
+    queue.add_after("b", delay=100)
+    joined = asyncio.create_task(queue.join())
+    async with queue.take():
+        await asyncio.sleep(2)
+        assert not joined.done()
+    await joined
+    assert now() == 2
+
+
+class Notes(Observer):
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, ...]] = []
+
+    def added(self, *, depth: int) -> None:
+        self.seen.append(("added", depth))
+
+    def started(self, *, waited: float, depth: int) -> None:
+        self.seen.append(("started", waited, depth))
+
+    def finished(self, *, took: float) -> None:
+        self.seen.append(("finished", took))
+
+    def retried(self) -> None:
+        self.seen.append(("retried",))
+
+
+async def test_figures_and_observer() -> None:
+    notes = Notes()
+    queue = WorkQueue[str](observer=notes, backoff=Backoff(base=50, cap=50))
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+    await asyncio.sleep(2)
+    await queue.get()
+    await asyncio.sleep(3)
+    await queue.get()
+    queue.add_rate_limited("c")
+    await asyncio.sleep(4)
+    assert queue.figures() == Figures(
+        depth=0, delayed=1, processing=2, adds=2, retries=1, unfinished_seconds=11, longest_seconds=7
+    )
+    queue.done("a")
+    assert queue.figures().longest_seconds == 4
+    assert notes.seen == [
+        ("added", 1),
+        ("added", 2),
+        ("started", 2, 1),
+        ("started", 5, 0),
+        ("retried",),
+        ("finished", 7),
+    ]
+
+
+def test_backoff_never_overflows() -> None:
+    backoff = Backoff(base=0.005, cap=1000)
+    assert [backoff.delay(n) for n in (0, 1, 2)] == [0.005, 0.01, 0.02]
+    assert backoff.delay(10**6) == 1000
+
+
+def test_bucket_takes_only_what_is_there() -> None:
+    bucket = TokenBucket(burst=2, every=5)
+    assert [bucket.take(t) for t in (0, 0, 0, 4.9, 5, 5, 10, 100, 100, 100)] == [
+        True, True, False, False, True, False, True, True, True, False,
+    ]  # fmt: skip
+
+
+def test_bucket_loses_no_token_to_rounding() -> None:
+    bucket = TokenBucket(burst=100, every=0.1)
+    assert [bucket.reserve(0.3) for _ in range(100)] == [0.0] * 100
+    assert bucket.reserve(0.3) == pytest.approx(0.1)
+
+
+def test_the_system_clock_never_goes_back() -> None:
+    clock = SystemClock()
+    readings = [clock.monotonic() for _ in range(100)]
+    assert readings == sorted(readings)
+    assert clock.wall().tzinfo is not None
+
+
+ITEMS = st.sampled_from("abcd")
+DELAYS = st.integers(min_value=1, max_value=6)
+
+
+class Model(RuleBasedStateMachine):
+    """The queue against the plainest description of it: lists, and one moment per delayed item.
+
+    Every action takes a millisecond and delays are whole seconds, so no two things fall due at the same moment.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = looptime.new_event_loop(start=0)
+        self.queue = WorkQueue[str](
+            backoff=Backoff(base=2, cap=8), bucket=TokenBucket(burst=10**6, every=1e-6)
+        )
+        self.time = 0
+        self.taken = False
+        self.waiting: list[str] = []
+        self.dirty: set[str] = set()
+        self.held: list[str] = []
+        self.due: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
+
+    def teardown(self) -> None:
+        self.loop.run_until_complete(self.queue.shutdown(drain=False))
+        self.loop.close()
+
+    def do(self, action: Callable[[], None]) -> None:
+        async def inside() -> None:
+            await asyncio.sleep(0.001)
+            action()
+
+        self.loop.run_until_complete(inside())
+        self.pass_time(1)
+
+    def expect(self, item: str) -> None:
+        if item not in self.dirty:
+            self.dirty.add(item)
+            if item not in self.held:
+                self.waiting.append(item)
+
+    def delay(self, item: str, seconds: int) -> None:
+        moment = self.time + 1000 * seconds
+        self.due[item] = min(self.due.get(item, moment), moment)
+
+    @rule(item=ITEMS)
+    def add(self, item: str) -> None:
+        self.do(lambda: self.queue.add(item))
+        self.expect(item)
+
+    @rule(item=ITEMS, delay=DELAYS)
+    def add_after(self, item: str, delay: int) -> None:
+        self.do(lambda: self.queue.add_after(item, delay=delay))
+        self.delay(item, delay)
+
+    @rule(item=ITEMS)
+    def add_rate_limited(self, item: str) -> None:
+        self.do(lambda: self.queue.add_rate_limited(item))
+        failures = self.failures.get(item, 0)
+        self.delay(item, min(8, 2 << failures))
+        self.failures[item] = failures + 1
+
+    @rule(item=ITEMS)
+    def forget(self, item: str) -> None:
+        self.queue.forget(item)
+        self.failures.pop(item, None)
+
+    @precondition(lambda self: self.waiting)
+    @rule()
+    def take(self) -> None:
+        item = self.loop.run_until_complete(self.queue.get())
+        assert item == self.waiting.pop(0)
+        assert item not in self.held
+        self.held.append(item)
+        self.dirty.discard(item)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        item = data.draw(st.sampled_from(self.held))
+        self.do(lambda: self.queue.done(item))
+        self.held.remove(item)
+        if item in self.dirty:
+            self.waiting.append(item)
+
+    @precondition(lambda self: not self.waiting)
+    @rule(patience=DELAYS)
+    def give_up_waiting(self, patience: int) -> None:
+        """A worker that comes, waits, and is cancelled; it gets what falls due first meanwhile."""
+
+        async def wait() -> str | None:
+            worker = asyncio.create_task(self.queue.get())
+            await asyncio.sleep(patience)
+            worker.cancel()
+            await asyncio.wait({worker})
+            return None if worker.cancelled() else worker.result()
+
+        got = self.loop.run_until_complete(wait())
+        self.pass_time(1000 * patience, taker=True)
+        assert got == (self.held[-1] if self.taken else None)
+
+    @rule(seconds=DELAYS)
+    def sleep(self, seconds: int) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+        self.pass_time(1000 * seconds)
+
+    def pass_time(self, milliseconds: int, *, taker: bool = False) -> None:
+        self.time += milliseconds
+        self.taken = False
+        for item in sorted(self.due, key=lambda each: self.due[each]):
+            if self.due[item] <= self.time:
+                del self.due[item]
+                self.expect(item)
+                if taker and not self.taken and self.waiting:
+                    self.waiting.remove(item)
+                    self.dirty.remove(item)
+                    self.held.append(item)
+                    self.taken = True
+
+    @invariant()
+    def same_figures(self) -> None:
+        async def figures() -> Figures:
+            return self.queue.figures()
+
+        figures_ = self.loop.run_until_complete(figures())
+        assert (figures_.depth, figures_.delayed, figures_.processing) == (
+            len(self.waiting),
+            len(self.due),
+            len(self.held),
+        )
+        assert all(self.queue.retries(item) == self.failures.get(item, 0) for item in "abcd")
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(max_examples=100, stateful_step_count=40)
