@@ -1,0 +1,52 @@
+"""What a built-in kind does beyond its schema: names, defaults of its own, checks, deletion."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fairway.hub import naming
+from fairway.hub.resource import Document
+from fairway.hub.status import Cause
+from fairway.hub.user import User
+
+
+class Kind:
+    """The behaviour of plain objects; built-in kinds override what differs.
+
+    ``document`` and ``old`` come without apiVersion and kind. ``old`` is None on a create.
+    """
+
+    naming: naming.Rule = naming.SUBDOMAIN
+    generation: bool = False
+    """metadata.generation counts changes. Custom resources always do."""
+    upsert: bool = False
+    """An update of an object that isn't there creates it."""
+    collected: bool = True
+    """Deletion policies that need the garbage collector apply."""
+    returned: bool = False
+    """A deletion answers with the object even when it is gone at once."""
+
+    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+        """Defaults, and fields a client has no say in. May change ``document``."""
+
+    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+        return ()
+
+    def admit(self, document: Document, old: Document | None, user: User) -> None:
+        """Raise a refusal that isn't about a field."""
+
+    def admit_deletion(self, document: Document, user: User) -> None:
+        """Raise a refusal."""
+
+    def finished(self, document: Document) -> bool:
+        """Whether an object being deleted may go, once its finalizers are gone."""
+        return True
+
+    def grace(self, document: Document, asked: int | None) -> int:
+        """Seconds between the deletion and its end."""
+        return 0
+
+    def deleting(self, document: Document) -> None:
+        """The deletion has begun. May change ``document``."""
+
+
+PLAIN: Final = Kind()

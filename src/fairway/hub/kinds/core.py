@@ -1,0 +1,196 @@
+"""Namespaces, nodes, config maps, secrets, service accounts, events, leases."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairway.hub import naming, status
+from fairway.hub.kinds import Kind
+from fairway.hub.resource import Document
+from fairway.hub.status import Cause
+from fairway.hub.user import User
+
+KUBERNETES: Final = "kubernetes"
+IMMORTAL: Final = ("default", "kube-system", "kube-public")
+OPAQUE: Final = "Opaque"
+ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"
+
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY_RULE: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_DATA_LIMIT: Final = 1024 * 1024
+
+
+class Namespace(Kind):
+    naming = naming.LABEL
+    collected = False
+    returned = True
+
+    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+        name = document["metadata"].get("name", "")
+        document["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+        if old is None:
+            finalizers = (document.get("spec") or {}).get("finalizers") or []
+            document["spec"] = {"finalizers": [*dict.fromkeys([*finalizers, KUBERNETES])]}
+            document["status"] = {"phase": "Active"}
+        elif document.get("status") == old.get("status"):
+            document["spec"] = old.get("spec") or {}
+
+    def admit_deletion(self, document: Document, user: User) -> None:
+        name = document["metadata"]["name"]
+        if name in IMMORTAL:
+            raise status.forbidden("", "namespaces", name, "this namespace may not be deleted")
+
+    def finished(self, document: Document) -> bool:
+        return not (document.get("spec") or {}).get("finalizers")
+
+    def deleting(self, document: Document) -> None:
+        document.setdefault("status", {})["phase"] = "Terminating"
+
+
+def _data_causes(document: Document) -> list[Cause]:
+    causes = []
+    texts, binaries = document.get("data") or {}, document.get("binaryData") or {}
+    for part, values in (("data", texts), ("binaryData", binaries)):
+        causes += [
+            status.invalid_value(f"{part}[{key}]", key, _KEY_RULE)
+            for key in values
+            if not _KEY.fullmatch(key) or key in (".", "..")
+        ]
+    causes += [
+        status.invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
+        for key in texts
+        if key in binaries
+    ]
+    if sum(len(str(v)) for v in (*texts.values(), *binaries.values())) > _DATA_LIMIT:
+        causes.append(
+            Cause(
+                field="",
+                reason=status.TOO_LONG,
+                message=f"Too long: may not be more than {_DATA_LIMIT} bytes",
+            )
+        )
+    return causes
+
+
+def _frozen(document: Document, old: Document | None, parts: Sequence[str]) -> list[Cause]:
+    """What ``immutable: true`` forbids to change."""
+    if old is None or not old.get("immutable"):
+        return []
+    causes = []
+    if not document.get("immutable"):
+        causes.append(status.forbidden_field("immutable", "field is immutable when `immutable` is set"))
+    causes += [
+        status.forbidden_field(part, "field is immutable when `immutable` is set")
+        for part in parts
+        if (document.get(part) or {}) != (old.get(part) or {})
+    ]
+    return causes
+
+
+class ConfigMap(Kind):
+    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+        return [*_data_causes(document), *_frozen(document, old, ("data", "binaryData"))]
+
+
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+
+
+class Secret(Kind):
+    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+        if plain := document.pop("stringData", None):
+            data = document.setdefault("data", {})
+            for key, text in plain.items():
+                data[key] = base64.b64encode(str(text).encode()).decode()
+        document.setdefault("type", OPAQUE)
+
+    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+        causes = _data_causes(document)
+        for key, value in (document.get("data") or {}).items():
+            try:
+                base64.b64decode(str(value), validate=True)
+            except (binascii.Error, ValueError):
+                causes.append(status.invalid_value(f"data[{key}]", "<redacted>", "must be base64"))
+        causes += [
+            status.required(f"data[{key}]")
+            for key in _NEEDED.get(document.get("type", ""), ())
+            if key not in (document.get("data") or {})
+        ]
+        annotations = document["metadata"].get("annotations") or {}
+        if document.get("type") == ACCOUNT_TOKEN and not annotations.get(
+            "kubernetes.io/service-account.name"
+        ):
+            causes.append(status.required("metadata.annotations[kubernetes.io/service-account.name]"))
+        causes += _frozen(document, old, ("data",))
+        if old is not None and document.get("type") != old.get("type"):
+            causes.append(status.invalid_value("type", document.get("type"), "field is immutable"))
+        return causes
+
+
+class Event(Kind):
+    upsert = True
+
+    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+        about = document.get("involvedObject") or document.get("regarding") or {}
+        part = "involvedObject" if "regarding" not in document else "regarding"
+        namespace = document["metadata"].get("namespace", "")
+        wanted = about.get("namespace") or "default"
+        if namespace not in (wanted, "kube-system") or (
+            not about.get("namespace") and namespace not in ("default", "kube-system", "")
+        ):
+            return [
+                status.invalid_value(
+                    f"{part}.namespace", about.get("namespace", ""), "does not match event.namespace"
+                )
+            ]
+        return ()
+
+
+class Lease(Kind):
+    upsert = True
+
+    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+        spec: dict[str, Any] = document.get("spec") or {}
+        causes = []
+        seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if isinstance(seconds, int) and seconds <= 0:
+            causes.append(
+                status.invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+            )
+        if isinstance(transitions, int) and transitions < 0:
+            causes.append(
+                status.invalid_value(
+                    "spec.leaseTransitions", transitions, "must be greater than or equal to 0"
+                )
+            )
+        return causes
+
+
+class Node(Kind):
+    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+        spec, before = document.get("spec") or {}, (old or {}).get("spec") or {}
+        causes = []
+        if old is not None:
+            for key in ("providerID",):
+                if before.get(key) and spec.get(key) != before.get(key):
+                    causes.append(
+                        status.forbidden_field(
+                            f"spec.{key}", "node updates may not change " + key + ' except from "" to valid'
+                        )
+                    )
+        keys = [(t.get("key"), t.get("effect")) for t in spec.get("taints") or ()]
+        causes += [
+            status.duplicate(f"spec.taints[{index}]", taint)
+            for index, taint in enumerate(spec.get("taints") or ())
+            if (taint.get("key"), taint.get("effect")) in keys[:index]
+        ]
+        return causes

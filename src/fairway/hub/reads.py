@@ -1,0 +1,246 @@
+"""Reading objects: get, list and watch, from memory."""
+
+import asyncio
+import base64
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import form, selection, status
+from fairway.hub.form import Form
+from fairway.hub.options import EXACT, Read
+from fairway.hub.resource import Document, Resource
+from fairway.hub.store import Change, Item, Store, TooOld
+
+BOOKMARK_SECONDS: Final = 50.0
+LONGEST_WATCH: Final = 3600
+_AHEAD_SECONDS: Final = 3.0
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class _Meta(msgspec.Struct, gc=False):
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Labelled(msgspec.Struct, gc=False):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_labelled = msgspec.json.Decoder(_Labelled).decode
+
+
+class Selection:
+    """The label and field selectors of one request, asked of encoded objects."""
+
+    def __init__(self, resource: Resource, options: Read) -> None:
+        self._labels = selection.labels(options.labels) if options.labels else None
+        self._fields = selection.fields(options.fields, resource) if options.fields else None
+        self.name = self._fields.name if self._fields else ""
+        self.everything = self._labels is None and self._fields is None
+
+    def accepts(self, raw: bytes) -> bool:
+        if self.everything:
+            return True
+        if self._labels is not None and not self._labels.matches(_labelled(raw).metadata.labels):
+            return False
+        return self._fields is None or self._fields.matches(_decode(raw))
+
+
+class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": "v"}):
+    api: str
+    revision: int
+    start: str
+
+
+def _continue(revision: int, item: Item) -> str:
+    token = _Token(api="meta.k8s.io/v1", revision=revision, start=f"{item.key[1]}/{item.key[2]}")
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _continued(text: str) -> tuple[int, tuple[str, str]]:
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        token = msgspec.json.decode(raw, type=_Token)
+    except ValueError as error:
+        raise status.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+    namespace, _, name = token.start.partition("/")
+    return token.revision, (namespace, name)
+
+
+class Reader:
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Item:
+        item = self._store.get((resource.key, namespace if resource.namespaced else "", name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, name)
+        return item
+
+    async def listing(self, resource: Resource, namespace: str, options: Read, style: Form) -> bytes:
+        chosen = Selection(resource, options)
+        after: tuple[str, str] | None = None
+        exact: int | None = None
+        if options.continue_token:
+            if options.revision not in ("", "0"):
+                raise status.bad_request("specifying resource version is not allowed when using continue")
+            exact, after = _continued(options.continue_token)
+        elif options.revision not in ("", "0"):
+            await self._reach(int(options.revision))
+            if options.match == EXACT or (options.limit and not options.match):
+                exact = int(options.revision)
+        items, revision, more, remaining = self._page(resource, namespace, options, chosen, after, exact)
+        metadata: Document = {"resourceVersion": str(revision)}
+        if more:
+            metadata["continue"] = _continue(revision, items[-1])
+            if chosen.everything:
+                metadata["remainingItemCount"] = remaining
+        return form.many(resource, [item.raw for item in items], metadata, style)
+
+    def _page(
+        self,
+        resource: Resource,
+        namespace: str,
+        options: Read,
+        chosen: Selection,
+        after: tuple[str, str] | None,
+        exact: int | None,
+    ) -> tuple[list[Item], int, bool, int]:
+        limit = options.limit or None
+        found: list[Item] = []
+        while True:
+            try:
+                listing = self._store.items(
+                    resource.key, namespace=namespace or None, after=after, limit=limit, revision=exact
+                )
+            except TooOld as error:
+                if options.continue_token:
+                    raise status.expired(
+                        "The provided continue parameter is too old to display a consistent list result. You can "
+                        "start a new list without the continue parameter."
+                    ) from error
+                raise status.too_old(error.asked, error.oldest) from error
+            kept = [item for item in listing.items if chosen.accepts(item.raw)]
+            if limit is None:
+                return kept, listing.revision, False, 0
+            exact = listing.revision
+            for index, item in enumerate(kept):
+                found.append(item)
+                if len(found) == limit:
+                    behind = listing.more or index + 1 < len(kept)
+                    return found, listing.revision, behind, listing.remaining
+            if not listing.more:
+                return found, listing.revision, False, 0
+            last = listing.items[-1].key
+            after = (last[1], last[2])
+
+    async def _reach(self, revision: int) -> None:
+        """Wait a little for a revision the client has seen somewhere and this hub hasn't yet."""
+        if revision <= self._store.revision:
+            return
+        try:
+            async with asyncio.timeout(_AHEAD_SECONDS):
+                await self._store.reached(revision)
+        except TimeoutError:
+            raise status.Refusal(
+                code=504,
+                reason="Timeout",
+                message=f"Timeout: Too large resource version: {revision}, current: {self._store.revision}",
+                details={
+                    "causes": [
+                        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+                    ],
+                    "retryAfterSeconds": 1,
+                },
+                headers={"Retry-After": "1"},
+            ) from None
+
+    async def watch(
+        self, resource: Resource, namespace: str, options: Read, style: Form
+    ) -> AsyncIterator[bytes]:
+        """Lines in chunks, as many at once as there are. Ends at the timeout the client asked for."""
+        chosen = Selection(resource, options)
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + (options.timeout or random.uniform(LONGEST_WATCH / 2, LONGEST_WATCH))
+        if options.initial_events:
+            await self._reach(int(options.revision or 0))
+        fresh = options.initial_events or (options.initial_events is None and options.revision in ("", "0"))
+        lines = _Lines(resource, style, chosen)
+        if fresh:
+            listing = self._store.items(resource.key, namespace=namespace or None)
+            start = listing.revision
+            initial = [lines.line("ADDED", i.raw) for i in listing.items if chosen.accepts(i.raw)]
+            if options.initial_events and options.bookmarks:
+                initial.append(form.bookmark(resource, start, style, initial=True))
+            if initial:
+                yield b"".join(initial)
+        else:
+            start = int(options.revision or self._store.revision)
+        try:
+            watch = self._store.watch(resource.key, namespace=namespace or None, since=start)
+        except TooOld as error:
+            yield lines.failure(status.too_old(error.asked, error.oldest))
+            return
+        told = start
+        try:
+            while (left := ends - loop.time()) > 0:
+                try:
+                    async with asyncio.timeout(min(left, BOOKMARK_SECONDS)):
+                        changes = await watch.next()
+                except TimeoutError:
+                    if options.bookmarks and watch.position > told:
+                        told = watch.position
+                        yield form.bookmark(resource, told, style, initial=False)
+                    continue
+                except TooOld as error:
+                    yield lines.failure(status.too_old(error.asked, error.oldest))
+                    return
+                if chunk := lines.of(changes):
+                    yield chunk
+        finally:
+            watch.close()
+
+
+class _Lines:
+    """The lines of one watch. Plain lines are made once per change and shared by all watches."""
+
+    def __init__(self, resource: Resource, style: Form, chosen: Selection) -> None:
+        self._resource, self._style, self._chosen = resource, style, chosen
+        self._form = (resource.version, style)
+        self._headed = False
+
+    def line(self, type_: str, raw: bytes) -> bytes:
+        headed, self._headed = not self._headed, True
+        return form.event(self._resource, type_, raw, self._style, headed=headed)
+
+    def failure(self, refusal: status.Refusal) -> bytes:
+        return msgspec.json.encode({"type": "ERROR", "object": refusal.document()}) + b"\n"
+
+    def of(self, changes: Sequence[Change]) -> bytes:
+        if self._chosen.everything and self._style.kind != form.TABLE:
+            return b"".join([self._shared(change) for change in changes])
+        return b"".join([line for change in changes if (line := self._selected(change))])
+
+    def _shared(self, change: Change) -> bytes:
+        line = change.forms.get(self._form)
+        if line is None:
+            line = form.event(self._resource, change.type, change.raw, self._style)
+            change.forms[self._form] = line
+        return line
+
+    def _selected(self, change: Change) -> bytes:
+        """An object that comes to match a selector is added, one that ceases to is deleted."""
+        if self._chosen.name and change.key[2] != self._chosen.name:
+            return b""
+        if self._chosen.everything:
+            return self.line(change.type, change.raw)
+        now = change.type != "DELETED" and self._chosen.accepts(change.raw)
+        before = change.previous is not None and self._chosen.accepts(change.previous)
+        if not now and not before:
+            return b""
+        type_ = "MODIFIED" if now and before else "ADDED" if now else "DELETED"
+        if self._style.kind != form.TABLE and type_ == change.type:
+            return self._shared(change)
+        return self.line(type_, change.raw)

@@ -1,0 +1,597 @@
+"""Writing objects: create, update, patch, apply and delete, each as one uninterrupted step up to the commit.
+
+Everything between reading the newest state of an object (``Store.head``) and handing the next one to the store
+runs without giving way, so concurrent writers are ordered here and no write is based on a state that another
+has already replaced.
+"""
+
+import copy
+import secrets
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import apply, form, jsonpatch, managed, mergepatch, naming, status, strategic, structural
+from fairway.hub.kinds import PLAIN, Kind
+from fairway.hub.options import BACKGROUND, FOREGROUND, IGNORE, ORPHAN, STRICT, Deletion, Write
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document, Resource
+from fairway.hub.store import Item, Key, Store
+from fairway.hub.user import User
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+FOREGROUND_FINALIZER: Final = "foregroundDeletion"
+ORPHAN_FINALIZER: Final = "orphan"
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_BASE_LENGTH: Final = 58
+_ATTEMPTS: Final = 8
+_WARNINGS: Final = 10
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Who writes, how, and what the answer must warn of."""
+
+    user: User
+    options: Write
+    subresource: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    media: str
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    raw: bytes
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a deletion left: the object as it now stands, and whether it is gone."""
+
+    raw: bytes
+    gone: bool
+
+
+def timestamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def suffix() -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(5))
+
+
+class Writer:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        registry: Registry,
+        kinds: Mapping[str, Kind],
+        clock: Callable[[], datetime],
+        settled: Callable[[Resource, Key], None],
+    ) -> None:
+        """``settled`` is called after every commit, before the writer answers."""
+        self._store, self._registry, self._kinds = store, registry, kinds
+        self._clock, self._settled = clock, settled
+        self._checkers: dict[int, tuple[object, structural.Checker]] = {}
+
+    # What every write has in common
+
+    def _kind(self, resource: Resource) -> Kind:
+        return PLAIN if resource.custom else self._kinds.get(resource.key, PLAIN)
+
+    def checker(self, resource: Resource) -> structural.Checker:
+        known = self._checkers.get(id(resource.node))
+        if known is None or known[0] is not resource.node:
+            if len(self._checkers) > 2048:
+                self._checkers.clear()
+            known = (resource.node, structural.compile(resource.node))
+            self._checkers[id(resource.node)] = known
+        return known[1]
+
+    def _typed(self, resource: Resource, document: Document) -> None:
+        """The body must be of the kind the path is for; a body that doesn't say is taken to be."""
+        version, kind = document.get("apiVersion"), document.get("kind")
+        if version in (None, "", resource.api_version) and kind in (None, "", resource.kind):
+            document.pop("apiVersion", None)
+            document.pop("kind", None)
+            return
+        if resource.custom and kind == resource.kind:
+            raise status.bad_request(
+                f"the API version in the data ({version}) does not match the expected API version "
+                f"({resource.api_version})"
+            )
+        told = (
+            f'{kind} in version "{str(version).rpartition("/")[2]}" cannot be handled as a {resource.kind}: '
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+        group, _, short = str(version).rpartition("/")
+        if self._registry.of_kind(group, short, str(kind)) is not None and not resource.custom:
+            told = (
+                f'{kind} in version "{short}" cannot be handled as a {resource.kind}: converting '
+                f"({short}.{kind}) to (core.{resource.kind}): unknown conversion"
+            )
+        raise status.bad_request(told)
+
+    def _cleaned(self, resource: Resource, document: Document, request: Request) -> None:
+        """Drop what the schema doesn't know; refuse or warn of it as asked."""
+        unknown = self.checker(resource).prune(document)
+        if not unknown or request.options.validation == IGNORE:
+            return
+        if request.options.validation == STRICT:
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise status.bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+                f"strict decoding error: {listed}"
+            )
+        request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
+
+    def _checked(
+        self, resource: Resource, document: Document, old: Document | None, request: Request
+    ) -> None:
+        kind = self._kind(resource)
+        causes = self.checker(resource).check(document, old=old)
+        if not resource.custom:
+            causes = _native(resource, causes)
+        causes = [
+            *naming.check_metadata(
+                document.get("metadata") or {},
+                old=None if old is None else old.get("metadata") or {},
+                namespaced=resource.namespaced,
+                rule=kind.naming,
+            ),
+            *causes,
+            *kind.check(document, old, request.user),
+        ]
+        if causes:
+            metadata = document.get("metadata") or {}
+            raise status.invalid(resource.group, resource.kind, metadata.get("name", ""), causes)
+
+    def _order(self, resource: Resource, document: Document) -> Document:
+        """As stored: the version first (``form.prefix`` relies on it), empty leftovers gone."""
+        ordered: Document = {
+            "apiVersion": f"{resource.group}/{form.stored(resource)}"
+            if resource.group
+            else form.stored(resource),
+            "kind": resource.kind,
+            "metadata": document["metadata"],
+        }
+        return ordered | {k: v for k, v in document.items() if k not in ordered}
+
+    def _head(self, resource: Resource, namespace: str, name: str) -> tuple[Item, Document]:
+        item = self._store.head((resource.key, namespace, name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, name)
+        return item, _decode(item.raw)
+
+    async def _commit(
+        self, resource: Resource, document: Document, *, expect: int, request: Request
+    ) -> bytes:
+        metadata = document["metadata"]
+        ordered = self._order(resource, document)
+        if request.options.dry_run:
+            return msgspec.json.encode(ordered)
+        key = (resource.key, metadata.get("namespace", ""), metadata["name"])
+        item = await self._store.put(key, ordered, expect=expect)
+        self._settled(resource, key)
+        return item.raw
+
+    # Create
+
+    async def create(
+        self, resource: Resource, namespace: str, document: Document, request: Request, *, name: str = ""
+    ) -> Written:
+        """``name`` is what the path says, when it does (an apply or an upsert)."""
+        document = copy.deepcopy(document)
+        self._typed(resource, document)
+        self._cleaned(resource, document, request)
+        metadata = _metadata(document)
+        self._placed(resource, metadata, namespace, name)
+        generated = not metadata.get("name") and bool(metadata.get("generateName"))
+        if metadata.get("resourceVersion") not in (None, ""):
+            raise status.Refusal(
+                code=500, reason="", message="resourceVersion should not be set on objects to be created"
+            )
+        base = str(metadata.get("generateName") or "")[:_BASE_LENGTH]
+        for _ in range(_ATTEMPTS):
+            if generated:
+                metadata["name"] = base + suffix()
+            key = (resource.key, metadata.get("namespace", ""), str(metadata.get("name", "")))
+            if not generated or self._store.head(key) is None:
+                break
+        else:
+            raise status.already_exists(resource.group, resource.plural, metadata["name"])
+        self._begun(resource, document)
+        kind = self._kind(resource)
+        self.checker(resource).default(document)
+        kind.prepare(document, None, request.user)
+        self._owned(resource, None, document, request)
+        self._checked(resource, document, None, request)
+        if self._store.head(key) is not None:
+            raise status.already_exists(resource.group, resource.plural, metadata["name"])
+        kind.admit(document, None, request.user)
+        raw = await self._commit(resource, document, expect=0, request=request)
+        return Written(raw, created=True)
+
+    def _placed(self, resource: Resource, metadata: Document, namespace: str, name: str) -> None:
+        if resource.namespaced:
+            if metadata.get("namespace") not in (None, "", namespace):
+                raise status.bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+            metadata["namespace"] = namespace
+        else:
+            metadata.pop("namespace", None)
+        if name:
+            if metadata.get("name") not in (None, "", name):
+                raise status.bad_request(
+                    f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+                )
+            metadata["name"] = name
+
+    def _begun(self, resource: Resource, document: Document) -> None:
+        metadata = document["metadata"]
+        for key in (
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "resourceVersion",
+            "generation",
+        ):
+            metadata.pop(key, None)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = timestamp(self._clock())
+        if resource.custom or self._kind(resource).generation:
+            metadata["generation"] = 1
+        if resource.custom and "status" in resource.subresources:
+            document.pop("status", None)
+
+    def _owned(self, resource: Resource, old: Document | None, document: Document, request: Request) -> None:
+        managed.update(
+            old,
+            document,
+            manager=request.options.manager,
+            operation="Update",
+            api_version=resource.api_version,
+            time=timestamp(self._clock()),
+            subresource=request.subresource,
+            node=resource.node,
+        )
+
+    # Update
+
+    async def update(
+        self, resource: Resource, namespace: str, name: str, document: Document, request: Request
+    ) -> Written:
+        document = copy.deepcopy(document)
+        self._typed(resource, document)
+        self._cleaned(resource, document, request)
+        metadata = _metadata(document)
+        self._placed(resource, metadata, namespace, name)
+        key = (resource.key, namespace if resource.namespaced else "", name)
+        item = self._store.head(key)
+        if item is None:
+            if not request.subresource and self._kind(resource).upsert and not metadata.get("uid"):
+                metadata.pop("resourceVersion", None)
+                return await self.create(resource, namespace, document, request, name=name)
+            raise status.not_found(resource.group, resource.plural, name)
+        old = _decode(item.raw)
+        if resource.custom and not metadata.get("resourceVersion"):
+            cause = status.Cause(
+                field="metadata.resourceVersion",
+                reason=status.INVALID,
+                message="Invalid value: 0: must be specified for an update",
+            )
+            raise status.invalid(resource.group, resource.kind, name, [cause])
+        self._current(resource, old, metadata)
+        self.checker(resource).default(document)
+        return await self._replace(resource, item, old, document, request)
+
+    def _current(self, resource: Resource, old: Document, metadata: Document) -> None:
+        """A uid or a resourceVersion that the client sends must be the object's own."""
+        live = old["metadata"]
+        uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
+        if uid and uid != live["uid"]:
+            raise status.conflict(
+                resource.group,
+                resource.plural,
+                live["name"],
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['uid']}",
+            )
+        if revision and revision != live["resourceVersion"]:
+            raise status.conflict(resource.group, resource.plural, live["name"])
+
+    async def _replace(
+        self,
+        resource: Resource,
+        item: Item,
+        old: Document,
+        document: Document,
+        request: Request,
+        *,
+        applied: bool = False,
+    ) -> Written:
+        """The second half of every change: from the wished-for document to the committed one."""
+        kind = self._kind(resource)
+        metadata = _metadata(document)
+        live = old["metadata"]
+        for key in (
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+            "resourceVersion",
+            "name",
+            "namespace",
+            "selfLink",
+        ):
+            if key in live:
+                metadata[key] = live[key]
+            else:
+                metadata.pop(key, None)
+        self._confined(resource, old, document, request)
+        old.pop("apiVersion", None), old.pop("kind", None)
+        document.pop("apiVersion", None), document.pop("kind", None)
+        kind.prepare(document, old, request.user)
+        if "generation" in live and _specification(document) != _specification(old):
+            metadata["generation"] = live["generation"] + 1
+        if not applied:
+            self._owned(resource, old, document, request)
+        if document == old:
+            return Written(item.raw)
+        self._checked(resource, document, old, request)
+        kind.admit(document, old, request.user)
+        if live.get("deletionTimestamp") and not metadata.get("finalizers") and kind.finished(document):
+            raw = await self._erase(resource, document, item, dry_run=request.options.dry_run)
+            return Written(raw)
+        return Written(await self._commit(resource, document, expect=item.revision, request=request))
+
+    def _confined(self, resource: Resource, old: Document, document: Document, request: Request) -> None:
+        """A subresource changes only its own part, and the main endpoint all but that."""
+        if request.subresource == "status":
+            for key in {*old, *document} - {"metadata", "status", "apiVersion", "kind"}:
+                _keep(document, old, key)
+            if resource.custom:
+                owned = document["metadata"].get("managedFields")
+                document["metadata"] = copy.deepcopy(old["metadata"])
+                if owned is not None:
+                    document["metadata"]["managedFields"] = owned
+        elif not request.subresource and "status" in resource.subresources:
+            _keep(document, old, "status")
+
+    # Patch and apply
+
+    async def patch(
+        self, resource: Resource, namespace: str, name: str, patch: Patch, request: Request
+    ) -> Written:
+        if patch.media == APPLY_PATCH:
+            return await self._apply(resource, namespace, name, patch, request)
+        item, old = self._head(resource, namespace if resource.namespaced else "", name)
+        live = form.decode(resource, item.raw)
+        changed = self._patched(resource, live, patch)
+        metadata = changed.get("metadata")
+        if not isinstance(metadata, dict) or not metadata:
+            changed["metadata"] = metadata = {"name": name}
+        if metadata.get("name") != name:
+            cause = status.invalid_value("metadata.name", metadata.get("name"), "field is immutable")
+            raise status.invalid(resource.group, resource.kind, name, [cause])
+        self._typed(resource, changed)
+        self._cleaned(resource, changed, request)
+        self._current(resource, old, _metadata(changed))
+        self.checker(resource).default(changed)
+        return await self._replace(resource, item, old, changed, request)
+
+    def _patched(self, resource: Resource, live: Document, patch: Patch) -> Document:
+        if patch.media == JSON_PATCH:
+            changed = jsonpatch.apply(live, patch.body)
+        elif patch.media == MERGE_PATCH:
+            changed = mergepatch.apply(live, patch.body)
+        elif patch.media == STRATEGIC_PATCH and not resource.custom:
+            changed = strategic.apply(live, patch.body, resource.node)
+        else:
+            accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH, "application/apply-patch+cbor"]
+            raise status.unsupported_media(
+                "the body of the request was in an unknown format - accepted media types include: "
+                + ", ".join(accepted)
+            )
+        if not isinstance(changed, dict):
+            raise status.bad_request(f"the patch turns {resource.kind} into something that is not an object")
+        return changed
+
+    async def _apply(
+        self, resource: Resource, namespace: str, name: str, patch: Patch, request: Request
+    ) -> Written:
+        if not isinstance(patch.body, dict):
+            raise status.bad_request("error decoding YAML: the body must be an object")
+        applied = copy.deepcopy(patch.body)
+        version, kind = applied.get("apiVersion"), applied.get("kind")
+        if not kind:
+            raise status.bad_request(f"Object 'Kind' is missing in '{_shown(applied)}'")
+        if not version:
+            raise status.bad_request(f"Object 'apiVersion' is missing in '{_shown(applied)}'")
+        if (version, kind) != (resource.api_version, resource.kind):
+            raise status.bad_request(
+                f"invalid object type: {version}, Kind={kind} doesn't match the path's "
+                f"{resource.api_version}, Kind={resource.kind}"
+            )
+        metadata = _metadata(applied)
+        self._placed(resource, metadata, namespace, name)
+        if request.options.validation == STRICT:
+            self._cleaned(resource, copy.deepcopy(applied), request)
+        key = (resource.key, namespace if resource.namespaced else "", name)
+        item = self._store.head(key)
+        live = None if item is None else form.decode(resource, item.raw)
+        if item is None and request.subresource:
+            raise status.not_found(resource.group, resource.plural, name)
+        if item is None and metadata.get("uid"):
+            raise status.conflict(
+                resource.group,
+                resource.plural,
+                name,
+                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found",
+            )
+        if live is not None:
+            self._current(resource, live, metadata)
+        merged = apply.apply(
+            live,
+            applied,
+            manager=request.options.manager,
+            force=request.options.force,
+            api_version=resource.api_version,
+            time=timestamp(self._clock()),
+            subresource=request.subresource,
+            node=resource.node,
+        )
+        self._cleaned(resource, merged, request)
+        if item is None:
+            return await self._applied_anew(resource, namespace, name, merged, request)
+        old = _decode(item.raw)
+        self.checker(resource).default(merged)
+        return await self._replace(resource, item, old, merged, request, applied=True)
+
+    async def _applied_anew(
+        self, resource: Resource, namespace: str, name: str, merged: Document, request: Request
+    ) -> Written:
+        self._typed(resource, merged)
+        metadata = _metadata(merged)
+        self._placed(resource, metadata, namespace, name)
+        owned = metadata.get("managedFields")
+        self._begun(resource, merged)
+        kind = self._kind(resource)
+        self.checker(resource).default(merged)
+        kind.prepare(merged, None, request.user)
+        if owned is not None:
+            metadata["managedFields"] = owned
+        self._checked(resource, merged, None, request)
+        kind.admit(merged, None, request.user)
+        raw = await self._commit(resource, merged, expect=0, request=request)
+        return Written(raw, created=True)
+
+    # Delete
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, options: Deletion, *, user: User
+    ) -> Removed:
+        item, old = self._head(resource, namespace if resource.namespaced else "", name)
+        metadata = old["metadata"]
+        self._preconditions(resource, metadata, options)
+        kind = self._kind(resource)
+        kind.admit_deletion(old, user)
+        document = copy.deepcopy(old)
+        metadata = document["metadata"]
+        finalizers = self._finalizers(metadata.get("finalizers") or [], options, kind)
+        grace = kind.grace(document, options.grace)
+        if not finalizers and not grace and kind.finished(document):
+            raw = await self._erase(resource, document, item, dry_run=options.dry_run)
+            return Removed(raw, gone=True)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        ends = timestamp(self._clock() + timedelta(seconds=grace))
+        pending = metadata.get("deletionTimestamp")
+        if pending is None or grace < metadata.get("deletionGracePeriodSeconds", 0):
+            metadata["deletionTimestamp"] = ends
+            metadata["deletionGracePeriodSeconds"] = grace
+            if pending is None and "generation" in metadata:
+                metadata["generation"] += 1
+        kind.deleting(document)
+        if document == old:
+            return Removed(item.raw, gone=False)
+        raw = await self._commit(
+            resource,
+            document,
+            expect=item.revision,
+            request=Request(user=user, options=Write(dry_run=options.dry_run)),
+        )
+        return Removed(raw, gone=False)
+
+    def _preconditions(self, resource: Resource, metadata: Document, options: Deletion) -> None:
+        faults = []
+        if options.uid and options.uid != metadata["uid"]:
+            faults.append(
+                f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
+            )
+        if options.revision and options.revision != metadata["resourceVersion"]:
+            faults.append(
+                f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
+                f"ResourceVersion in object meta: {metadata['resourceVersion']}"
+            )
+        if faults:
+            raise status.conflict(resource.group, resource.plural, metadata["name"], faults[0])
+
+    @staticmethod
+    def _finalizers(present: Sequence[str], options: Deletion, kind: Kind) -> list[str]:
+        """A policy that the client names replaces what an earlier deletion asked for."""
+        kept = list(present)
+        if options.propagation in (ORPHAN, FOREGROUND, BACKGROUND):
+            kept = [f for f in kept if f not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
+        if kind.collected:
+            if options.propagation == FOREGROUND:
+                kept.append(FOREGROUND_FINALIZER)
+            elif options.propagation == ORPHAN:
+                kept.append(ORPHAN_FINALIZER)
+        return kept
+
+    async def _erase(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
+        ordered = self._order(resource, document)
+        if dry_run:
+            return msgspec.json.encode(ordered)
+        gone = await self._store.delete(item.key, ordered, expect=item.revision)
+        self._settled(resource, item.key)
+        return gone.raw
+
+
+def _metadata(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = {}
+        document["metadata"] = metadata
+    return metadata
+
+
+def _keep(document: Document, old: Document, key: str) -> None:
+    if key in old:
+        document[key] = copy.deepcopy(old[key])
+    else:
+        document.pop(key, None)
+
+
+def _specification(document: Document) -> Document:
+    return {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion", "kind")}
+
+
+def _shown(document: Document) -> str:
+    return msgspec.json.encode(document).decode()
+
+
+def _native(resource: Resource, causes: Sequence[status.Cause]) -> list[status.Cause]:
+    """Built-in kinds are decoded into types elsewhere, so a value of the wrong type can't even be read."""
+    kept = []
+    for cause in causes:
+        if cause.reason == status.TYPE_INVALID:
+            raise status.bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+                f"json: cannot unmarshal into Go struct field {resource.kind}.{cause.field}: {cause.message}"
+            )
+        if not (cause.field.startswith("status") and cause.reason == status.REQUIRED):
+            kept.append(cause)
+    return kept
