@@ -7,6 +7,7 @@ pruning, defaulting, strategic merge, server-side apply and OpenAPI each walk on
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 OBJECT: Final = "object"
@@ -57,6 +58,68 @@ class Node:
         return self.properties.get(key) or self.additional
 
 
+@cache
+def object_meta() -> Node:
+    """What ``metadata`` holds, of whatever kind."""
+    texts = Node(type=OBJECT, additional=Node(type=STRING))
+    moment = {"format": "date-time"}
+    owner = Node(
+        type=OBJECT,
+        map_type=ATOMIC,
+        required=("apiVersion", "kind", "name", "uid"),
+        properties={
+            "apiVersion": Node(type=STRING),
+            "blockOwnerDeletion": Node(type=BOOLEAN),
+            "controller": Node(type=BOOLEAN),
+            "kind": Node(type=STRING),
+            "name": Node(type=STRING),
+            "uid": Node(type=STRING),
+        },
+        name="io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference",
+    )
+    managed = Node(
+        type=OBJECT,
+        properties={
+            "apiVersion": Node(type=STRING),
+            "fieldsType": Node(type=STRING),
+            "fieldsV1": Node(type=OBJECT, preserve_unknown=True),
+            "manager": Node(type=STRING),
+            "operation": Node(type=STRING),
+            "subresource": Node(type=STRING),
+            "time": Node(type=STRING, raw=moment, nullable=True),
+        },
+        name="io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry",
+    )
+    return Node(
+        type=OBJECT,
+        properties={
+            "annotations": texts,
+            "creationTimestamp": Node(type=STRING, raw=moment, nullable=True),
+            "deletionGracePeriodSeconds": Node(type=INTEGER),
+            "deletionTimestamp": Node(type=STRING, raw=moment, nullable=True),
+            "finalizers": Node(type=ARRAY, items=Node(type=STRING), list_type=SET, strategies=("merge",)),
+            "generateName": Node(type=STRING),
+            "generation": Node(type=INTEGER),
+            "labels": texts,
+            "managedFields": Node(type=ARRAY, items=managed),
+            "name": Node(type=STRING),
+            "namespace": Node(type=STRING),
+            "ownerReferences": Node(
+                type=ARRAY,
+                items=owner,
+                list_type=MAP,
+                list_keys=("uid",),
+                merge_key="uid",
+                strategies=("merge",),
+            ),
+            "resourceVersion": Node(type=STRING),
+            "selfLink": Node(type=STRING),
+            "uid": Node(type=STRING),
+        },
+        name="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+    )
+
+
 def parse(schema: Mapping[str, Any]) -> Node:
     """A node from an OpenAPI v3 schema as CRDs write it (no references). Doesn't judge the schema."""
     kind = schema.get("type", "")
@@ -82,7 +145,8 @@ def parse(schema: Mapping[str, Any]) -> Node:
     if isinstance(additional, Mapping):
         node.additional = parse(additional)
     elif additional is True:
-        node.additional = Node(preserve_unknown=True)
+        # Any value may be there, but of an object nothing is kept: no schema knows its fields.
+        node.additional = Node(nullable=True)
     items = schema.get("items")
     if isinstance(items, Mapping):
         node.items = parse(items)
