@@ -79,6 +79,16 @@ class Reader:
             raise status.not_found(resource.group, resource.plural, name)
         return item
 
+    @property
+    def revision(self) -> int:
+        return self._store.revision
+
+    def chosen(self, resource: Resource, namespace: str, options: Read) -> Sequence[Item]:
+        """What a deletion of a collection is about."""
+        chosen = Selection(resource, options)
+        items = self._store.items(resource.key, namespace=namespace or None).items
+        return [item for item in items if chosen.accepts(item.raw)]
+
     async def listing(self, resource: Resource, namespace: str, options: Read, style: Form) -> bytes:
         chosen = Selection(resource, options)
         after: tuple[str, str] | None = None

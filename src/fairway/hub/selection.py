@@ -5,10 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from fairway.api.selector import (
     NAME_REFUSED,
     SUBDOMAIN_REFUSED,
     VALUE_REFUSED,
+    LabelSelector,
+    compile_selector,
 )
 from fairway.hub import status
 from fairway.hub.resource import Document, Resource
@@ -208,3 +212,10 @@ def _term(part: str) -> tuple[str, bool, str]:
             unescaped = wanted.replace("\\,", ",").replace("\\=", "=").replace("\\\\", "\\")
             return path.strip(), equal, unescaped
     raise status.bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+
+
+def matches_selector(selector: Document | None, labels: Mapping[str, str]) -> bool:
+    """A label selector as objects hold it. None selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    return compile_selector(msgspec.convert(selector, LabelSelector)).matches(labels)

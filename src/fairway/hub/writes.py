@@ -9,7 +9,7 @@ import copy
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -19,14 +19,10 @@ from fairway.hub import apply, form, jsonpatch, managed, mergepatch, naming, sta
 from fairway.hub.kinds import PLAIN, Kind
 from fairway.hub.options import BACKGROUND, FOREGROUND, IGNORE, ORPHAN, STRICT, Deletion, Write
 from fairway.hub.registry import Registry
+from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource
-from fairway.hub.store import Item, Key, Store
+from fairway.hub.store import Item, Store
 from fairway.hub.user import User
-
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 ORPHAN_FINALIZER: Final = "orphan"
@@ -37,22 +33,6 @@ _ATTEMPTS: Final = 8
 _WARNINGS: Final = 10
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """Who writes, how, and what the answer must warn of."""
-
-    user: User
-    options: Write
-    subresource: str = ""
-    warnings: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
-    media: str
-    body: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +65,26 @@ class Writer:
         registry: Registry,
         kinds: Mapping[str, Kind],
         clock: Callable[[], datetime],
-        settled: Callable[[Resource, Key], None],
     ) -> None:
-        """``settled`` is called after every commit, before the writer answers."""
         self._store, self._registry, self._kinds = store, registry, kinds
-        self._clock, self._settled = clock, settled
+        self._clock = clock
         self._checkers: dict[int, tuple[object, structural.Checker]] = {}
 
     # What every write has in common
 
     def _kind(self, resource: Resource) -> Kind:
         return PLAIN if resource.custom else self._kinds.get(resource.key, PLAIN)
+
+    def now(self) -> str:
+        return timestamp(self._clock())
+
+    def resource(self, key: str) -> Resource:
+        found = self._registry.of_key(key)
+        assert found is not None, key
+        return found
+
+    def returned(self, resource: Resource) -> bool:
+        return self._kind(resource).returned
 
     def checker(self, resource: Resource) -> structural.Checker:
         known = self._checkers.get(id(resource.node))
@@ -158,7 +147,7 @@ class Writer:
                 rule=kind.naming,
             ),
             *causes,
-            *kind.check(document, old, request.user),
+            *kind.check(document, old, request),
         ]
         if causes:
             metadata = document.get("metadata") or {}
@@ -190,7 +179,6 @@ class Writer:
             return msgspec.json.encode(ordered)
         key = (resource.key, metadata.get("namespace", ""), metadata["name"])
         item = await self._store.put(key, ordered, expect=expect)
-        self._settled(resource, key)
         return item.raw
 
     # Create
@@ -221,12 +209,12 @@ class Writer:
         self._begun(resource, document)
         kind = self._kind(resource)
         self.checker(resource).default(document)
-        kind.prepare(document, None, request.user)
+        kind.prepare(document, None, request)
         self._owned(resource, None, document, request)
         self._checked(resource, document, None, request)
         if self._store.head(key) is not None:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
-        kind.admit(document, None, request.user)
+        kind.admit(document, None, request)
         raw = await self._commit(resource, document, expect=0, request=request)
         return Written(raw, created=True)
 
@@ -350,7 +338,7 @@ class Writer:
         self._confined(resource, old, document, request)
         old.pop("apiVersion", None), old.pop("kind", None)
         document.pop("apiVersion", None), document.pop("kind", None)
-        kind.prepare(document, old, request.user)
+        kind.prepare(document, old, request)
         if "generation" in live and _specification(document) != _specification(old):
             metadata["generation"] = live["generation"] + 1
         if not applied:
@@ -358,7 +346,7 @@ class Writer:
         if document == old:
             return Written(item.raw)
         self._checked(resource, document, old, request)
-        kind.admit(document, old, request.user)
+        kind.admit(document, old, request)
         if live.get("deletionTimestamp") and not metadata.get("finalizers") and kind.finished(document):
             raw = await self._erase(resource, document, item, dry_run=request.options.dry_run)
             return Written(raw)
@@ -376,6 +364,20 @@ class Writer:
                     document["metadata"]["managedFields"] = owned
         elif not request.subresource and "status" in resource.subresources:
             _keep(document, old, "status")
+
+    async def change(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        make: Callable[[Document], None],
+        request: Request,
+    ) -> Written:
+        """A change the hub makes on a client's behalf, as subresources do; ``make`` edits the newest state."""
+        item, old = self._head(resource, namespace if resource.namespaced else "", name)
+        document = copy.deepcopy(old)
+        make(document)
+        return await self._replace(resource, item, old, document, request)
 
     # Patch and apply
 
@@ -477,11 +479,11 @@ class Writer:
         self._begun(resource, merged)
         kind = self._kind(resource)
         self.checker(resource).default(merged)
-        kind.prepare(merged, None, request.user)
+        kind.prepare(merged, None, request)
         if owned is not None:
             metadata["managedFields"] = owned
         self._checked(resource, merged, None, request)
-        kind.admit(merged, None, request.user)
+        kind.admit(merged, None, request)
         raw = await self._commit(resource, merged, expect=0, request=request)
         return Written(raw, created=True)
 
@@ -556,7 +558,6 @@ class Writer:
         if dry_run:
             return msgspec.json.encode(ordered)
         gone = await self._store.delete(item.key, ordered, expect=item.revision)
-        self._settled(resource, item.key)
         return gone.raw
 
 

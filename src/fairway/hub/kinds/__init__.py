@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fairway.hub import naming
+from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
 from fairway.hub.user import User
@@ -25,13 +26,13 @@ class Kind:
     returned: bool = False
     """A deletion answers with the object even when it is gone at once."""
 
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         """Defaults, and fields a client has no say in. May change ``document``."""
 
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         return ()
 
-    def admit(self, document: Document, old: Document | None, user: User) -> None:
+    def admit(self, document: Document, old: Document | None, request: Request) -> None:
         """Raise a refusal that isn't about a field."""
 
     def admit_deletion(self, document: Document, user: User) -> None:

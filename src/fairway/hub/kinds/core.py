@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fairway.hub import naming, status
 from fairway.hub.kinds import Kind
+from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
 from fairway.hub.user import User
@@ -30,14 +31,14 @@ class Namespace(Kind):
     collected = False
     returned = True
 
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         name = document["metadata"].get("name", "")
         document["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
         if old is None:
             finalizers = (document.get("spec") or {}).get("finalizers") or []
             document["spec"] = {"finalizers": [*dict.fromkeys([*finalizers, KUBERNETES])]}
             document["status"] = {"phase": "Active"}
-        elif document.get("status") == old.get("status"):
+        elif request.subresource != "finalize":
             document["spec"] = old.get("spec") or {}
 
     def admit_deletion(self, document: Document, user: User) -> None:
@@ -93,7 +94,7 @@ def _frozen(document: Document, old: Document | None, parts: Sequence[str]) -> l
 
 
 class ConfigMap(Kind):
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         return [*_data_causes(document), *_frozen(document, old, ("data", "binaryData"))]
 
 
@@ -106,14 +107,14 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Secret(Kind):
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if plain := document.pop("stringData", None):
             data = document.setdefault("data", {})
             for key, text in plain.items():
                 data[key] = base64.b64encode(str(text).encode()).decode()
         document.setdefault("type", OPAQUE)
 
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         causes = _data_causes(document)
         for key, value in (document.get("data") or {}).items():
             try:
@@ -139,7 +140,7 @@ class Secret(Kind):
 class Event(Kind):
     upsert = True
 
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         about = document.get("involvedObject") or document.get("regarding") or {}
         part = "involvedObject" if "regarding" not in document else "regarding"
         namespace = document["metadata"].get("namespace", "")
@@ -158,7 +159,7 @@ class Event(Kind):
 class Lease(Kind):
     upsert = True
 
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         spec: dict[str, Any] = document.get("spec") or {}
         causes = []
         seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -176,17 +177,15 @@ class Lease(Kind):
 
 
 class Node(Kind):
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         spec, before = document.get("spec") or {}, (old or {}).get("spec") or {}
         causes = []
-        if old is not None:
-            for key in ("providerID",):
-                if before.get(key) and spec.get(key) != before.get(key):
-                    causes.append(
-                        status.forbidden_field(
-                            f"spec.{key}", "node updates may not change " + key + ' except from "" to valid'
-                        )
-                    )
+        if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+            causes.append(
+                status.forbidden_field(
+                    "spec.providerID", 'node updates may not change providerID except from "" to valid'
+                )
+            )
         keys = [(t.get("key"), t.get("effect")) for t in spec.get("taints") or ()]
         causes += [
             status.duplicate(f"spec.taints[{index}]", taint)

@@ -7,9 +7,9 @@ from typing import Any, Final
 from fairway.api.quantity import Quantity
 from fairway.hub import status
 from fairway.hub.kinds import Kind
+from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
-from fairway.hub.user import User
 
 GRACE: Final = 30
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -61,7 +61,7 @@ def quality(spec: Document) -> str:
         ((c.get("resources") or {}).get("requests") or {}, (c.get("resources") or {}).get("limits") or {})
         for c in every
     ]
-    if not any(r.get(n) or l.get(n) for r, l in amounts for n in ("cpu", "memory")):
+    if not any(part.get(n) for pair in amounts for part in pair for n in ("cpu", "memory")):
         return "BestEffort"
     for requests, limits in amounts:
         for name in ("cpu", "memory"):
@@ -81,7 +81,7 @@ class Pod(Kind):
     generation = True
     returned = True
 
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         spec = document.setdefault("spec", {})
         if old is not None:
             return
@@ -99,7 +99,7 @@ class Pod(Kind):
                 )
         document["status"] = {"phase": "Pending", "qosClass": quality(spec)}
 
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         causes = []
         if not spec.get("containers"):
@@ -111,7 +111,7 @@ class Pod(Kind):
             if container.get("name") in names:
                 causes.append(status.duplicate(f"spec.containers[{index}].name", container.get("name")))
             names.append(container.get("name", ""))
-        if old is not None and _fixed(spec) != _fixed(old.get("spec") or {}):
+        if old is not None and not request.subresource and _fixed(spec) != _fixed(old.get("spec") or {}):
             causes.append(
                 status.forbidden_field("spec", f"pod updates may not change fields other than {_MUTABLE}\n")
             )
@@ -141,7 +141,7 @@ class Workload(Kind):
 
     generation = True
 
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         spec = document.setdefault("spec", {})
         template = (spec.get("template") or {}).get("spec")
         if isinstance(template, dict):
@@ -149,7 +149,7 @@ class Workload(Kind):
         if old is None:
             document["status"] = {}
 
-    def check(self, document: Document, old: Document | None, user: User) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         template = spec.get("template") or {}
         causes = []
@@ -172,8 +172,8 @@ class Workload(Kind):
 
 
 class Deployment(Workload):
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
-        super().prepare(document, old, user)
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+        super().prepare(document, old, request)
         spec = document["spec"]
         spec.setdefault("replicas", 1)
         strategy = spec.setdefault("strategy", {})
@@ -186,16 +186,16 @@ class Deployment(Workload):
 
 
 class Replicated(Workload):
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
-        super().prepare(document, old, user)
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+        super().prepare(document, old, request)
         document["spec"].setdefault("replicas", 1)
         if old is None:
             document["status"] = {"replicas": 0}
 
 
 class DaemonSet(Workload):
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
-        super().prepare(document, old, user)
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+        super().prepare(document, old, request)
         spec = document["spec"]
         strategy = spec.setdefault("updateStrategy", {})
         if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -211,8 +211,8 @@ class DaemonSet(Workload):
 
 
 class Job(Workload):
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
-        super().prepare(document, old, user)
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+        super().prepare(document, old, request)
         spec = document["spec"]
         for key, value in (("parallelism", 1), ("completions", 1), ("backoffLimit", 6)):
             spec.setdefault(key, value)
@@ -232,7 +232,7 @@ class Job(Workload):
 class Service(Kind):
     """Stored and defaulted; no address is assigned, because nothing here would route to it."""
 
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         spec = document.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -247,7 +247,7 @@ class Service(Kind):
 
 
 class Claim(Kind):
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         document.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
         if old is None:
             document["status"] = {"phase": "Pending"}
@@ -256,7 +256,7 @@ class Claim(Kind):
 class Budget(Kind):
     generation = True
 
-    def prepare(self, document: Document, old: Document | None, user: User) -> None:
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if old is None:
             document["status"] = {
                 "currentHealthy": 0,

@@ -1,0 +1,519 @@
+"""HTTP: from a request to its answer. Who asks, what for, may they, and in which form they want it."""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from aiohttp import web
+
+from fairway.hub import body, form, options, status
+from fairway.hub import target as targets
+from fairway.hub.audit import Audit
+from fairway.hub.authn import Authenticator, Caller
+from fairway.hub.authz import Attributes, Authorizer
+from fairway.hub.connection import BODY_SECONDS, HANDSHAKE_SECONDS, Connection, Connections, Listener
+from fairway.hub.documents import Documents
+from fairway.hub.form import Form
+from fairway.hub.meters import Meters
+from fairway.hub.reads import Reader
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document, Resource
+from fairway.hub.special import Special
+from fairway.hub.status import Refusal
+from fairway.hub.target import Target
+from fairway.hub.user import User
+from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
+from fairway.hub.writes import Writer
+
+log = logging.getLogger(__name__)
+
+WRITERS: Final = 256
+"""Requests with a body that are answered at the same time; more wait, many more are turned away."""
+WAITING: Final = 4096
+
+_METHODS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_ANSWER: Final = {"Cache-Control": "no-cache, private"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Exchange:
+    """One request while it is being answered."""
+
+    request: web.BaseRequest
+    id_: str
+    received: datetime
+    target: Target | None = None
+    resource: Resource | None = None
+    verb: str = ""
+    caller: Caller | None = None
+    warnings: list[str] = field(default_factory=list)
+    reason: str = ""
+
+    @property
+    def user(self) -> User:
+        assert self.caller is not None
+        return self.caller.user
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.request.query
+
+    @property
+    def agent(self) -> str:
+        return self.request.headers.get("User-Agent", "")
+
+
+class Server:
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        reader: Reader,
+        writer: Writer,
+        special: Special,
+        documents: Documents,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        audit: Audit,
+        meters: Meters,
+    ) -> None:
+        self._registry, self._reader, self._writer = registry, reader, writer
+        self._special, self._documents = special, documents
+        self._authenticator, self._authorizer = authenticator, authorizer
+        self._audit, self._meters = audit, meters
+        self._connections = Connections()
+        self._turns = asyncio.Semaphore(WRITERS)
+        self._waiting = 0
+        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
+
+    async def listen(self, *, host: str, port: int, context: ssl.SSLContext | None) -> int:
+        """Start; returns the port."""
+        self._listener = Listener(self.handle, book=self._connections, body_limit=body.LIMIT)
+        self._server = await asyncio.get_running_loop().create_server(
+            self._listener,
+            host,
+            port,
+            ssl=context,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
+            backlog=1024,
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._listener is not None:
+            self._listener.pre_shutdown()
+            await self._listener.shutdown(1.0)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        protocol = request.protocol
+        if isinstance(protocol, Connection):
+            protocol.head_arrived()
+        exchange = Exchange(request=request, id_=str(uuid.uuid4()), received=datetime.now(UTC))
+        begun = time.perf_counter()
+        self._meters.inflight.inc()
+        code = 499
+        try:
+            response = await self._answered(exchange)
+            code = response.status
+            return response
+        finally:
+            self._meters.inflight.dec()
+            self._told(exchange, code, time.perf_counter() - begun)
+
+    def _told(self, exchange: Exchange, code: int, seconds: float) -> None:
+        found = exchange.target
+        known = exchange.resource is not None and found is not None
+        self._meters.answered(
+            verb=exchange.verb or exchange.request.method.lower()[:10],
+            group=(found.group or "") if known and found else "",
+            resource=found.plural if known and found else "",
+            subresource=found.subresource if known and found and code != 404 else "",
+            code=code,
+            seconds=seconds,
+        )
+        if self._audit.on and exchange.caller is not None:
+            caller = exchange.caller
+            self._audit.record(
+                id_=exchange.id_,
+                user=caller.authenticated,
+                impersonated=caller.user if caller.user is not caller.authenticated else None,
+                verb=exchange.verb,
+                uri=exchange.request.path_qs,
+                target=found,
+                code=code,
+                reason=exchange.reason,
+                address=exchange.request.remote or "",
+                agent=exchange.agent,
+                received=exchange.received,
+            )
+
+    async def _answered(self, exchange: Exchange) -> web.StreamResponse:
+        try:
+            return await self._routed(exchange)
+        except Refusal as refusal:
+            exchange.reason = refusal.reason
+            return self._refused(exchange, refusal)
+        except web.HTTPRequestEntityTooLarge:
+            too_large = status.too_large(f"Request entity too large: limit is {body.LIMIT}")
+            return self._refused(exchange, too_large, close=True)
+        except TimeoutError:
+            late = Refusal(code=408, reason="Timeout", message="the request's body did not arrive in time")
+            return self._refused(exchange, late, close=True)
+        except (ConnectionResetError, asyncio.CancelledError):
+            raise
+        except Exception:
+            log.exception("%s %s failed", exchange.request.method, exchange.request.path)
+            return self._refused(
+                exchange, status.internal(f"the hub failed; its log has it under {exchange.id_}")
+            )
+
+    def _refused(self, exchange: Exchange, refusal: Refusal, *, close: bool = False) -> web.Response:
+        response = self._response(
+            exchange, form.written(refusal.document(), form.PLAIN_JSON), code=refusal.code
+        )
+        response.headers.update(refusal.headers)
+        if close or (exchange.request.body_exists and not exchange.request.content.is_eof()):
+            # What is left of the body is not worth reading.
+            response.force_close()
+        return response
+
+    def _response(
+        self, exchange: Exchange, payload: bytes, *, code: int = 200, style: Form = form.PLAIN_JSON
+    ) -> web.Response:
+        response = web.Response(
+            body=payload,
+            status=code,
+            headers={**_ANSWER, "Audit-Id": exchange.id_},
+            content_type=form.YAML if style.yaml else form.JSON,
+        )
+        for warning in exchange.warnings:
+            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+            response.headers.add("Warning", f'299 - "{quoted}"')
+        return response
+
+    # Routing
+
+    async def _routed(self, exchange: Exchange) -> web.StreamResponse:
+        request = exchange.request
+        found = exchange.target = targets.parse(request.raw_path)
+        if found.plural:
+            exchange.resource = self._registry.find(found.group or "", found.version, found.plural)
+        exchange.verb = _verb(found, request)
+        exchange.caller = self._authenticator.authenticate(request, found)
+        self._authorize(exchange)
+        if not found.plural:
+            return await self._document(exchange)
+        resource = exchange.resource
+        if resource is None or (resource.namespaced is False and found.namespace):
+            raise status.unknown_path()
+        if resource.deprecation:
+            exchange.warnings.append(resource.deprecation)
+        if found.subresource and found.subresource not in resource.subresources:
+            raise status.unknown_path()
+        allowed = resource.subresources[found.subresource].verbs if found.subresource else resource.verbs
+        if exchange.verb not in allowed or _misplaced(exchange.verb, found, resource):
+            raise status.Refusal(
+                code=405,
+                reason="MethodNotAllowed",
+                message="the server does not allow this method on the requested resource",
+                details={},
+            )
+        if exchange.verb == "watch":
+            return await self._watch(exchange, resource, found)
+        if exchange.verb in ("get", "list"):
+            return await self._read(exchange, resource, found)
+        return await self._in_turn(exchange, resource, found)
+
+    def _authorize(self, exchange: Exchange) -> None:
+        found = exchange.target
+        assert found is not None
+        about_namespace = found.plural == "namespaces" and found.group == ""
+        decision = self._authorizer.decide(
+            exchange.user,
+            Attributes(
+                verb=exchange.verb,
+                group=found.group or "",
+                version=found.version,
+                resource=found.plural,
+                subresource=found.subresource,
+                namespace=found.name if about_namespace else found.namespace,
+                name=found.name,
+                path="" if found.plural else found.path,
+            ),
+        )
+        if not decision.allowed:
+            raise status.forbidden(
+                (found.group or "") if found.plural else "", found.plural, found.name, decision.reason
+            )
+
+    async def _document(self, exchange: Exchange) -> web.StreamResponse:
+        """Everything that isn't an object: discovery, OpenAPI, health, metrics."""
+        if exchange.request.method not in ("GET", "HEAD"):
+            raise status.method_not_allowed("the server does not allow this method on the requested resource")
+        answer = self._documents.find(
+            exchange.request.path.rstrip("/") or "/",
+            accept=exchange.request.headers.get("Accept", ""),
+            etag=exchange.request.headers.get("If-None-Match", ""),
+            query=exchange.query,
+        )
+        if answer is None:
+            return web.Response(text="404 page not found\n", status=404)
+        response = web.Response(
+            body=answer.payload, status=answer.code, headers={"Audit-Id": exchange.id_, **answer.headers}
+        )
+        response.headers["Content-Type"] = answer.content_type
+        return response
+
+    # Reading
+
+    async def _read(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
+        request = exchange.request
+        style = form.negotiate(request.headers.get("Accept", ""), exchange.query)
+        if exchange.verb == "list":
+            asked = options.read(exchange.query)
+            payload = await self._reader.listing(resource, found.namespace, asked, style)
+        elif found.subresource and found.subresource != "status":
+            payload = self._special.get(resource, found)
+        else:
+            payload = form.one(resource, self._reader.get(resource, found.namespace, found.name).raw, style)
+        return self._response(exchange, payload, style=style)
+
+    async def _watch(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
+        request = exchange.request
+        style = form.negotiate(request.headers.get("Accept", ""), exchange.query)
+        asked = options.read({**exchange.query, "watch": "true"})
+        if found.name:
+            named = f"metadata.name={found.name}"
+            asked = replace(asked, fields=f"{asked.fields},{named}" if asked.fields else named)
+        lines = self._reader.watch(resource, found.namespace, asked, style)
+        first = asyncio.ensure_future(anext(lines, None))
+        response = web.StreamResponse(
+            headers={**_ANSWER, "Content-Type": form.JSON, "Audit-Id": exchange.id_}
+        )
+        self._meters.watches.inc()
+        try:
+            done, _ = await asyncio.wait([first], timeout=0)
+            if not done:
+                await asyncio.sleep(0)
+            if first.done() and (error := first.exception()) is not None:
+                raise error
+            await response.prepare(request)
+            chunk = await first
+            while chunk is not None:
+                await response.write(chunk)
+                chunk = await anext(lines, None)
+            await response.write_eof()
+        except ConnectionResetError:
+            log.debug("a watcher of %s went away", resource.key)
+        finally:
+            self._meters.watches.dec()
+            if not first.done():
+                first.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await first
+            with contextlib.suppress(RuntimeError):
+                await lines.aclose()  # type: ignore[attr-defined]  # an async generator, told as an iterator
+        return response
+
+    # Writing
+
+    async def _in_turn(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
+        if self._waiting >= WAITING:
+            raise status.too_many_requests("too many requests, please try again later", retry_after=1)
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                raw = await exchange.request.read()
+            return await self._write(exchange, resource, found, raw)
+        finally:
+            self._turns.release()
+
+    async def _write(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.StreamResponse:
+        verbs: Mapping[str, Callable[[Exchange, Resource, Target, bytes], Awaitable[web.StreamResponse]]] = {
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_many,
+        }
+        return await verbs[exchange.verb](exchange, resource, found, raw)
+
+    def _body(self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool) -> Document:
+        content_type = exchange.request.headers.get("Content-Type", form.JSON)
+        if body.media_type(content_type) not in ("", form.JSON, form.YAML, "text/yaml", form.PROTOBUF, "*/*"):
+            raise status.unsupported_media(
+                "the body of the request was in an unknown format - accepted media types include: "
+                f"{form.JSON}, {form.YAML}, {form.PROTOBUF}"
+            )
+        try:
+            document = body.document(raw, content_type)
+        except Refusal as refusal:
+            if refusal.code == 400 and refusal.message.startswith("couldn't get"):
+                raise status.bad_request(
+                    f"the object provided is unrecognized (must be of type {resource.kind}): {refusal.message}"
+                ) from refusal
+            raise
+        if strict and (repeated := body.duplicates(raw)):
+            listed = ", ".join(f'duplicate field "{path}"' for path in repeated)
+            raise status.bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+                f"strict decoding error: {listed}"
+            )
+        return document
+
+    def _asked(self, exchange: Exchange, found: Target, kind: str) -> Request:
+        return Request(
+            user=exchange.user,
+            options=options.write(exchange.query, agent=exchange.agent, kind=kind),
+            subresource=found.subresource,
+            warnings=exchange.warnings,
+        )
+
+    async def _create(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.StreamResponse:
+        asked = self._asked(exchange, found, "CreateOptions")
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
+        if self._special.serves(resource, found):
+            payload = await self._special.create(resource, found, document, asked, caller=exchange.caller)
+            return self._response(exchange, payload, code=201, style=style)
+        written = await self._writer.create(resource, found.namespace, document, asked)
+        return self._response(exchange, form.one(resource, written.raw, style), code=201, style=style)
+
+    async def _update(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.StreamResponse:
+        asked = self._asked(exchange, found, "UpdateOptions")
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
+        if self._special.serves(resource, found):
+            payload = await self._special.update(resource, found, document, asked)
+            return self._response(exchange, payload, style=style)
+        written = await self._writer.update(resource, found.namespace, found.name, document, asked)
+        payload = form.one(resource, written.raw, style)
+        return self._response(exchange, payload, code=201 if written.created else 200, style=style)
+
+    async def _patch(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.StreamResponse:
+        media = body.media_type(exchange.request.headers.get("Content-Type", ""))
+        if media not in _PATCHES:
+            raise status.Refusal(
+                code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
+            )
+        asked = self._asked(exchange, found, "PatchOptions")
+        _check_patch_options(media, asked.options)
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        patch = Patch(media=media, body=body.value(raw, media))
+        if self._special.serves(resource, found):
+            payload = await self._special.patch(resource, found, patch, asked)
+            return self._response(exchange, payload, style=style)
+        written = await self._writer.patch(resource, found.namespace, found.name, patch, asked)
+        payload = form.one(resource, written.raw, style)
+        return self._response(exchange, payload, code=201 if written.created else 200, style=style)
+
+    async def _delete(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.StreamResponse:
+        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        removed = await self._writer.delete(resource, found.namespace, found.name, asked, user=exchange.user)
+        if removed.gone and not self._writer.returned(resource):
+            payload = form.written(_success(resource, removed.raw), style)
+        else:
+            payload = form.one(resource, removed.raw, style)
+        return self._response(exchange, payload, style=style)
+
+    def _deletion_body(self, exchange: Exchange, resource: Resource, raw: bytes) -> Document | None:
+        return self._body(exchange, resource, raw, strict=False) if raw else None
+
+    async def _delete_many(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.StreamResponse:
+        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        chosen = self._reader.chosen(resource, found.namespace, options.read(exchange.query))
+        removed = []
+        for item in chosen:
+            with contextlib.suppress(Refusal):
+                gone = await self._writer.delete(
+                    resource, item.key[1], item.key[2], asked, user=exchange.user
+                )
+                removed.append(gone.raw)
+        revision = self._reader.revision
+        payload = form.many(resource, removed, {"resourceVersion": str(revision)}, style)
+        return self._response(exchange, payload, style=style)
+
+
+def _verb(found: Target, request: web.BaseRequest) -> str:
+    method = request.method
+    if method in _METHODS:
+        return _METHODS[method] if found.plural else method.lower()
+    if method == "DELETE":
+        return "deletecollection" if found.plural and not found.name else "delete"
+    if method in ("GET", "HEAD"):
+        if not found.plural:
+            return method.lower()
+        if "watch" in request.query and options.flag(request.query, "watch"):
+            return "watch"
+        return "get" if found.name else "list"
+    return method.lower()
+
+
+def _misplaced(verb: str, found: Target, resource: Resource) -> bool:
+    """A verb on a path that has, or lacks, what it needs: a name, a namespace."""
+    if verb == "create":
+        return (bool(found.name) and not found.subresource) or (resource.namespaced and not found.namespace)
+    if verb == "deletecollection":
+        return resource.namespaced and not found.namespace
+    if verb in ("get", "update", "patch", "delete"):
+        return not found.name or (resource.namespaced and not found.namespace)
+    return False
+
+
+def _check_patch_options(media: str, asked: options.Write) -> None:
+    causes = []
+    if media == APPLY_PATCH:
+        if not asked.named_manager:
+            causes.append(status.required("fieldManager", "is required for apply patch"))
+    elif asked.force:
+        causes.append(status.forbidden_field("force", "may not be specified for non-apply patch"))
+    if causes:
+        raise status.invalid("meta.k8s.io", "PatchOptions", "", causes)
+
+
+def _success(resource: Resource, raw: bytes) -> Document:
+    metadata = form.decode(resource, raw)["metadata"]
+    details = {
+        "name": metadata["name"],
+        "group": resource.group,
+        "kind": resource.plural,
+        "uid": metadata["uid"],
+    }
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }

@@ -1,0 +1,113 @@
+"""Service accounts: every namespace has a default one and the hub's CA, and token secrets get their token."""
+
+import base64
+import contextlib
+from typing import Any, Final
+
+from fairway.hub.kinds.core import ACCOUNT_TOKEN
+from fairway.hub.resource import Document
+from fairway.hub.status import Refusal
+from fairway.hub.store import Change, Key
+from fairway.hub.tokens import Issuer
+from fairway.hub.upkeep.worker import Worker, decode
+
+ROOT_CA: Final = "kube-root-ca.crt"
+_WATCHED: Final = frozenset({"namespaces", "serviceaccounts", "configmaps"})
+
+
+class Accounts(Worker[str]):
+    """One namespace after another."""
+
+    manager = "service-account-controller"
+
+    def __init__(self, *, certificate: str, accounts: bool, root_ca: bool, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._wanted: list[tuple[str, Document]] = []
+        if accounts:
+            self._wanted.append(("serviceaccounts", {"metadata": {"name": "default"}}))
+        if root_ca:
+            note = {"kubernetes.io/description": "The certificate authority of this hub."}
+            document = {"metadata": {"name": ROOT_CA, "annotations": note}, "data": {"ca.crt": certificate}}
+            self._wanted.append(("configmaps", document))
+
+    def begin(self) -> None:
+        for item in self.items("namespaces"):
+            self.add(item.key[2])
+
+    def see(self, change: Change) -> None:
+        if change.key[0] not in _WATCHED:
+            return
+        if change.key[0] == "namespaces":
+            if change.type != "DELETED":
+                self.add(change.key[2])
+        elif change.key[2] in ("default", ROOT_CA) and change.type != "ADDED":
+            self.add(change.key[1])
+
+    async def work(self, item: str) -> None:
+        namespace = self.document(("namespaces", "", item))
+        if namespace is None or namespace["metadata"].get("deletionTimestamp"):
+            return
+        for key, wanted in self._wanted:
+            name = wanted["metadata"]["name"]
+            found = self.document((key, item, name))
+            resource = self.resource(key)
+            if resource is None:
+                continue
+            if found is None:
+                with contextlib.suppress(Refusal):
+                    await self.writer.create(resource, item, wanted, self.request())
+            elif "data" in wanted and found.get("data") != wanted["data"]:
+                await self.merge((key, item, name), {"data": wanted["data"]})
+
+
+class Tokens(Worker[Key]):
+    """Secrets of type service-account-token: filled when they appear, removed with their account."""
+
+    manager = "tokens-controller"
+
+    def __init__(self, *, issuer: Issuer, certificate: str, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._issuer, self._certificate = issuer, certificate
+
+    def begin(self) -> None:
+        for item in self.items("secrets"):
+            self._consider(item.key, item.raw)
+
+    def see(self, change: Change) -> None:
+        if change.key[0] == "secrets" and change.type != "DELETED":
+            self._consider(change.key, change.raw)
+        elif change.key[0] == "serviceaccounts" and change.type == "DELETED":
+            for item in self.items("secrets", change.key[1]):
+                self._consider(item.key, item.raw)
+
+    def _consider(self, key: Key, raw: bytes) -> None:
+        if ACCOUNT_TOKEN.encode() in raw:
+            self.add(key)
+
+    async def work(self, item: Key) -> None:
+        stored = self.store.get(item)
+        if stored is None:
+            return
+        secret = decode(stored.raw)
+        if secret.get("type") != ACCOUNT_TOKEN:
+            return
+        annotations = secret["metadata"].get("annotations") or {}
+        name = annotations.get("kubernetes.io/service-account.name", "")
+        account = self.document(("serviceaccounts", item[1], name))
+        uid = annotations.get("kubernetes.io/service-account.uid")
+        if account is None or (uid and uid != account["metadata"]["uid"]):
+            await self.remove(item, uid=secret["metadata"]["uid"])
+            return
+        if (secret.get("data") or {}).get("token"):
+            return
+        token = self._issuer.secret_token(account=account, secret=secret)
+        values = {"token": token, "ca.crt": self._certificate, "namespace": item[1]}
+        await self.merge(
+            item,
+            {
+                "metadata": {
+                    "annotations": {"kubernetes.io/service-account.uid": account["metadata"]["uid"]}
+                },
+                "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+            },
+        )

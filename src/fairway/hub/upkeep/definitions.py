@@ -1,0 +1,46 @@
+"""Custom resource definitions: their objects go before they do."""
+
+from typing import Final
+
+from fairway.hub.store import Change
+from fairway.hub.upkeep.worker import Worker, decode
+
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class Definitions(Worker[str]):
+    manager = "crd-finalizer"
+
+    def begin(self) -> None:
+        for item in self.items(DEFINITIONS):
+            if b'"deletionTimestamp"' in item.raw:
+                self.add(item.key[2])
+
+    def see(self, change: Change) -> None:
+        if change.key[0] == DEFINITIONS:
+            if change.type != "DELETED" and b'"deletionTimestamp"' in change.raw:
+                self.add(change.key[2])
+        elif change.type == "DELETED" and self.store.count(change.key[0]) == 0:
+            self.add(change.key[0])
+
+    async def work(self, item: str) -> None:
+        definition = self.document((DEFINITIONS, "", item))
+        if definition is None or not definition["metadata"].get("deletionTimestamp"):
+            return
+        finalizers = definition["metadata"].get("finalizers") or []
+        if FINALIZER not in finalizers:
+            return
+        for each in self.items(item):
+            if b'"deletionTimestamp"' not in each.raw:
+                await self.remove(each.key, uid=decode(each.raw)["metadata"]["uid"])
+        if self.store.count(item) == 0:
+            await self.merge(
+                (DEFINITIONS, "", item),
+                {
+                    "metadata": {
+                        "uid": definition["metadata"]["uid"],
+                        "finalizers": [f for f in finalizers if f != FINALIZER] or None,
+                    }
+                },
+            )
