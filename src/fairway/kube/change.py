@@ -1,0 +1,103 @@
+"""What an informer tells: objects that came, changed and went, in the groups they became known in."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic
+
+from fairway.kube.resource import Key, T, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Added(Generic[T]):
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Updated(Generic[T]):
+    old: T
+    new: T
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(Generic[T]):
+    """``object`` is the last state known."""
+
+    object: T
+
+
+Change = Added[T] | Updated[T] | Deleted[T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch(Generic[T]):
+    """Changes in the order to apply them.
+
+    Within an ``epoch`` an object only ever gets newer. A new epoch begins when the hub's history went back, as it does
+    when a backup is restored: then this batch, which is ``listed``, leads from what was told before to what the hub
+    has now, and its objects may be older. ``listed`` batches come from a full list; they too hold only what differs.
+    """
+
+    changes: tuple[Change[T], ...]
+    epoch: int
+    listed: bool
+    resource_version: str
+
+
+def difference(old: T | None, new: T | None) -> Iterable[Change[T]]:
+    """From one state of a key to another. An object that was made anew under the name of an old one is two changes."""
+    if old is None:
+        return () if new is None else (Added(new),)
+    if new is None:
+        return (Deleted(old),)
+    if old.metadata.uid != new.metadata.uid:
+        return (Deleted(old), Added(new))
+    return (Updated(old, new),)
+
+
+class Pending(Generic[T]):
+    """Changes for somebody who comes for them later: what happens to a key in the meantime becomes one change.
+
+    So a slow reader costs memory for each object at most once, and never sees a state that is long over.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[Key, tuple[T | None, T | None]] = {}
+        self._latest: Batch[T] | None = None
+        self._listed = False
+        self._there = asyncio.Event()
+
+    def add(self, batch: Batch[T]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(new):
+                    self._note(key_of(new), None, new)
+                case Updated(old, new):
+                    self._note(key_of(new), old, new)
+                case Deleted(old):
+                    self._note(key_of(old), old, None)
+        self._latest = batch
+        self._listed |= batch.listed
+        self._there.set()
+
+    def _note(self, key: Key, old: T | None, new: T | None) -> None:
+        known = self._states.get(key)
+        self._states[key] = (old if known is None else known[0], new)
+
+    async def take(self) -> Batch[T]:
+        """Waits until there is something."""
+        await self._there.wait()
+        self._there.clear()
+        assert self._latest is not None
+        changes: list[Change[T]] = []
+        for old, new in self._states.values():
+            changes.extend(difference(old, new))
+        taken = Batch(
+            changes=tuple(changes),
+            epoch=self._latest.epoch,
+            listed=self._listed,
+            resource_version=self._latest.resource_version,
+        )
+        self._states.clear()
+        self._listed = False
+        return taken

@@ -1,0 +1,173 @@
+"""Everything needed to reach one hub: address, trust, identity, proxy."""
+
+import ipaddress
+import logging
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from fairway.kube.credentials import Credentials, Held, Impersonation, Proof, basic
+from fairway.kube.errors import ConfigError
+from fairway.kube.tls import Pem, context_of
+
+ACCOUNT_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where Kubernetes puts a pod's identity."""
+
+NO_SERVER: Final = "names no server"
+BAD_SERVER: Final = "{given!r} is not the address of a server"
+USER_IN_SERVER: Final = "carries a user name or password"
+BAD_PROXY: Final = "a proxy over {scheme} is not supported"
+NO_PROXY_HOST: Final = "is not the address of a proxy"
+INSECURE_AND_TRUST: Final = "insecure-skip-tls-verify is set together with a certificate authority"
+NOT_IN_A_POD: Final = "this process does not run in a pod with a service account"
+
+WRITE_SERVER: Final = 'write an address like "https://hub.example.com:6443"'
+MOVE_USER: Final = "move them to the user's entry"
+WRITE_PROXY: Final = 'write an address like "http://proxy.example.com:3128"'
+CHOOSE_TRUST: Final = "remove one of them"
+GIVE_KUBECONFIG: Final = "give a kubeconfig, or run in a pod whose service account token is mounted"
+UNVERIFIED: Final = (
+    "the certificate of %s is not verified (insecure-skip-tls-verify): whoever is on the way can read along"
+)
+
+_log = logging.getLogger(__name__)
+_warned: Final[set[str]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """An HTTP proxy; ``authorization`` is for the proxy alone."""
+
+    url: str
+    authorization: str = field(default="", repr=False)
+
+    @classmethod
+    def parse(cls, text: str, *, place: str = "", field: str = "proxy-url") -> "Proxy":
+        """Raises ConfigError; the text itself may hold a password and is not repeated."""
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        if parts.scheme != "http":
+            message = BAD_PROXY.format(scheme=parts.scheme)
+            raise ConfigError(message, place=place, field=field, remedy=WRITE_PROXY)
+        host, _, login = parts.netloc.rpartition("@")[::-1]
+        if not parts.hostname:
+            raise ConfigError(NO_PROXY_HOST, place=place, field=field, remedy=WRITE_PROXY)
+        if not login:
+            return cls(f"http://{host}")
+        name, _, password = login.partition(":")
+        return cls(f"http://{host}", basic(unquote(name), unquote(password)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """``server`` may have a path; ``compression`` says whether large answers may come compressed."""
+
+    server: str
+    credentials: Credentials = field(default_factory=Held)
+    impersonation: Impersonation = field(default_factory=Impersonation)
+    authority: Pem | None = None
+    tls_server_name: str = ""
+    insecure: bool = False
+    proxy: Proxy | None = None
+    compression: bool = True
+    namespace: str = "default"
+    place: str = ""
+    """Where this was written down, for messages."""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.server)
+        if not self.server:
+            raise self._refusal(NO_SERVER, "server", WRITE_SERVER)
+        if "@" in parts.netloc:
+            raise self._refusal(USER_IN_SERVER, "server", MOVE_USER)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise self._refusal(BAD_SERVER.format(given=self.server), "server", WRITE_SERVER)
+        if self.insecure and self.authority is not None:
+            raise self._refusal(INSECURE_AND_TRUST, "insecure-skip-tls-verify", CHOOSE_TRUST)
+        self.impersonation.headers()
+
+    def _refusal(self, message: str, name: str, remedy: str) -> ConfigError:
+        return ConfigError(message, place=self.place, field=name, remedy=remedy)
+
+    @classmethod
+    def in_cluster(
+        cls, *, environ: Mapping[str, str] | None = None, folder: str = ACCOUNT_FOLDER
+    ) -> "Connection":
+        """From a pod's service account. Its token is read again whenever Kubernetes replaces it."""
+        environ = os.environ if environ is None else environ
+        host = environ.get("KUBERNETES_SERVICE_HOST", "")
+        port = environ.get("KUBERNETES_SERVICE_PORT", "")
+        token, namespace = Path(folder, "token"), Path(folder, "namespace")
+        if not host or not port or not token.is_file():
+            raise ConfigError(NOT_IN_A_POD, remedy=GIVE_KUBECONFIG)
+        host = f"[{host}]" if ":" in host else host
+        place = "service account"
+        return cls(
+            server=f"https://{host}:{port}",
+            credentials=Held(token_file=str(token)),
+            authority=Pem(path=str(Path(folder, "ca.crt")), place=place, name="ca.crt"),
+            namespace=namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "default",
+            place=place,
+        )
+
+    @property
+    def local(self) -> bool:
+        """On this machine, where nothing is gained by compressing."""
+        return _is_local(urlsplit(self.server).hostname or "")
+
+    def context(self, proof: Proof) -> ssl.SSLContext | None:
+        """Raises ConfigError."""
+        if not self.server.startswith("https:"):
+            return None
+        if self.insecure and self.server not in _warned:
+            _warned.add(self.server)
+            _log.warning(UNVERIFIED, self.server)
+        authority = None if self.authority is None else self.authority.read()
+        try:
+            return context_of(authority=authority, certificate=proof.certificate, insecure=self.insecure)
+        except ConfigError as error:
+            place = error.place or self.place
+            raise ConfigError(error.message, place=place, field=error.field, remedy=error.remedy) from None
+
+
+def proxy_of_environment(server: str, environ: Mapping[str, str]) -> Proxy | None:
+    """What HTTPS_PROXY, HTTP_PROXY and NO_PROXY say about ``server``. Raises ConfigError."""
+    parts = urlsplit(server)
+    host, port = parts.hostname or "", parts.port or {"http": 80}.get(parts.scheme, 443)
+    variable = f"{parts.scheme}_proxy"
+    name = next((each for each in (variable.upper(), variable) if environ.get(each)), "")
+    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if not name or _is_local(host) or any(_excepts(each, host, port) for each in exceptions.split(",")):
+        return None
+    return Proxy.parse(environ[name], place="environment", field=name)
+
+
+def _excepts(pattern: str, host: str, port: int) -> bool:
+    pattern = pattern.strip().lower()
+    if not pattern:
+        return False
+    if pattern == "*":
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(pattern, strict=False)
+    except ValueError:
+        pass  # one of them is a name
+    name, colon, asked = pattern.rpartition(":")
+    if colon and asked.isdigit():
+        if int(asked) != port:
+            return False
+        pattern = name.strip("[]")
+    pattern = pattern.removeprefix("*")
+    return host == pattern.removeprefix(".") or host.endswith(f".{pattern.removeprefix('.')}")
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,141 @@
+"""Who we are to the hub: tokens, certificates, and where they come from.
+
+Credentials change while a process runs: token files are rotated, plugins hand out what lasts an hour. So nobody holds
+a token; a request asks for the ``Proof`` of the moment, and after a 401 asks once whether there is a newer one.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+from urllib.parse import quote
+
+from fairway.kube.errors import ConfigError, CredentialError
+from fairway.kube.tls import Certificate, File, Pem
+
+NO_TOKEN_FILE: Final = "token file {path} cannot be read ({why})"
+EMPTY_TOKEN_FILE: Final = "token file {path} is empty"
+BAD_TOKEN: Final = "the token has characters that no HTTP header can carry"
+BAD_HEADER: Final = "cannot be sent as an HTTP header: it has characters outside printable ASCII"
+WRITE_ASCII: Final = "write it in printable ASCII"
+IMPERSONATES_NOBODY: Final = "asks for groups, a uid or extra fields without saying which user to act as"
+NAME_USER: Final = 'add "as: <user>" or remove the others'
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What one request shows. Never printed."""
+
+    authorization: str = field(default="", repr=False)
+    certificate: Certificate | None = field(default=None, repr=False)
+
+
+class Credentials(Protocol):
+    async def proof(self) -> Proof:
+        """The proof of the moment. Raises CredentialError or ConfigError."""
+
+    async def renew(self, rejected: Proof) -> bool:
+        """Whether ``proof`` has something else to show than what the hub just rejected."""
+
+
+class Held:
+    """What is written down or lies in files. Files are read again whenever they change.
+
+    A token file comes before a token, as in kubectl, and either before a name and password.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str = "",
+        token_file: str = "",
+        username: str = "",
+        password: str = "",
+        chain: Pem | None = None,
+        key: Pem | None = None,
+    ) -> None:
+        self._file = File(token_file) if token_file else None
+        self._authorization = ""
+        if token:
+            self._authorization = bearer(token)
+        elif username:
+            self._authorization = basic(username, password)
+        self._chain, self._key = chain, key
+        self._last = Proof()
+
+    def __repr__(self) -> str:
+        kinds = [
+            "token file" if self._file else "authorization" if self._authorization else "",
+            "certificate" if self._chain else "",
+        ]
+        return f"<{type(self).__name__}: {' and '.join(kind for kind in kinds if kind) or 'nothing'}>"
+
+    async def proof(self) -> Proof:
+        return self._read(afresh=False)
+
+    async def renew(self, rejected: Proof) -> bool:
+        return self._read(afresh=True) != rejected
+
+    def _read(self, *, afresh: bool) -> Proof:
+        authorization = self._authorization if self._file is None else _from_file(self._file, afresh=afresh)
+        certificate = None
+        if self._chain is not None and self._key is not None:
+            certificate = Certificate(self._chain.read(), self._key.read())
+        now = Proof(authorization, certificate)
+        # The same object again keeps the lookup of its TLS context cheap.
+        if now != self._last:
+            self._last = now
+        return self._last
+
+
+def _from_file(file: File, *, afresh: bool) -> str:
+    try:
+        content = file.read(afresh=afresh)
+    except OSError as error:
+        raise CredentialError(NO_TOKEN_FILE.format(path=file.path, why=error.strerror)) from None
+    token = content.decode("utf-8", errors="replace").strip()
+    if not token:
+        raise CredentialError(EMPTY_TOKEN_FILE.format(path=file.path))
+    return bearer(token)
+
+
+def bearer(token: str) -> str:
+    if not sendable(token):
+        raise CredentialError(BAD_TOKEN)
+    return f"Bearer {token}"
+
+
+def basic(username: str, password: str) -> str:
+    return "Basic " + b64encode(f"{username}:{password}".encode()).decode()
+
+
+def sendable(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impersonation:
+    """As whom the hub shall see us, provided that we may."""
+
+    user: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Raises ConfigError."""
+        if not self.user:
+            if self.uid or self.groups or self.extra:
+                raise ConfigError(IMPERSONATES_NOBODY, field="as", remedy=NAME_USER)
+            return ()
+        found = [("Impersonate-User", self.user)]
+        if self.uid:
+            found.append(("Impersonate-Uid", self.uid))
+        found += [("Impersonate-Group", group) for group in self.groups]
+        for key, values in self.extra.items():
+            header = f"Impersonate-Extra-{quote(key, safe='')}"
+            found += [(header, value) for value in values]
+        for name, value in found:
+            if not sendable(value):
+                raise ConfigError(BAD_HEADER, field=name, remedy=WRITE_ASCII)
+        return tuple(found)

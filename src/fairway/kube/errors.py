@@ -1,0 +1,245 @@
+"""What can go wrong on the way to a hub, as one small tree.
+
+Three branches, because callers do three different things: a ``ConfigError`` is for a person to repair, a
+``TransportError`` is waited out, and an ``ApiError`` is the hub's own answer, to be acted upon by its class. The
+classes are named as Kubernetes names its reasons.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import ClassVar, Final
+
+import msgspec
+from msgspec import Struct, field
+
+LONGEST_TEXT: Final = 500
+"""Characters shown of an answer that is not a Status, such as a proxy's error page."""
+
+NO_WORDS: Final = "the server gave no reason"
+REDIRECTED: Final = (
+    "the server answers with a redirection, which is not followed, for the credentials would go with it"
+)
+
+
+class KubeError(Exception):
+    """The base of everything this package raises on purpose. Never carries a secret."""
+
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(KubeError):
+    """How to reach the hub cannot be told from what was given. ``place`` is a file, or a variable."""
+
+    def __init__(self, message: str, *, place: str = "", field: str = "", remedy: str = "") -> None:
+        self.place, self.field, self.message, self.remedy = place, field, message, remedy
+        text = ": ".join(part for part in (place, field, message) if part)
+        super().__init__(f"{text}; {remedy}" if remedy else text)
+
+
+class CredentialError(KubeError):
+    """No proof of identity could be had: a plugin failed, a token file is gone. Another time it may work."""
+
+    retryable = True
+
+
+class TransportError(KubeError):
+    """No whole answer came. Unless ``sent`` is false, the hub may have done what it was asked to."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        self.sent = sent
+        super().__init__(message)
+
+
+class DeadlineExceeded(TransportError):
+    """The time given to a request ran out, all its repetitions included."""
+
+
+class UntrustedError(TransportError):
+    """The server's certificate is not to be believed. Waiting does not help."""
+
+    retryable = False
+
+
+class UnreadableError(KubeError):
+    """The hub's answer does not have the shape of the kind that was asked for."""
+
+
+class StatusCause(Struct, frozen=True, kw_only=True, gc=False):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Struct, frozen=True, kw_only=True, gc=False):
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after: int = field(default=0, name="retryAfterSeconds")
+    """Seconds."""
+
+
+class Status(Struct, frozen=True, kw_only=True, gc=False):
+    """Kubernetes' answer when there is no object to answer with."""
+
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class ApiError(KubeError):
+    """The hub refused. ``retry_after`` is in seconds, and None where the hub did not say."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 0,
+        reason: str = "",
+        details: StatusDetails | None = None,
+        retry_after: float | None = None,
+        request: str = "",
+    ) -> None:
+        self.message, self.code, self.reason = message, code, reason
+        self.details = details or StatusDetails()
+        self.retry_after = retry_after
+        self.request = request
+        """Method and path, as in ``GET /api/v1/namespaces``."""
+        said = f"{code} {reason}".strip()
+        super().__init__(": ".join(part for part in (request, said, message) if part))
+
+    def has_cause(self, reason: str) -> bool:
+        return any(cause.reason == reason for cause in self.details.causes)
+
+
+class BadRequest(ApiError): ...
+
+
+class Unauthorized(ApiError): ...
+
+
+class Forbidden(ApiError): ...
+
+
+class NotFound(ApiError): ...
+
+
+class MethodNotAllowed(ApiError): ...
+
+
+class NotAcceptable(ApiError): ...
+
+
+class AlreadyExists(ApiError): ...
+
+
+class Conflict(ApiError):
+    """Somebody else changed the object, or owns the field."""
+
+
+class Expired(ApiError):
+    """The resource version or continue token asked for is older than what the hub remembers."""
+
+
+class TooLarge(ApiError): ...
+
+
+class UnsupportedMediaType(ApiError): ...
+
+
+class Invalid(ApiError): ...
+
+
+class TooManyRequests(ApiError):
+    retryable = True
+
+
+class ServerError(ApiError):
+    """Any 5xx."""
+
+    retryable = True
+
+    @property
+    def version_too_large(self) -> bool:
+        """The hub has not come as far as the resource version asked for, or its history went back behind it."""
+        return self.has_cause("ResourceVersionTooLarge") or "Too large resource version" in self.message
+
+
+_BY_REASON: Final[Mapping[str, type[ApiError]]] = {"AlreadyExists": AlreadyExists, "Expired": Expired}
+_BY_CODE: Final[Mapping[int, type[ApiError]]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    406: NotAcceptable,
+    409: Conflict,
+    410: Expired,
+    413: TooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+_status: Final = msgspec.json.Decoder(Status)
+
+
+def error_of(
+    *, code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, request: str = ""
+) -> ApiError:
+    """The error an HTTP answer or the object of an ERROR event stands for. ``code`` 0 believes the body's own."""
+    try:
+        status = _status.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        status = Status()
+    if status.kind != "Status":
+        redirected = 300 <= code < 400
+        status = Status(message=REDIRECTED if redirected else _plain(body))
+    code = code or status.code
+    kind = _BY_REASON.get(status.reason) or _BY_CODE.get(code)
+    if kind is None:
+        kind = ServerError if code >= 500 else ApiError
+    details = status.details
+    after = retry_after(headers or {})
+    if after is None and details is not None and details.retry_after > 0:
+        after = float(details.retry_after)
+    return kind(
+        status.message or NO_WORDS,
+        code=code,
+        reason=status.reason,
+        details=details,
+        retry_after=after,
+        request=request,
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from the header's number or date; a date counts from the answer's own, so that clocks may differ."""
+    text = headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    then = _date(text)
+    if then is None:
+        return None
+    answered = _date(headers.get("Date", "")) or datetime.now(UTC)
+    return max(0.0, (then - answered).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _plain(body: bytes) -> str:
+    text = body[: 4 * LONGEST_TEXT].decode("utf-8", errors="replace")
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:LONGEST_TEXT]

@@ -1,0 +1,369 @@
+"""A copy of one resource, kept true to the hub, that tells what changed.
+
+The copy begins with a full list and follows a watch. Watches end: the hub ends them every few minutes, connections
+break, hubs restart. The informer then goes on from the last resource version it knows of, and if the hub has forgotten
+that one (410), it lists anew and tells the difference.
+
+**Never backwards.** Resource versions are numbers that grow with every write (Kubernetes guarantees it since 1.35, and
+it was so before). The informer remembers the highest one it has seen. A watch that sends anything below it is not
+believed: nothing of that is told, the watch is ended, and a full list decides. All lists are consistent reads, not from
+the hub's memory, so a list below what was seen has one explanation: the hub's history went back, as when a backup is
+restored. Only then objects may get older, all at once, in one batch of a new ``epoch``. Since such a hub may wait in
+silence for a version it will reach in hours, the version it is at is asked for whenever a watch is taken up again.
+
+A history that went back *and* grew past the version seen before the informer came back cannot be told from one that
+just grew. The next full list puts that right, too: ``relist_after`` makes one from time to time.
+
+Versions that are not numbers are taken in the order in which they come.
+"""
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType, TracebackType
+from typing import Final, Generic
+
+from fairway.kube.change import Batch, Change, Pending, Updated
+from fairway.kube.clock import Backoff
+from fairway.kube.codec import Unreadable
+from fairway.kube.errors import ApiError, BadRequest, Expired, Invalid, KubeError, ServerError, TransportError
+from fairway.kube.notice import Notices
+from fairway.kube.replica import Replica
+from fairway.kube.resource import Key, Resource, T, key_of
+from fairway.kube.rest import PAGE, Client
+from fairway.kube.watch import Stream
+
+HISTORY_WENT_BACK: Final = (
+    "the hub's history of %s went back from resource version %s to %s: its state is taken over as epoch %d"
+)
+NOT_STREAMED: Final = "the hub does not list %s by a watch (%s): it is listed in pages from now on"
+UNREADABLE: Final = "%s %s cannot be read; what was known of it before is kept: %s"
+HANDLER_FAILED: Final = "%r failed on %d changes of %s (%s): it has not seen them"
+LOST: Final = "%s: %s; following again from resource version %s"
+LISTING_FAILED: Final = "%s cannot be listed: %s"
+BROKE: Final = "following %s failed in a way that was not foreseen; it is listed anew"
+HUB_IS_BEHIND: Final = "the hub is at resource version {got}, which is before {seen}"
+NOT_ALL_SENT: Final = "the watch ended before everything was sent"
+NO_END_SENT: Final = "nothing said that everything was sent"
+
+HEALTHY_SECONDS: Final = 10.0
+"""A watch that lived so long makes earlier failures forgotten."""
+SHORT_SECONDS: Final = 1.0
+"""A watch that ended sooner is no reason to hurry to the next one."""
+PATIENCE_SECONDS: Final = 5.0
+"""Silence within a list by watch for so long means that the hub does not know what it was asked for."""
+UNFINISHED_LISTS: Final = 3
+"""After so many lists by watch that the hub ended early, pages are tried."""
+NAMED_OBJECTS: Final = 5
+
+_log = logging.getLogger(__name__)
+_BACKOFF: Final = Backoff(base=0.25, cap=30.0)
+
+Handler = Callable[[Batch[T]], object]
+
+
+class _NotStreaming(Exception):
+    """The hub ignores or refuses ``sendInitialEvents``."""
+
+
+class _Doubtful(KubeError):
+    """What the hub says does not fit what it said before."""
+
+
+class Informer(Generic[T]):
+    """Run it in ``async with``, or ``run`` it as a task. Handlers are called in the loop, and must not block.
+
+    ``watch_seconds`` is how long a watch lasts at least; up to twice as long, so that not all end together. A watch
+    the hub does not end in time is taken for dead.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        page: int = PAGE,
+        streaming: bool = True,
+        watch_seconds: float = 300.0,
+        patience: float = PATIENCE_SECONDS,
+        relist_after: float | None = None,
+        backoff: Backoff = _BACKOFF,
+    ) -> None:
+        resource.path(namespace=namespace)  # a wrong namespace is told to whoever gave it
+        self.resource = resource
+        self.synced = asyncio.Event()
+        """Set once the first list is in the store, and never cleared."""
+        self.lists = 0
+        """Full lists so far."""
+        self._client, self._namespace = client, namespace
+        self._labels, self._fields, self._page = labels, fields, page
+        self._streaming, self._patience = streaming, patience
+        self._watch_seconds, self._relist_after, self._backoff = watch_seconds, relist_after, backoff
+        self._replica: Replica[T] = Replica()
+        self._handlers: list[Handler[T]] = []
+        self._list_needed = True
+        self._unfinished = 0
+        self._clock: Callable[[], float] | None = None
+        self._listed_at = -math.inf
+        self._current = False
+        self._current_at = -math.inf
+        self._task: asyncio.Task[None] | None = None
+        self._notices = Notices(_log)
+
+    @property
+    def store(self) -> Mapping[Key, T]:
+        """As of now; take it again after the next list."""
+        return MappingProxyType(self._replica.store)
+
+    def get(self, name: str, *, namespace: str = "") -> T | None:
+        return self._replica.store.get((namespace, name))
+
+    @property
+    def resource_version(self) -> str:
+        """All changes up to this one are in the store."""
+        return self._replica.version
+
+    @property
+    def epoch(self) -> int:
+        """How often the hub's history went back."""
+        return self._replica.epoch
+
+    @property
+    def unreadable(self) -> Mapping[Key, str]:
+        """Objects the hub has and we cannot read, with the reason."""
+        return MappingProxyType(self._replica.unreadable)
+
+    @property
+    def lag(self) -> float:
+        """Seconds for which the store may be behind: 0 while a watch is open, infinite before the first list."""
+        if self._clock is None or not self.synced.is_set():
+            return math.inf
+        return 0.0 if self._current else self._clock() - self._current_at
+
+    def subscribe(self, handler: Handler[T]) -> Callable[[], None]:
+        """``handler`` gets every batch from now on, beginning with all there is. Returns how to end it.
+
+        If the store is filled already, the first call happens at once. A handler that raises is reported, and misses
+        that batch.
+        """
+        self._handlers.append(handler)
+        if self.synced.is_set():
+            self._tell(handler, self._replica.everything())
+
+        def unsubscribe() -> None:
+            with suppress(ValueError):
+                self._handlers.remove(handler)
+
+        return unsubscribe
+
+    async def changes(self) -> AsyncGenerator[Batch[T], None]:
+        """The same batches for whoever awaits them; those that were not fetched in time come as one."""
+        pending: Pending[T] = Pending()
+        unsubscribe = self.subscribe(pending.add)
+        try:
+            while True:
+                yield await pending.take()
+        finally:
+            unsubscribe()
+
+    async def __aenter__(self) -> "Informer[T]":
+        self._task = asyncio.create_task(self.run(), name=f"informer {self.resource}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def run(self) -> None:
+        """Until cancelled. Whatever the hub does, this goes on."""
+        self._clock = clock = asyncio.get_running_loop().time
+        failures = 0
+        while True:
+            began = clock()
+            well = await self._round()
+            lived = clock() - began
+            if lived >= HEALTHY_SECONDS:
+                failures = 0
+            if well and lived >= SHORT_SECONDS:
+                continue
+            await asyncio.sleep(self._backoff.delay(failures) * random.uniform(0.5, 1.0))
+            failures += 1
+
+    async def _round(self) -> bool:
+        """A list if need be, and a watch to its end. Whether that was the end it should have."""
+        listing = self._list_needed
+        try:
+            await self._list_and_watch()
+            return True
+        except KubeError as error:
+            behind = isinstance(error, ServerError) and error.version_too_large
+            self._list_needed |= behind or isinstance(error, Expired | _Doubtful)
+            self._report(error, listing=listing and self._list_needed)
+        except Exception:
+            self._list_needed = True
+            _log.exception(BROKE, self.resource)
+        finally:
+            self._lapse()
+        return False
+
+    def _report(self, error: KubeError, *, listing: bool) -> None:
+        topic = (listing, type(error))
+        if listing:
+            self._notices.say(logging.WARNING, topic, LISTING_FAILED, self.resource, error)
+            return
+        # Connections break and histories are forgotten; that is not worth waking anybody. A hub that refuses is.
+        level = logging.INFO if isinstance(error, TransportError | Expired) else logging.WARNING
+        self._notices.say(level, topic, LOST, self.resource, error, self.resource_version)
+
+    def _lapse(self) -> None:
+        assert self._clock is not None
+        if self._current:
+            self._current, self._current_at = False, self._clock()
+        if self._relist_after is not None and self._clock() - self._listed_at >= self._relist_after:
+            self._list_needed = True
+
+    async def _list_and_watch(self) -> None:
+        if self._list_needed and self._streaming:
+            try:
+                await self._watch(fresh=True)
+            except _NotStreaming as reason:
+                self._streaming = False
+                _log.info(NOT_STREAMED, self.resource, reason)
+            else:
+                return
+        fresh = self._list_needed
+        if fresh:
+            await self._list()
+        await self._watch(fresh=fresh)
+
+    async def _list(self) -> None:
+        found = await self._client.list(
+            self.resource,
+            namespace=self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            limit=self._page,
+            skip_unreadable=True,
+        )
+        self._replace({key_of(each): each for each in found.items}, found.resource_version, found.unreadable)
+
+    async def _watch(self, *, fresh: bool) -> None:
+        """``fresh`` after a list, or to make one."""
+        initial = self._list_needed
+        try:
+            async with self._client.stream(
+                self.resource,
+                namespace=self._namespace,
+                labels=self._labels,
+                fields=self._fields,
+                resource_version="" if initial else self.resource_version,
+                initial_events=initial,
+                timeout=self._watch_seconds * random.uniform(1.0, 2.0),
+            ) as stream:
+                if initial:
+                    await self._receive_all(stream)
+                elif not fresh:
+                    await self._check_history()
+                self._current = True
+                async for events in stream:
+                    self._hear(*self._replica.apply(events, unreadable=stream.unreadable), stream.unreadable)
+        except (BadRequest, Invalid) as error:
+            if initial and self._list_needed:
+                raise _NotStreaming(error.message) from None
+            raise
+
+    async def _receive_all(self, stream: Stream[T]) -> None:
+        """The beginning of a watch that was asked for everything, up to the bookmark that says so."""
+        found: dict[Key, T] = {}
+        unreadable: list[Unreadable] = []
+        while True:
+            try:
+                async with asyncio.timeout(self._patience):
+                    events = await anext(stream)
+            except TimeoutError:
+                raise _NotStreaming(NO_END_SENT) from None
+            except StopAsyncIteration:
+                self._unfinished += 1
+                if self._unfinished >= UNFINISHED_LISTS:
+                    raise _NotStreaming(NO_END_SENT) from None
+                raise TransportError(NOT_ALL_SENT) from None
+            unreadable += stream.unreadable
+            for at, event in enumerate(events):
+                if event.type == "BOOKMARK":
+                    if not event.ends_initial_events:
+                        raise _NotStreaming(NO_END_SENT)
+                    self._unfinished = 0
+                    self._replace(found, event.object.metadata.resourceVersion, unreadable)
+                    self._hear(*self._replica.apply(events[at + 1 :]))
+                    return
+                if event.type == "DELETED":
+                    found.pop(key_of(event.object), None)
+                else:
+                    found[key_of(event.object)] = event.object
+
+    async def _check_history(self) -> None:
+        try:
+            version = await self._client.newest(self.resource, namespace=self._namespace)
+        except ApiError as error:
+            if error.retryable:
+                raise
+            return  # not allowed to ask this way: then without
+        if self._replica.is_behind(version):
+            raise _Doubtful(HUB_IS_BEHIND.format(got=version, seen=self.resource_version))
+
+    def _replace(self, found: dict[Key, T], version: str, unreadable: Sequence[Unreadable]) -> None:
+        before, epoch = self.resource_version, self.epoch
+        batch = self._replica.replace(found, version=version, unreadable=unreadable)
+        self._complain(unreadable)
+        if batch.epoch != epoch:
+            _log.warning(HISTORY_WENT_BACK, self.resource, before, version, batch.epoch)
+        first = not self.synced.is_set()
+        self._list_needed = not version
+        self.lists += 1
+        assert self._clock is not None
+        self._listed_at = self._current_at = self._clock()
+        self.synced.set()
+        if batch.changes or first or batch.epoch != epoch:
+            self._publish(batch)
+
+    def _hear(self, batch: Batch[T], doubt: str, unreadable: Sequence[Unreadable] = ()) -> None:
+        self._complain(unreadable)
+        if batch.changes:
+            self._publish(batch)
+        if doubt:
+            raise _Doubtful(doubt)
+
+    def _complain(self, unreadable: Sequence[Unreadable]) -> None:
+        for each in unreadable:
+            name = "/".join(part for part in each.key if part)
+            self._notices.say(logging.ERROR, each.key, UNREADABLE, self.resource.kind, name, each.reason)
+
+    def _publish(self, batch: Batch[T]) -> None:
+        for handler in tuple(self._handlers):
+            self._tell(handler, batch)
+
+    def _tell(self, handler: Handler[T], batch: Batch[T]) -> None:
+        try:
+            handler(batch)
+        except Exception:
+            names = [_name_of(change) for change in batch.changes[:NAMED_OBJECTS]]
+            if len(batch.changes) > NAMED_OBJECTS:
+                names.append("…")
+            count = len(batch.changes)
+            _log.exception(HANDLER_FAILED, handler, count, self.resource, ", ".join(names))
+
+
+def _name_of(change: Change[T]) -> str:
+    meta = (change.new if isinstance(change, Updated) else change.object).metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -1,0 +1,363 @@
+"""Kubeconfig files: read, merged as kubectl merges them, and turned into a Connection.
+
+In a list of files the first one that has a cluster, user or context of a name wins, whole entries at a time; the first
+current context that is set wins; files that do not exist are passed over. Paths in a file are relative to its folder.
+"""
+
+import difflib
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import yaml
+from msgspec import Struct, field
+
+from fairway.api.kinds import without_nulls
+from fairway.kube.connection import Connection, Proxy, proxy_of_environment
+from fairway.kube.credentials import Credentials, Held, Impersonation
+from fairway.kube.errors import ConfigError, CredentialError
+from fairway.kube.exec_plugin import ExecPlugin, ExecSpec
+from fairway.kube.tls import Pem
+
+VARIABLE: Final = "KUBECONFIG"
+DEFAULT_PATH: Final = ".kube/config"
+EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
+
+NO_SUCH_FILE: Final = "does not exist"
+UNREADABLE: Final = "cannot be read ({why})"
+NOT_YAML: Final = "is not YAML ({why})"
+NOT_A_CONFIG: Final = "is not a kubeconfig: {why}"
+NOTHING_FOUND: Final = "no kubeconfig was found"
+NO_CURRENT: Final = "no current context is set"
+UNKNOWN_ENTRY: Final = "there is no {what} {name!r}"
+NO_CLUSTER: Final = "names no cluster"
+NOT_BASE64: Final = "is not base64"
+AUTH_PROVIDER: Final = "is an auth-provider, which Kubernetes no longer has"
+TWO_WAYS: Final = "has both a token and a user name"
+HALF_A_PAIR: Final = "has a client certificate without its key, or a key without its certificate"
+
+CHECK_PATH: Final = "check the path"
+SET_VARIABLE: Final = f"give a kubeconfig, or name one in {VARIABLE}"
+WRITE_SHAPE: Final = 'compare it with the output of "kubectl config view"'
+USE_CONTEXT: Final = 'choose one with "kubectl config use-context", or name it; there are {known}'
+WRITE_CLUSTER: Final = "write the name of one of its clusters"
+WRITE_BASE64: Final = "write the base64 form of the PEM text, or name a file in the field without -data"
+USE_EXEC: Final = "use an exec plugin instead"
+ONE_WAY: Final = "leave one"
+GIVE_BOTH: Final = "give both"
+
+
+class Cluster(Struct, frozen=True, kw_only=True, rename="kebab"):
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False
+
+    def __repr__(self) -> str:
+        # A proxy's address may hold a password.
+        return f"<Cluster {self.server}>"
+
+
+class User(Struct, frozen=True, kw_only=True, rename="kebab"):
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    exec: ExecSpec | None = None
+    auth_provider: dict[str, Any] | None = None
+    impersonate: str = field(default="", name="as")
+    impersonate_uid: str = field(default="", name="as-uid")
+    impersonate_groups: tuple[str, ...] = field(default=(), name="as-groups")
+    impersonate_extra: dict[str, tuple[str, ...]] = field(default_factory=dict, name="as-user-extra")
+
+    def __repr__(self) -> str:
+        return "<User>"
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(Struct, frozen=True):
+    name: str
+    cluster: Cluster = Cluster()
+
+
+class _NamedUser(Struct, frozen=True):
+    name: str
+    user: User = field(default_factory=User)
+
+
+class _NamedContext(Struct, frozen=True):
+    name: str
+    context: Context = Context()
+
+
+class _Document(Struct, frozen=True, rename="kebab"):
+    current_context: str = ""
+    clusters: tuple[_NamedCluster, ...] = ()
+    users: tuple[_NamedUser, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[E]):
+    """What a file says, and which file."""
+
+    value: E
+    file: Path
+
+    def path(self, written: str) -> str:
+        return str(self.file.parent / written) if written else ""
+
+
+@dataclass(slots=True)
+class Kubeconfig:
+    """Merged files."""
+
+    current: str = ""
+    clusters: dict[str, Entry[Cluster]] = dataclass_field(default_factory=dict)
+    users: dict[str, Entry[User]] = dataclass_field(default_factory=dict)
+    contexts: dict[str, Entry[Context]] = dataclass_field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+    def add(self, document: _Document, file: Path) -> None:
+        self.files += (file,)
+        self.current = self.current or document.current_context
+        for cluster in document.clusters:
+            self.clusters.setdefault(cluster.name, Entry(cluster.cluster, file))
+        for user in document.users:
+            self.users.setdefault(user.name, Entry(user.user, file))
+        for context in document.contexts:
+            self.contexts.setdefault(context.name, Entry(context.context, file))
+
+    def context(self, name: str | None = None, *, environ: Mapping[str, str] | None = None) -> Connection:
+        """The current context, unless one is named. ``environ`` is asked for proxies. Raises ConfigError."""
+        name = name or self.current
+        if not name:
+            known = ", ".join(self.contexts) or "none"
+            place = ", ".join(map(str, self.files))
+            raise ConfigError(NO_CURRENT, place=place, remedy=USE_CONTEXT.format(known=known))
+        context = _entry(self.contexts, name, what="context", place=self._place(self.files))
+        where = f"contexts[{name}].context"
+        if not context.value.cluster:
+            raise ConfigError(
+                NO_CLUSTER, place=str(context.file), field=f"{where}.cluster", remedy=WRITE_CLUSTER
+            )
+        place = str(context.file)
+        cluster = _entry(
+            self.clusters, context.value.cluster, what="cluster", place=place, field=f"{where}.cluster"
+        )
+        user = Entry(User(), context.file)
+        if context.value.user:
+            user = _entry(self.users, context.value.user, what="user", place=place, field=f"{where}.user")
+        environ = os.environ if environ is None else environ
+        return _connect(context.value, cluster=cluster, user=user, environ=environ)
+
+    @staticmethod
+    def _place(files: Iterable[Path]) -> str:
+        return ", ".join(map(str, files))
+
+
+def load(path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> Kubeconfig:
+    """One file that must exist, or what KUBECONFIG lists, or ``~/.kube/config``. Raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    merged = Kubeconfig()
+    if path is not None:
+        if not Path(path).exists():
+            raise ConfigError(NO_SUCH_FILE, place=str(path), remedy=CHECK_PATH)
+        candidates = [Path(path)]
+    elif listed := [part for part in environ.get(VARIABLE, "").split(os.pathsep) if part]:
+        candidates = list(dict.fromkeys(map(Path, listed)))
+    else:
+        candidates = [Path(environ.get("HOME") or Path.home(), DEFAULT_PATH)]
+    for candidate in candidates:
+        if candidate.exists():
+            merged.add(_read(candidate), candidate)
+    if not merged.files:
+        raise ConfigError(NOTHING_FOUND, place=", ".join(map(str, candidates)), remedy=SET_VARIABLE)
+    return merged
+
+
+class _TextLoader(yaml.SafeLoader):
+    """Leaves scalars the text they are: a token of digits is no number. What is to be a bool, msgspec makes one."""
+
+
+_TextLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _read(file: Path) -> _Document:
+    place = str(file)
+    try:
+        found = yaml.load(file.read_text(encoding="utf-8"), _TextLoader)
+    except OSError as error:
+        raise ConfigError(
+            UNREADABLE.format(why=error.strerror), place=place, remedy="check who may read it"
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError(NOT_YAML.format(why="not text in UTF-8"), place=place, remedy=WRITE_SHAPE) from None
+    except yaml.YAMLError as error:
+        # Not the error's own text, which shows the line, and with it perhaps a token.
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        why = f"line {mark.line + 1}" if mark else "no valid document"
+        raise ConfigError(NOT_YAML.format(why=why), place=place, remedy=WRITE_SHAPE) from None
+    try:
+        return msgspec.convert({} if found is None else without_nulls(found), _Document, strict=False)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        name = path.rstrip("`").removeprefix(".")
+        raise ConfigError(
+            NOT_A_CONFIG.format(why=message), place=place, field=name, remedy=WRITE_SHAPE
+        ) from None
+
+
+def _entry(entries: Mapping[str, Entry[E]], name: str, *, what: str, place: str, field: str = "") -> Entry[E]:
+    found = entries.get(name)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(name, entries, n=1)
+    known = ", ".join(entries) or "none"
+    remedy = f"did you mean {near[0]!r}?" if near else f"there are {known}"
+    raise ConfigError(UNKNOWN_ENTRY.format(what=what, name=name), place=place, field=field, remedy=remedy)
+
+
+def _connect(
+    context: Context, *, cluster: Entry[Cluster], user: Entry[User], environ: Mapping[str, str]
+) -> Connection:
+    at, where = cluster.value, f"clusters[{context.cluster}].cluster"
+    place = str(cluster.file)
+    authority = _pem(
+        cluster,
+        data=at.certificate_authority_data,
+        path=at.certificate_authority,
+        name=f"{where}.certificate-authority",
+    )
+    server = at.server.rstrip("/")
+    if server and "://" not in server:
+        safe = authority is not None or at.insecure_skip_tls_verify
+        server = f"{'https' if safe else 'http'}://{server}"
+    if at.proxy_url:
+        proxy: Proxy | None = Proxy.parse(at.proxy_url, place=place, field=f"{where}.proxy-url")
+    else:
+        proxy = proxy_of_environment(server, environ)
+    who = user.value
+    return Connection(
+        server=server,
+        credentials=_credentials(
+            user, name=f"users[{context.user}].user", cluster=cluster, cluster_name=context.cluster
+        ),
+        impersonation=Impersonation(
+            user=who.impersonate,
+            uid=who.impersonate_uid,
+            groups=who.impersonate_groups,
+            extra=who.impersonate_extra,
+        ),
+        authority=authority,
+        tls_server_name=at.tls_server_name,
+        insecure=at.insecure_skip_tls_verify,
+        proxy=proxy,
+        compression=not at.disable_compression,
+        namespace=context.namespace or "default",
+        place=place,
+    )
+
+
+def _pem(entry: Entry[Any], *, data: str, path: str, name: str) -> Pem | None:
+    """Data wins over a file, as in kubectl."""
+    place = str(entry.file)
+    if not data:
+        return Pem(path=entry.path(path), place=place, name=name) if path else None
+    try:
+        content = b64decode("".join(data.split()), validate=True)
+    except ValueError:
+        raise ConfigError(NOT_BASE64, place=place, field=f"{name}-data", remedy=WRITE_BASE64) from None
+    return Pem(data=content, place=place, name=f"{name}-data")
+
+
+def _credentials(entry: Entry[User], *, name: str, cluster: Entry[Cluster], cluster_name: str) -> Credentials:
+    user, place = entry.value, str(entry.file)
+    token = bool(user.token or user.token_file)
+    if token and user.username:
+        raise ConfigError(TWO_WAYS, place=place, field=name, remedy=ONE_WAY)
+    if user.exec is not None and not token:
+        spec = user.exec
+        if os.sep in spec.command:
+            spec = msgspec.structs.replace(spec, command=entry.path(spec.command))
+        info = _told(cluster, cluster_name) if spec.provide_cluster_info else None
+        return ExecPlugin(spec, cluster=info, place=place, field=name)
+    if user.auth_provider is not None and not token:
+        raise ConfigError(AUTH_PROVIDER, place=place, field=f"{name}.auth-provider", remedy=USE_EXEC)
+    chain = _pem(
+        entry,
+        data=user.client_certificate_data,
+        path=user.client_certificate,
+        name=f"{name}.client-certificate",
+    )
+    key = _pem(entry, data=user.client_key_data, path=user.client_key, name=f"{name}.client-key")
+    if (chain is None) != (key is None):
+        raise ConfigError(HALF_A_PAIR, place=place, field=name, remedy=GIVE_BOTH)
+    try:
+        return Held(
+            token=user.token,
+            token_file=entry.path(user.token_file),
+            username=user.username,
+            password=user.password,
+            chain=chain,
+            key=key,
+        )
+    except CredentialError as error:
+        raise ConfigError(
+            str(error), place=place, field=f"{name}.token", remedy="paste the token anew"
+        ) from None
+
+
+def _told(entry: Entry[Cluster], name: str) -> dict[str, Any]:
+    """What an exec plugin with provideClusterInfo is told. Its own configuration keeps its types."""
+    cluster = entry.value
+    info: dict[str, Any] = {"server": cluster.server}
+    authority = _pem(
+        entry,
+        data=cluster.certificate_authority_data,
+        path=cluster.certificate_authority,
+        name=f"clusters[{name}].cluster.certificate-authority",
+    )
+    info |= {
+        key: value
+        for key, value in {
+            "tls-server-name": cluster.tls_server_name,
+            "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+            "certificate-authority-data": b64encode(authority.read()).decode() if authority else "",
+            "proxy-url": cluster.proxy_url,
+            "disable-compression": cluster.disable_compression,
+        }.items()
+        if value
+    }
+    document = yaml.safe_load(entry.file.read_text(encoding="utf-8"))
+    for each in document["clusters"]:
+        if str(each["name"]) != name:
+            continue
+        for extension in each["cluster"].get("extensions") or ():
+            if extension.get("name") == EXEC_EXTENSION:
+                info["config"] = extension.get("extension")
+        break
+    return info

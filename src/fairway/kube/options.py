@@ -1,0 +1,87 @@
+"""The query parameters and bodies of the verbs."""
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from fairway.api.kinds import encode
+from fairway.kube.resource import KubeStruct, Resource
+
+Match = Literal["Exact", "NotOlderThan"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+Validation = Literal["Ignore", "Warn", "Strict"]
+
+
+class Patch(enum.Enum):
+    """The value is the content type."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether doing it twice is the same as doing it once."""
+        return self in (Patch.APPLY, Patch.MERGE)
+
+
+Pairs = list[tuple[str, str]]
+
+
+def selection(labels: str, fields: str) -> Pairs:
+    asked = (("labelSelector", labels), ("fieldSelector", fields))
+    return [(name, value) for name, value in asked if value]
+
+
+def limit_of(limit: int) -> Pairs:
+    return [("limit", str(limit))] if limit else []
+
+
+def writing(dry_run: bool, field_manager: str, field_validation: Validation | None) -> Pairs:
+    asked = (
+        ("fieldManager", field_manager),
+        ("dryRun", "All" if dry_run else ""),
+        ("fieldValidation", field_validation or ""),
+    )
+    return [(name, value) for name, value in asked if value]
+
+
+def document(resource: Resource[Any], body: Mapping[str, Any] | KubeStruct) -> dict[str, Any]:
+    """Its own apiVersion and kind, which a Struct does not write down as they are its defaults, or the resource's."""
+    if isinstance(body, Mapping):
+        return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+    version = getattr(body, "apiVersion", resource.api_version)
+    kind = getattr(body, "kind", resource.kind)
+    return {"apiVersion": version, "kind": kind, **encode(cast("Struct", body))}
+
+
+def deletion(
+    preconditions: Mapping[str, str | None],
+    propagation: Propagation | None,
+    grace_period: int | None,
+    dry_run: bool,
+) -> bytes:
+    wanted = {name: value for name, value in preconditions.items() if value is not None}
+    options: dict[str, Any] = {
+        "preconditions": wanted or None,
+        "propagationPolicy": propagation,
+        "gracePeriodSeconds": grace_period,
+        "dryRun": ["All"] if dry_run else None,
+    }
+    filled = {name: value for name, value in options.items() if value is not None}
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **filled})
+
+
+class _Kind(Struct):
+    kind: str = ""
+
+
+def is_status(body: bytes) -> bool:
+    try:
+        return msgspec.json.decode(body, type=_Kind).kind == "Status"
+    except msgspec.DecodeError:
+        return False

@@ -1,0 +1,109 @@
+"""What the wire must know of a kind: where it is served, and the type its objects are read into."""
+
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.crd import RESOURCES
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import Placement
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+
+BAD_SEGMENT: Final = (
+    "{what} {given!r} cannot be part of a path: it must not be empty, '.', '..' or contain '/' or '%'"
+)
+NEEDS_NAMESPACE: Final = "{kind} lives in namespaces: say in which one {name!r} is"
+NO_NAMESPACE: Final = "{kind} does not live in namespaces: leave out {namespace!r}"
+SUBRESOURCE_OF_WHAT: Final = "subresource {subresource!r} of which {kind}? give its name"
+
+
+class KubeStruct(Protocol):
+    """A msgspec Struct with the metadata every Kubernetes object has."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=KubeStruct)
+
+Key = tuple[str, str]
+"""Namespace and name; the namespace of a cluster-wide object is empty."""
+
+
+def key_of(obj: KubeStruct) -> Key:
+    meta = obj.metadata
+    return (meta.namespace, meta.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource(Generic[T]):
+    """``group`` is empty for the core API."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: type[T]
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        """As kubectl names it: ``managedclusters.v1.cluster.open-cluster-management.io``."""
+        return ".".join(part for part in (self.plural, self.version, self.group) if part)
+
+    def path(
+        self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """Quoted. Raises ValueError for what would end up at another resource than the one meant."""
+        if namespace is not None and not self.namespaced:
+            raise ValueError(NO_NAMESPACE.format(kind=self.kind, namespace=namespace))
+        if name is not None and namespace is None and self.namespaced:
+            raise ValueError(NEEDS_NAMESPACE.format(kind=self.kind, name=name))
+        if subresource is not None and name is None:
+            raise ValueError(SUBRESOURCE_OF_WHAT.format(subresource=subresource, kind=self.kind))
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if namespace is not None:
+            parts += ["namespaces", _segment("namespace", namespace)]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(_segment("name", name))
+        if subresource is not None:
+            parts.append(_segment("subresource", subresource))
+        return "/".join(parts)
+
+
+def _segment(what: str, given: str) -> str:
+    if given in ("", ".", "..") or "/" in given or "%" in given:
+        raise ValueError(BAD_SEGMENT.format(what=what, given=given))
+    return quote(given, safe=":@!$&'()*+,;=~")
+
+
+def _served(struct: type[T]) -> Resource[T]:
+    for resource in RESOURCES:
+        for version in resource.versions:
+            served: type[object] = version.struct
+            if served is struct:
+                return Resource(
+                    group=resource.group,
+                    version=version.name,
+                    plural=resource.plural,
+                    kind=resource.kind,
+                    namespaced=resource.namespaced,
+                    type=struct,
+                )
+    raise LookupError(struct.__name__)
+
+
+MANAGED_CLUSTERS: Final = _served(ManagedCluster)
+MANAGED_CLUSTER_SETS: Final = _served(ManagedClusterSet)
+MANAGED_CLUSTER_SET_BINDINGS: Final = _served(ManagedClusterSetBinding)
+PLACEMENTS: Final = _served(Placement)
+PLACEMENT_DECISIONS: Final = _served(PlacementDecision)
+ADD_ON_PLACEMENT_SCORES: Final = _served(AddOnPlacementScore)
+MANAGED_CLUSTER_SCORES: Final = _served(ManagedClusterScore)

@@ -1,0 +1,429 @@
+"""The client: typed reads, writes of the fields we own, watches.
+
+What is read is frozen and knows only the fields Fairway has a use for. So what is written is never a typed object that
+was read: it is an object that we create, a patch, or a plain mapping.
+"""
+
+import logging
+import platform
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Generic
+
+import msgspec
+from msgspec import Struct
+
+import fairway
+from fairway.kube import kubeconfig
+from fairway.kube.codec import Page, Unreadable, WatchEvent, codec_of
+from fairway.kube.connection import Connection
+from fairway.kube.errors import ConfigError, Expired, UnreadableError
+from fairway.kube.options import (
+    Match,
+    Patch,
+    Propagation,
+    Validation,
+    deletion,
+    document,
+    is_status,
+    limit_of,
+    selection,
+    writing,
+)
+from fairway.kube.resource import KubeStruct, Resource, T
+from fairway.kube.transport import Query, Response, Retry, Transport
+from fairway.kube.watch import Stream
+
+JSON: Final = "application/json"
+USER_AGENT: Final = f"fairway/{fairway.__version__} ({platform.system().lower()}/{platform.machine()})"
+PAGE: Final = 500
+
+TYPED_UPDATE: Final = (
+    "a typed {name} must not be written back: fields Fairway does not know would be lost; "
+    "patch it, or update with a mapping"
+)
+FORCE_APPLIES: Final = "only an applied patch can take fields by force"
+APPLY_NEEDS_MANAGER: Final = "an applied patch needs the name of a field manager"
+NO_PROGRESS: Final = "the hub pages in circles: it gave the same continue token twice"
+UNREADABLE: Final = "%s event of %s %s is skipped, for it cannot be read: %s"
+SOME_UNREADABLE: Final = "{count} of the objects cannot be read, the first is {name}: {reason}"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Generic[T]):
+    """All objects as they were at ``resource_version``. ``unreadable`` is empty unless they were to be skipped."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+class Client:
+    """Use it in ``async with``. ``timeout`` is in seconds, for one request with all its repetitions.
+
+    ``field_manager`` is under whose name the hub books the fields written, unless a call names another.
+    ``concurrency`` limits requests, not watches.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str = USER_AGENT,
+        field_manager: str = "fairway",
+        timeout: float = 60.0,
+        concurrency: int = 64,
+        retry: Retry | None = None,
+    ) -> None:
+        self.connection = connection
+        self.field_manager = field_manager
+        self._transport = Transport(
+            connection, user_agent=user_agent, timeout=timeout, concurrency=concurrency, retry=retry
+        )
+
+    @classmethod
+    def from_kubeconfig(
+        cls, path: str | Path | None = None, *, context: str | None = None, **options: Any
+    ) -> "Client":
+        """``options`` are those of the constructor. Raises ConfigError."""
+        return cls(kubeconfig.load(path).context(context), **options)
+
+    @classmethod
+    def from_environment(
+        cls, path: str | Path | None = None, *, context: str | None = None, **options: Any
+    ) -> "Client":
+        """A kubeconfig if there is one or one is asked for, otherwise the pod's service account."""
+        try:
+            config = kubeconfig.load(path)
+        except ConfigError as error:
+            if path is not None or context is not None or error.message != kubeconfig.NOTHING_FOUND:
+                raise
+            return cls(Connection.in_cluster(), **options)
+        return cls(config.context(context), **options)
+
+    @property
+    def namespace(self) -> str:
+        """Of the context or the service account."""
+        return self.connection.namespace
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.connection.server}>"
+
+    async def __aenter__(self) -> "Client":
+        await self._transport.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._transport.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | Mapping[str, Any] | Sequence[Any] | None = None,
+        content_type: str = JSON,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        repeatable: bool | None = None,
+        large: bool = False,
+    ) -> Response:
+        """Anything else, with credentials, retries and typed errors. ``path`` is quoted already."""
+        data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
+        return await self._transport.request(
+            method,
+            path,
+            query=query,
+            body=data,
+            content_type=content_type if data is not None else "",
+            headers=headers,
+            timeout=timeout,
+            repeatable=repeatable,
+            large=large,
+        )
+
+    async def get(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        response = await self._transport.request("GET", path, timeout=timeout)
+        return codec_of(resource.type).object(response.body)
+
+    async def list(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        limit: int = PAGE,
+        resource_version: str | None = None,
+        match: Match | None = None,
+        skip_unreadable: bool = False,
+        timeout: float | None = None,
+    ) -> Listing[T]:
+        """Page by page, ``limit`` objects each (0: all in one). The time is per page.
+
+        Without a ``resource_version`` this is what the hub has at the moment, not what it remembers. Raises
+        UnreadableError if an object cannot be read, unless told to skip those.
+        """
+        asked = selection(labels, fields)
+        if resource_version is not None:
+            asked.append(("resourceVersion", resource_version))
+        if match is not None:
+            asked.append(("resourceVersionMatch", match))
+        path = resource.path(namespace=namespace)
+        page = await self._page(resource, path, [*asked, *limit_of(limit)], timeout)
+        first, items, unreadable = page, list(page.items), list(page.unreadable)
+        while page.token:
+            token = page.token
+            query = [*selection(labels, fields), *limit_of(limit), ("continue", token)]
+            try:
+                page = await self._page(resource, path, query, timeout)
+            except Expired:
+                # The hub forgot the state the first page is of. Pages of a new one would take as long again and
+                # could expire again, so everything at once.
+                page = await self._page(resource, path, asked, timeout)
+                first, items, unreadable = page, [], []
+            if page.token == token:
+                raise UnreadableError(NO_PROGRESS)
+            items += page.items
+            unreadable += page.unreadable
+        if unreadable and not skip_unreadable:
+            raise UnreadableError(_first_of(unreadable))
+        return Listing(
+            items=tuple(items), resource_version=first.resource_version, unreadable=tuple(unreadable)
+        )
+
+    async def _page(self, resource: Resource[T], path: str, query: Query, timeout: float | None) -> Page[T]:
+        response = await self._transport.request("GET", path, query=query, timeout=timeout, large=True)
+        return codec_of(resource.type).page(response.body)
+
+    async def create(
+        self,
+        resource: Resource[T],
+        body: Mapping[str, Any] | KubeStruct,
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: Validation | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        """``apiVersion`` and ``kind`` may be left out. A subresource is one of the object named in the body.
+
+        Where the hub answers with a mere Status, as it does to bindings and evictions, what was sent comes back.
+        """
+        content = document(resource, body)
+        name = content.get("metadata", {}).get("name") if subresource else None
+        sent = msgspec.json.encode(content)
+        response = await self._transport.request(
+            "POST",
+            resource.path(namespace=namespace, name=name, subresource=subresource),
+            query=writing(dry_run, field_manager or self.field_manager, field_validation),
+            body=sent,
+            content_type=JSON,
+            timeout=timeout,
+        )
+        answer = sent if subresource and is_status(response.body) else response.body
+        return codec_of(resource.type).object(answer)
+
+    async def update(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: Validation | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        """The whole object, as a mapping with all its fields. Raises TypeError for a typed one."""
+        if isinstance(body, Struct):
+            raise TypeError(TYPED_UPDATE.format(name=type(body).__name__))
+        response = await self._transport.request(
+            "PUT",
+            resource.path(namespace=namespace, name=name, subresource=subresource),
+            query=writing(dry_run, field_manager or self.field_manager, field_validation),
+            body=msgspec.json.encode(document(resource, body)),
+            content_type=JSON,
+            timeout=timeout,
+        )
+        return codec_of(resource.type).object(response.body)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any] | Sequence[Any],
+        *,
+        kind: Patch,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        field_validation: Validation | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        """A JSON patch is a list of operations. ``apiVersion`` and ``kind`` of an applied one may be left out."""
+        if force and kind is not Patch.APPLY:
+            raise ValueError(FORCE_APPLIES)
+        query = writing(dry_run, field_manager or self.field_manager, field_validation)
+        content: Mapping[str, Any] | Sequence[Any] = body
+        if kind is Patch.APPLY:
+            if not (field_manager or self.field_manager):
+                raise ValueError(APPLY_NEEDS_MANAGER)
+            if isinstance(body, Mapping):
+                content = document(resource, body)
+            if force:
+                query.append(("force", "true"))
+        response = await self._transport.request(
+            "PATCH",
+            resource.path(namespace=namespace, name=name, subresource=subresource),
+            query=query,
+            body=msgspec.json.encode(content),
+            content_type=kind.value,
+            repeatable=kind.repeatable,
+            timeout=timeout,
+        )
+        return codec_of(resource.type).object(response.body)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """With ``uid`` or ``resource_version``, only that very object; Conflict if it is another. Seconds of grace."""
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        await self._transport.request(
+            "DELETE",
+            resource.path(namespace=namespace, name=name),
+            body=deletion(preconditions, propagation, grace_period, dry_run),
+            content_type=JSON,
+            timeout=timeout,
+        )
+
+    async def delete_collection(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """All that the selectors select, and without selectors all there are."""
+        await self._transport.request(
+            "DELETE",
+            resource.path(namespace=namespace),
+            query=selection(labels, fields),
+            body=deletion({}, propagation, grace_period, dry_run),
+            content_type=JSON,
+            timeout=timeout,
+        )
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = True,
+        initial_events: bool = False,
+        timeout: float = 300.0,
+    ) -> AsyncIterator[Stream[T]]:
+        """A watch that has begun, which gives what arrives together at once. See ``watch``."""
+        query = [("watch", "true"), *selection(labels, fields), ("timeoutSeconds", str(round(timeout)))]
+        if resource_version or initial_events:
+            query.append(("resourceVersion", resource_version))
+        if bookmarks:
+            query.append(("allowWatchBookmarks", "true"))
+        if initial_events:
+            query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
+        path = resource.path(namespace=namespace)
+        response = await self._transport.stream(path, query=query)
+        try:
+            yield Stream(response, codec_of(resource.type), timeout=timeout, name=f"watch {path}")
+        finally:
+            response.close()
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = True,
+        initial_events: bool = False,
+        timeout: float = 300.0,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Until the hub ends it, which it does after ``timeout`` seconds. Raises KubeErrors, Expired among them.
+
+        With ``initial_events`` the watch begins with all there is, up to a bookmark that ``ends_initial_events``; a
+        ``resource_version`` then says how old that may be at most. Objects that cannot be read are logged and skipped.
+        """
+        async with self.stream(
+            resource,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            resource_version=resource_version,
+            bookmarks=bookmarks,
+            initial_events=initial_events,
+            timeout=timeout,
+        ) as stream:
+            async for events in stream:
+                for event in events:
+                    yield event
+                for each in stream.unreadable:
+                    _log.error(
+                        UNREADABLE, each.type, resource.kind, "/".join(filter(None, each.key)), each.reason
+                    )
+
+    async def newest(
+        self, resource: Resource[T], *, namespace: str | None = None, timeout: float | None = None
+    ) -> str:
+        """The resource version the hub is at. Costs a page of one object."""
+        page = await self._page(resource, resource.path(namespace=namespace), limit_of(1), timeout)
+        return page.resource_version
+
+
+def _first_of(unreadable: Sequence[Unreadable]) -> str:
+    first = unreadable[0]
+    name = "/".join(part for part in first.key if part)
+    return SOME_UNREADABLE.format(count=len(unreadable), name=name, reason=first.reason)

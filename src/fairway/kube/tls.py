@@ -1,0 +1,128 @@
+"""PEM texts, and the TLS contexts made of them.
+
+Making a context costs milliseconds and two system calls per certificate, a connection is opened often, and certificates
+are replaced while a process runs: contexts are kept by what they were made of, so a rotated certificate gets a new
+one by itself.
+"""
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+from fairway.kube.errors import ConfigError
+
+NO_FILE: Final = "cannot be read ({why})"
+NOT_PEM: Final = "holds no certificate in PEM form"
+NO_PAIR: Final = "certificate and key cannot be used together ({why})"
+ENCRYPTED_KEY: Final = "the private key is protected by a passphrase"
+
+CHECK_FILE: Final = "check the path and who may read the file"
+WRITE_PEM: Final = "give a file that begins with -----BEGIN CERTIFICATE-----"
+DECRYPT_KEY: Final = "give a key without a passphrase, or use an exec plugin"
+MATCH_PAIR: Final = "give the key that belongs to the certificate, both in PEM form"
+
+
+class File:
+    """A file that somebody may replace at any time: read again when it changed, kept when it went away."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._content = b""
+
+    def read(self, *, afresh: bool = False) -> bytes:
+        """Raises OSError, unless it could be read before."""
+        try:
+            status = os.stat(self.path)
+            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if afresh or seen != self._seen:
+                self._content, self._seen = Path(self.path).read_bytes(), seen
+        except OSError:
+            if self._seen is None:
+                raise
+        return self._content
+
+
+class Pem:
+    """PEM text, as such or in a file. ``place`` and ``name`` say where it was asked for."""
+
+    def __init__(self, *, data: bytes = b"", path: str = "", place: str = "", name: str = "") -> None:
+        self._data = data
+        self._file = File(path) if path and not data else None
+        self.place, self.name = place, name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._file.path if self._file else 'given data'}>"
+
+    def read(self) -> bytes:
+        if self._file is None:
+            return self._data
+        try:
+            return self._file.read()
+        except OSError as error:
+            message = f"{self._file.path} {NO_FILE.format(why=error.strerror)}"
+            raise ConfigError(message, place=self.place, field=self.name, remedy=CHECK_FILE) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a client shows of itself in the TLS handshake, in PEM form."""
+
+    chain: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+@lru_cache(maxsize=32)
+def context_of(
+    *, authority: bytes | None = None, certificate: Certificate | None = None, insecure: bool = False
+) -> ssl.SSLContext:
+    """Without an authority the system's are trusted; with one, only that."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["http/1.1"])
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authority is None:
+        context.load_default_certs()
+    else:
+        try:
+            context.load_verify_locations(cadata=authority.decode("ascii", errors="replace"))
+        except (ssl.SSLError, ValueError):
+            raise ConfigError(NOT_PEM, field="certificate-authority", remedy=WRITE_PEM) from None
+    if certificate is not None:
+        _show(context, certificate)
+    return context
+
+
+def _show(context: ssl.SSLContext, certificate: Certificate) -> None:
+    with _on_disk(certificate) as (chain, key):
+        try:
+            context.load_cert_chain(chain, key, password=_refuse_passphrase)
+        except (ssl.SSLError, ValueError) as error:
+            why = getattr(error, "reason", None) or "not in PEM form"
+            message = NO_PAIR.format(why=why)
+            raise ConfigError(message, field="client-certificate", remedy=MATCH_PAIR) from None
+
+
+@contextlib.contextmanager
+def _on_disk(certificate: Certificate) -> Iterator[tuple[str, str]]:
+    """OpenSSL's binding reads certificates from files only: private ones, gone as soon as they are read."""
+    with tempfile.TemporaryDirectory(prefix="fairway-tls-") as folder:
+        paths = []
+        for name, content in (("chain.pem", certificate.chain), ("key.pem", certificate.key)):
+            path = os.path.join(folder, name)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(content)
+            paths.append(path)
+        yield paths[0], paths[1]
+
+
+def _refuse_passphrase() -> NoReturn:
+    # OpenSSL would ask on the terminal, and a daemon would wait there for ever.
+    raise ConfigError(ENCRYPTED_KEY, field="client-key", remedy=DECRYPT_KEY)

@@ -1,0 +1,349 @@
+"""Requests that arrive: credentials, retries, deadlines, and the errors of HTTP put into words.
+
+When a request is repeated depends on what is known about the first attempt:
+
+- the hub said "later" (429, or a 5xx with Retry-After): always, after the time it asked for, up to a limit;
+- it was never sent: twice, at once, whatever it was;
+- it was sent and no whole answer came, or a 5xx without Retry-After: only if doing it twice is the same as doing it
+  once, which is so for reading, for applying and for merging;
+- 401: once, if the credentials have something new to show.
+
+All of it happens within one deadline.
+"""
+
+import asyncio
+import logging
+import random
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from fairway.kube.clock import Backoff
+from fairway.kube.connection import Connection
+from fairway.kube.credentials import Proof
+from fairway.kube.errors import (
+    DeadlineExceeded,
+    KubeError,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+    UntrustedError,
+    error_of,
+)
+
+NOT_REACHED: Final = "{server} cannot be reached: {why}"
+PROXY_REFUSED: Final = "the proxy does not let us through to {server}: {code} {why}"
+NOT_TRUSTED: Final = (
+    "the certificate of {server} is not trusted: {why}; "
+    "check certificate-authority, and tls-server-name if the name differs"
+)
+NO_ANSWER: Final = "{request}: the connection ended before the answer did: {why}"
+TOO_LATE: Final = "{request}: no answer within {seconds:g} s"
+NOT_OPEN: Final = "the client is not open: use it in 'async with'"
+
+GZIP: Final = "gzip"
+IDENTITY: Final = "identity"
+
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_CONNECT_SECONDS: Final = 10.0
+_READ_AHEAD: Final = 2**20
+_BACKOFF: Final = Backoff(base=0.25, cap=10.0)
+
+_log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+Query = Sequence[tuple[str, str]] | Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often, and how patiently. ``longest`` caps what a Retry-After may ask for, in seconds."""
+
+    asked: int = 10
+    failed: int = 3
+    unsent: int = 2
+    longest: float = 30.0
+    backoff: Backoff = _BACKOFF
+
+    def wait(self, error: KubeError, *, repeatable: bool, failures: int) -> float | None:
+        """Seconds until the next attempt, or None for no more. ``failures`` counts those before this one."""
+        match error:
+            case ServerError() if error.version_too_large:
+                return None  # the hub will not come there sooner by being asked
+            case TooManyRequests() | ServerError() if error.retry_after is not None:
+                if failures >= self.asked:
+                    return None
+                # Everybody was told the same number.
+                return min(error.retry_after, self.longest) * random.uniform(1.0, 1.1)
+            case TooManyRequests():
+                limit = self.asked
+            case ServerError() if repeatable:
+                limit = self.failed
+            case TransportError() if not error.retryable:
+                return None
+            case TransportError() if not error.sent:
+                limit = self.unsent
+            case TransportError() if repeatable and not isinstance(error, DeadlineExceeded):
+                limit = self.failed
+            case _:
+                return None
+        return None if failures >= limit else self.backoff.delay(failures) * random.uniform(0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    method: str
+    path: str
+    url: URL
+    headers: CIMultiDict[str]
+    body: bytes | None
+    timeout: float
+    repeatable: bool
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Transport:
+    """One hub's connections. ``timeout`` is in seconds, per request with all its repetitions."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str,
+        timeout: float = 60.0,
+        concurrency: int = 64,
+        retry: Retry | None = None,
+    ) -> None:
+        self.connection = connection
+        self.timeout = timeout
+        self._retry = retry or Retry()
+        self._headers = [("User-Agent", user_agent), ("Accept", "application/json")]
+        self._headers += connection.impersonation.headers()
+        self._compresses = connection.compression and not connection.local
+        self._session: aiohttp.ClientSession | None = None
+        # Watches hold a connection each for minutes; they must not use up those of requests, nor the other way round.
+        self._slots = asyncio.Semaphore(concurrency)
+        self._warned: set[str] = set()
+
+    async def open(self) -> None:
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=_socket)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            read_bufsize=_READ_AHEAD,
+            middlewares=(_once,),
+        )
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "",
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        repeatable: bool | None = None,
+        large: bool = False,
+    ) -> Response:
+        """``large`` answers may come compressed. Raises KubeErrors; any status from 300 up is one."""
+        call = self._call(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            headers=headers,
+            timeout=timeout,
+            repeatable=repeatable,
+            encoding=GZIP if large and self._compresses else IDENTITY,
+        )
+        return await self._perform(call, _whole, self._slots)
+
+    async def stream(
+        self, path: str, *, query: Query = (), timeout: float | None = None
+    ) -> aiohttp.ClientResponse:
+        """A GET whose answer has begun. The caller closes it. ``timeout`` is for the beginning only."""
+        call = self._call("GET", path, query=query, timeout=timeout)
+        return await self._perform(call, _begun, nullcontext())
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query,
+        body: bytes | None = None,
+        content_type: str = "",
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        repeatable: bool | None = None,
+        encoding: str = IDENTITY,
+    ) -> _Call:
+        all_headers = CIMultiDict(self._headers)
+        all_headers["Accept-Encoding"] = encoding
+        if content_type:
+            all_headers["Content-Type"] = content_type
+        if headers:
+            all_headers.update(headers)
+        asked = f"?{urlencode(query)}" if query else ""
+        return _Call(
+            method=method,
+            path=path,
+            url=URL(f"{self.connection.server}{path}{asked}", encoded=True),
+            headers=all_headers,
+            body=body,
+            timeout=self.timeout if timeout is None else timeout,
+            repeatable=method in _READING if repeatable is None else repeatable,
+        )
+
+    async def _perform(
+        self,
+        call: _Call,
+        read: Callable[[aiohttp.ClientResponse], Awaitable[R]],
+        slot: AbstractAsyncContextManager[None],
+    ) -> R:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + call.timeout
+        failures, renewed = 0, False
+        while True:
+            asked = clock()
+            proof = await self.connection.credentials.proof()
+            # A login may take minutes, which is not the hub's slowness.
+            deadline += clock() - asked
+            try:
+                async with asyncio.timeout_at(deadline), slot:
+                    return await self._attempt(call, proof, read)
+            except TimeoutError:
+                raise DeadlineExceeded(TOO_LATE.format(request=call, seconds=call.timeout)) from None
+            except Unauthorized:
+                if renewed or not await self.connection.credentials.renew(proof):
+                    raise
+                renewed = True
+            except KubeError as error:
+                wait = self._retry.wait(error, repeatable=call.repeatable, failures=failures)
+                if wait is None or clock() + wait >= deadline:
+                    raise
+                failures += 1
+                _log.debug("%s; again in %.2f s", error, wait)
+                await asyncio.sleep(wait)
+
+    async def _attempt(
+        self, call: _Call, proof: Proof, read: Callable[[aiohttp.ClientResponse], Awaitable[R]]
+    ) -> R:
+        if self._session is None:
+            raise RuntimeError(NOT_OPEN)
+        connection = self.connection
+        headers = call.headers
+        if proof.authorization:
+            headers = CIMultiDict(headers)
+            headers["Authorization"] = proof.authorization
+        proxy = connection.proxy
+        try:
+            response = await self._session.request(
+                call.method,
+                call.url,
+                headers=headers,
+                data=call.body,
+                ssl=connection.context(proof) or True,
+                server_hostname=connection.tls_server_name or None,
+                proxy=proxy.url if proxy else None,
+                proxy_headers={"Proxy-Authorization": proxy.authorization}
+                if proxy and proxy.authorization
+                else None,
+                allow_redirects=False,
+            )
+            try:
+                self._heed(response)
+                if response.status >= 300:
+                    body = await response.read()
+                    raise error_of(
+                        code=response.status, body=body, headers=response.headers, request=str(call)
+                    )
+                return await read(response)
+            except BaseException:
+                response.close()
+                raise
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._in_words(error, call) from error
+
+    def _in_words(self, error: aiohttp.ClientError | OSError, call: _Call) -> TransportError:
+        server = self.connection.server
+        why = str(error) or type(error).__name__
+        match error:
+            case aiohttp.ClientConnectorCertificateError():
+                return UntrustedError(
+                    NOT_TRUSTED.format(server=server, why=error.certificate_error), sent=False
+                )
+            case aiohttp.ClientHttpProxyError():
+                message = PROXY_REFUSED.format(server=server, code=error.status, why=error.message)
+                return TransportError(message, sent=False)
+            case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+                return TransportError(NOT_REACHED.format(server=server, why=why), sent=False)
+            case _:
+                return TransportError(NO_ANSWER.format(request=call, why=why))
+
+    def _heed(self, response: aiohttp.ClientResponse) -> None:
+        """The hub's warnings, such as about deprecated versions, each once."""
+        for line in response.headers.getall("Warning", ()):
+            for text in _WARNING.findall(line):
+                if text not in self._warned and len(self._warned) < 1000:
+                    self._warned.add(text)
+                    _log.warning("%s: %s", self.connection.server, re.sub(r"\\(.)", r"\1", text))
+
+
+async def _whole(response: aiohttp.ClientResponse) -> Response:
+    body = await response.read()
+    return Response(status=response.status, headers=response.headers, body=body)
+
+
+async def _begun(response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+    return response
+
+
+async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """aiohttp would send a PUT or a DELETE again when its connection breaks. Whether to is decided here, not there."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientPayloadError(str(error) or type(error).__name__) from error
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Notices a peer that went away without a word, in a minute instead of hours."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made

@@ -1,0 +1,70 @@
+"""A watch on the wire: chunks become lines, lines become events, and silence becomes an error.
+
+Events come in the groups they arrived in. Under load that is hundreds at a time, so whoever follows the stream does its
+own work once per group.
+"""
+
+import asyncio
+from typing import Final, Generic
+
+import aiohttp
+
+from fairway.kube.codec import Codec, Lines, Unreadable, WatchEvent
+from fairway.kube.errors import DeadlineExceeded, TransportError
+from fairway.kube.resource import T
+
+GRACE: Final = 15.0
+"""Seconds the hub may be late in ending a watch whose time is over."""
+
+CUT_OFF: Final = "{name}: the connection ended in the middle of a line"
+BROKEN: Final = "{name}: the connection broke: {why}"
+SILENT: Final = "{name}: not ended by the hub {seconds:g} s after its time, so it is taken for dead"
+
+
+class Stream(Generic[T]):
+    """Iterate to get groups of events. Ends when the hub ends the watch; raises KubeErrors.
+
+    ``unreadable`` is what came with the latest group and could not be read; the group may be empty but for that.
+    """
+
+    def __init__(
+        self, response: aiohttp.ClientResponse, codec: Codec[T], *, timeout: float, name: str = "watch"
+    ) -> None:
+        self._response, self._codec, self._name = response, codec, name
+        self._lines = Lines()
+        self._error: Exception | None = None
+        self._deadline = asyncio.get_running_loop().time() + timeout + GRACE
+        self.unreadable: tuple[Unreadable, ...] = ()
+
+    def __aiter__(self) -> "Stream[T]":
+        return self
+
+    async def __anext__(self) -> list[WatchEvent[T]]:
+        while self._error is None:
+            chunk = await self._read()
+            if not chunk:
+                if self._lines.pending:
+                    raise TransportError(CUT_OFF.format(name=self._name))
+                raise StopAsyncIteration
+            lines = self._lines.feed(chunk)
+            if not lines:
+                continue
+            found = self._codec.events(lines)
+            # What came before an error is news all the same: the error is for the next time.
+            self._error = found.error
+            self.unreadable = found.unreadable
+            if found.events or found.unreadable:
+                return found.events
+        raise self._error
+
+    async def _read(self) -> bytes:
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await self._response.content.readany()
+        except TimeoutError as error:
+            if isinstance(error, aiohttp.ClientError):
+                raise TransportError(BROKEN.format(name=self._name, why=error)) from error
+            raise DeadlineExceeded(SILENT.format(name=self._name, seconds=GRACE)) from None
+        except (aiohttp.ClientError, OSError) as error:
+            why = str(error) or type(error).__name__
+            raise TransportError(BROKEN.format(name=self._name, why=why)) from error
