@@ -1,0 +1,65 @@
+"""The built-in kinds: their types and how they are served.
+
+One set of field tables (``tables``) answers five questions: what a kind's schema is (``node``), how it is merged
+and owned, how its protobuf is read (``fairway.hub.protobuf``), what is published about it
+(``fairway.hub.openapi``), and how the reference implementation would write an object of it again (``canonical``).
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from fairway.hub.builtin import catalog
+from fairway.hub.builtin.shapes import Type
+from fairway.hub.builtin.tables import Library
+from fairway.hub.resource import Resource
+from fairway.hub.schema import Node
+
+_FOLDER: Final = Path(__file__).parent
+_LIBRARY: Final = Library(_FOLDER)
+_TABLES: Final = {
+    "io.k8s.apimachinery.pkg.apis.meta": "meta",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions": "apiextensions",
+    "io.k8s.kube-aggregator.pkg.apis.apiregistration": "apiregistration",
+}
+_API: Final = "io.k8s.api."
+
+
+@cache
+def resources() -> tuple[Resource, ...]:
+    """All served resources of the built-in kinds."""
+    return tuple(catalog.read(_FOLDER / "resources.table", _LIBRARY))
+
+
+@cache
+def type_of(name: str) -> Type:
+    """A type by its full name, such as ``io.k8s.api.core.v1.Pod``; KeyError if there is none."""
+    package, _, short = name.rpartition(".v1.")
+    table = _TABLES.get(package) or package.removeprefix(_API)
+    if "." in table or not (_FOLDER / f"{table}_v1.fields").is_file():
+        raise KeyError(name)
+    return _LIBRARY.type(f"{table}.{short}")
+
+
+@cache
+def kind(group: str, version: str, name: str) -> Type:
+    """The type of a kind, its list's included, or of one that every group has, such as DeleteOptions; KeyError if
+    there is none."""
+    if version == "v1":
+        table = group.partition(".")[0] or "core"
+        try:
+            found = _LIBRARY.type(f"{table}.{name}")
+        except (KeyError, FileNotFoundError):
+            pass
+        else:
+            if found.kind and found.group == group:
+                return found
+    found = _LIBRARY.type(f"meta.{name}")
+    if found.kind:
+        return found
+    raise KeyError(name)
+
+
+def node(name: str) -> Node:
+    """The schema of a type; KeyError if there is none."""
+    return type_of(name).node

@@ -1,0 +1,254 @@
+"""How the reference implementation would write an object again.
+
+A built-in kind is not kept as the client wrote it. The reference decodes it into a typed structure and encodes that
+again, so that unknown and empty fields vanish, fields that are always written appear, times turn to UTC and
+quantities to their shortest form. Clients see this, and what they compare (an apply, a hash, a diff) depends on it.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.api.quantity import UNKNOWN_SUFFIX, Quantity, QuantityError
+from fairway.hub.builtin.instants import InstantError, micros, seconds
+from fairway.hub.builtin.shapes import COLLECTIONS, DICTIONARY, MESSAGE, PLAIN, WRAPPED, Shape, Type
+from fairway.hub.resource import Document
+
+NOT_A_QUANTITY: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+NOT_A_SUFFIX: Final = "unable to parse quantity's suffix"
+NOT_A_SCHEMA: Final = "boolean or JSON schema expected"
+NOT_BASE64: Final = "illegal base64 data at input byte"
+TOO_DEEP: Final = "exceeded max depth"
+
+_MAX_DEPTH: Final = 200
+_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
+_WITHOUT_EXPONENT: Final = 1e21
+
+_Step = str | int | tuple[str, str]
+"""A field, a place in a list, or a name together with what complaints call it; they don't mention a map's keys."""
+
+
+class Malformed(ValueError):
+    """The document can't be one of this kind; worded as the reference implementation does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canonical:
+    document: Document
+    unknown: tuple[str, ...]
+    """The paths of fields that the kind doesn't have, such as ``spec.containers[0].foo``."""
+
+
+def canonical(made: Type, document: Document) -> Canonical:
+    """A new document, which may share free-form parts with the given one. Raises Malformed."""
+    walk = _Walk()
+    result = walk.message(made, document)
+    if walk.fault is not None:
+        raise walk.fault
+    return Canonical(document=result, unknown=tuple(walk.unknown))
+
+
+def zero(shape: Shape) -> Any:
+    """What is written where something has to be and nothing was given."""
+    if shape.kind == MESSAGE:
+        assert shape.type is not None
+        return written(shape.type, {})
+    if shape.kind in PLAIN:
+        return PLAIN[shape.kind]
+    return {"Quantity": "0", "IntOrString": 0}.get(shape.kind)
+
+
+def written(made: Type, given: Document) -> Document:
+    """What is written of an object: in order, without what is empty, with what is always shown."""
+    result: Document = {}
+    for name, field in made.fields.items():
+        value = given.get(name)
+        if value or (value is not None and field.pointer):
+            result[name] = value
+        elif value is None or field.shape.kind in COLLECTIONS:
+            if field.shown:
+                result[name] = None if field.pointer else zero(field.shape)
+            elif field.pointer and name in given:
+                result[name] = None
+        elif field.shown:
+            result[name] = value
+    return result
+
+
+class _Walk:
+    """Values of special types are judged by code of their own, whose first complaint ends the walk. A plain
+    mismatch is only noted, and told if nothing else is wrong."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.fault: Malformed | None = None
+        self._path: list[_Step] = []
+        self._struct = ""
+
+    def message(self, made: Type, document: Document) -> Document:
+        path, fields = self._path, made.fields
+        outer, self._struct = self._struct, made.name
+        if len(path) > _MAX_DEPTH:
+            raise Malformed(TOO_DEEP)
+        given: Document = {}
+        for name, value in document.items():
+            field = fields.get(name)
+            if field is None:
+                self.unknown.append(self._place(name))
+            elif value is not None:
+                path.append((name, f"{made.embedded[name]}.{name}") if name in made.embedded else name)
+                given[name] = self._value(field.shape, value)
+                path.pop()
+        self._struct = outer
+        return written(made, given)
+
+    def _value(self, shape: Shape, value: Any) -> Any:
+        kind = shape.kind
+        if kind == "string":
+            if value.__class__ is str:
+                return value
+        elif kind == MESSAGE:
+            if isinstance(value, dict):
+                assert shape.type is not None
+                return self.message(shape.type, value)
+        elif kind == DICTIONARY:
+            if isinstance(value, dict):
+                return self._dictionary(shape, value)
+        elif kind in COLLECTIONS:
+            if isinstance(value, list):
+                return self._list(shape, value)
+        elif kind == "bool":
+            if isinstance(value, bool):
+                return value
+        elif kind in _LIMITS:
+            if _is_integer(value, _LIMITS[kind]):
+                return value
+        elif kind == "double":
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return int(value) if abs(value) < _WITHOUT_EXPONENT and value == int(value) else float(value)
+        elif kind == "bytes":
+            if isinstance(value, str):
+                return self._bytes(value)
+        else:
+            return self._special(shape, value)
+        self._note(self._mismatch(shape.go, value))
+        return None
+
+    def _element(self, shape: Shape, value: Any) -> Any:
+        if value is not None:
+            return self._value(shape, value)
+        return "" if shape.kind == "bytes" else [] if shape.kind == WRAPPED else zero(shape)
+
+    def _list(self, shape: Shape, value: list[Any]) -> list[Any]:
+        assert shape.element is not None
+        path, result = self._path, []
+        for index, each in enumerate(value):
+            path.append(index)
+            result.append(self._element(shape.element, each))
+            path.pop()
+        return result
+
+    def _dictionary(self, shape: Shape, value: Document) -> Document:
+        """Sorted, as the reference writes maps."""
+        assert shape.element is not None
+        path, result = self._path, {}
+        for key, each in value.items():
+            path.append((key, ""))
+            result[key] = self._element(shape.element, each)
+            path.pop()
+        return dict(sorted(result.items()))
+
+    def _bytes(self, value: str) -> str | None:
+        text = value.replace("\n", "").replace("\r", "")
+        try:
+            return base64.b64encode(base64.b64decode(text, validate=True)).decode()
+        except (binascii.Error, ValueError):
+            self._note(Malformed(f"{NOT_BASE64} {_first_illegal(text)}"))
+            return None
+
+    def _special(self, shape: Shape, value: Any) -> Any:
+        kind = shape.kind
+        if kind == "Time" or kind == "MicroTime":
+            if not isinstance(value, str):
+                raise self._mismatch("string", value)
+            try:
+                return seconds(value) if kind == "Time" else micros(value)
+            except InstantError as fault:
+                raise Malformed(str(fault)) from fault
+        if kind == "Quantity":
+            return _quantity(value)
+        if kind == "IntOrString":
+            if isinstance(value, str) or _is_integer(value, _LIMITS["int32"]):
+                return value
+            raise self._mismatch("int32", value)
+        return self._union(shape.type, value) if shape.type is not None else value
+
+    def _union(self, made: Type, value: Any) -> Any:
+        for field in made.fields.values():
+            accepted = {MESSAGE: dict, "bool": bool}.get(field.shape.kind, list)
+            if isinstance(value, accepted):
+                inner = _Walk()
+                inner._path, inner._struct = self._path, self._struct
+                found = inner._value(field.shape, value)
+                if inner.fault is not None:
+                    raise inner.fault
+                # What is unknown in there is dropped, but the reference doesn't notice it.
+                return None if found == [] else found
+        if "allows" in made.fields:
+            raise Malformed(NOT_A_SCHEMA)
+        return None
+
+    def _place(self, name: str) -> str:
+        text = ""
+        for step in (*self._path, name):
+            text += f"[{step}]" if isinstance(step, int) else f".{step if isinstance(step, str) else step[0]}"
+        return text[1:]
+
+    def _note(self, fault: Malformed) -> None:
+        if self.fault is None:
+            self.fault = fault
+
+    def _mismatch(self, go: str, value: Any) -> Malformed:
+        word = _word(value)
+        if word == "number" and go in _LIMITS:
+            word = f"number {value}"
+        names = (
+            step if isinstance(step, str) else step[1] for step in self._path if not isinstance(step, int)
+        )
+        path = ".".join(filter(None, names))
+        return Malformed(
+            f"json: cannot unmarshal {word} into Go struct field {self._struct}.{path} of type {go}"
+        )
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def _is_integer(value: Any, limit: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+
+
+def _quantity(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise Malformed(NOT_A_QUANTITY)
+    try:
+        return str(Quantity.parse(value))
+    except QuantityError as fault:
+        raise Malformed(NOT_A_SUFFIX if UNKNOWN_SUFFIX in str(fault) else NOT_A_QUANTITY) from fault
+
+
+def _first_illegal(text: str) -> int:
+    """Where base64 stops to make sense."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    for index, character in enumerate(text):
+        if character not in alphabet:
+            return index
+    return len(text) // 4 * 4

@@ -1,0 +1,84 @@
+"""The served resources of the built-in kinds, from ``resources.table`` (which says how to read it)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from fairway.hub.builtin.tables import Library
+from fairway.hub.resource import ALL_VERBS, Column, Resource, Scale, Subresource
+
+# Where custom resources keep the text of a selector, built-in ones keep the selector itself.
+_SCALE: Final = Scale(
+    spec_path=".spec.replicas", status_path=".status.replicas", selector_path=".spec.selector"
+)
+
+
+def read(path: Path, library: Library) -> Iterator[Resource]:
+    known: dict[str, Column] = {}
+    for block in path.read_text(encoding="utf-8").split("\n\n"):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        if not lines:
+            continue
+        if "|" in lines[0]:
+            known = {column.name: column for column in (_column(line, {}) for line in lines)}
+        else:
+            yield _resource(lines, library, known)
+
+
+def _resource(lines: Sequence[str], library: Library, known: Mapping[str, Column]) -> Resource:
+    plural, name, scope, *options = lines[0].split()
+    given = {word: tuple(value.split(",")) for word, value in (option.split("=") for option in options)}
+    subresources: dict[str, Subresource] = {}
+    fields: list[str] = []
+    columns: list[Column] = []
+    for line in lines[1:]:
+        first, *rest = line.split()
+        if first == "|":
+            columns.append(_column(line.removeprefix("  | "), known))
+        elif first == "fields":
+            fields += rest
+        else:
+            subresources[first[1:]] = _subresource(first[1:], *rest, library=library)
+    made = library.type(name)
+    return Resource(
+        group=made.group,
+        version=made.version,
+        kind=made.name,
+        plural=plural,
+        singular=made.name.lower(),
+        list_kind=f"{made.name}List",
+        namespaced=scope == "namespaced",
+        node=made.node,
+        short_names=given.get("short", ()),
+        categories=given.get("categories", ()),
+        verbs=given.get("verbs", ALL_VERBS),
+        subresources=subresources,
+        scale=_SCALE if "scale" in subresources else None,
+        columns=tuple(columns),
+        selectable=tuple(fields),
+    )
+
+
+def _subresource(name: str, verbs: str, type_name: str = "", *, library: Library) -> Subresource:
+    if not type_name:
+        return Subresource(name=name, verbs=tuple(verbs.split(",")))
+    body = library.type(type_name)
+    return Subresource(
+        name=name,
+        verbs=tuple(verbs.split(",")),
+        kind=body.name,
+        group=body.group,
+        version=body.version,
+        node=body.node,
+    )
+
+
+def _column(text: str, known: Mapping[str, Column]) -> Column:
+    head, _, words = (part.strip() for part in text.partition("|"))
+    name, _, type_and_format = head.rstrip("*").partition(":")
+    column = known.get(name, Column(name=name))
+    if type_and_format:
+        type_, _, format_ = type_and_format.partition("/")
+        column = replace(column, type=type_, format=format_)
+    return replace(column, priority=int(head.endswith("*")), description=words or column.description)

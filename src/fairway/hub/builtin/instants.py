@@ -1,0 +1,96 @@
+"""Points in time as the reference implementation reads and writes them: RFC 3339, kept in UTC."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+SECONDS_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+MICROS_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
+"""The reference implementation names a format by how it would write one certain moment."""
+
+_ZERO: Final = datetime(1, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DATE_TIME: Final = (
+    ("2006", "[0-9]{4}"), ("-", "-"), ("01", "[0-9]{2}"), ("-", "-"), ("02", "[0-9]{2}"), ("T", "T"),
+    ("15", "[0-9]{1,2}"), (":", ":"), ("04", "[0-9]{2}"), (":", ":"), ("05", "[0-9]{2}(?:[.,][0-9]+)?"),
+)  # fmt: skip
+_ZONE: Final = ("Z07:00", "Z|[+-][0-9]{2}:[0-9]{2}")
+_SECONDS: Final = (*_DATE_TIME, _ZONE)
+_MICROS: Final = (*_DATE_TIME[:-1], ("05", "[0-9]{2}"), (".000000", "[.,][0-9]{6}"), _ZONE)
+_WHOLE: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
+)
+
+
+class InstantError(ValueError):
+    """The text is not a point in time; worded as the reference implementation does."""
+
+
+def seconds(text: str) -> str | None:
+    """The canonical text, to the second; None for the zero time."""
+    return _seconds(_parse(text, SECONDS_LAYOUT, _SECONDS))
+
+
+def micros(text: str) -> str | None:
+    """The canonical text, to the microsecond; six digits must be given. None for the zero time."""
+    return _micros(_parse(text, MICROS_LAYOUT, _MICROS))
+
+
+def seconds_of(since_epoch: int) -> str | None:
+    """InstantError beyond the years that can be written."""
+    return _seconds(_moment(since_epoch, 0))
+
+
+def micros_of(since_epoch: int, nanos: int) -> str | None:
+    """InstantError beyond the years that can be written."""
+    return _micros(_moment(since_epoch, nanos))
+
+
+def _seconds(moment: datetime) -> str | None:
+    return None if moment == _ZERO else moment.isoformat()[:19] + "Z"
+
+
+def _micros(moment: datetime) -> str | None:
+    return None if moment == _ZERO else moment.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def _moment(since_epoch: int, nanos: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=since_epoch, microseconds=nanos // 1000)
+    except OverflowError as fault:
+        raise InstantError("year outside of range [0,9999]") from fault
+
+
+def _parse(text: str, layout: str, parts: tuple[tuple[str, str], ...]) -> datetime:
+    whole = _WHOLE.fullmatch(text)
+    if whole is None or (parts is _MICROS and len(whole[7] or "") != 6):
+        raise InstantError(_why_not(text, layout, parts))
+    year, month, day, hour, minute, second = (int(part) for part in whole.groups()[:6])
+    away_hours, away_minutes = int(whole[9] or 0), int(whole[10] or 0)
+    for value, least, most, what in (
+        (month, 1, 12, "month"),
+        (hour, 0, 23, "hour"),
+        (minute, 0, 59, "minute"),
+        (second, 0, 59, "second"),
+        (away_hours, 0, 24, "time zone offset hour"),
+        (away_minutes, 0, 60, "time zone offset minute"),
+    ):
+        if not least <= value <= most:
+            raise InstantError(f'parsing time "{text}": {what} out of range')
+    away = timedelta(hours=away_hours, minutes=away_minutes)
+    fraction = int((whole[7] or "0")[:6].ljust(6, "0"))
+    try:
+        moment = datetime(year, month, day, hour, minute, second, fraction, tzinfo=UTC)
+        return moment + away if whole[8] == "-" else moment - away
+    except (ValueError, OverflowError) as fault:
+        raise InstantError(f'parsing time "{text}": day out of range') from fault
+
+
+def _why_not(text: str, layout: str, parts: tuple[tuple[str, str], ...]) -> str:
+    rest = text
+    for name, pattern in parts:
+        found = re.match(pattern, rest)
+        if found is None:
+            return f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{name}"'
+        rest = rest[found.end() :]
+    return f'parsing time "{text}": extra text: "{rest}"'

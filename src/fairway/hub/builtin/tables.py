@@ -1,0 +1,273 @@
+"""The field tables: one ``.fields`` file per group version, read when one of its types is first asked for.
+
+A line of a type says
+
+    <protobuf number> <JSON name><marks> <type> <options>
+
+Types: ``string int32 int64 bool double bytes Time MicroTime Quantity IntOrString RawExtension FieldsV1 JSON``, the
+name of a type of this file, or ``core.PodSpec`` for one of another; ``[T]`` a list, ``{T}`` a map from strings,
+``<T>`` a list that protobuf wraps into a message of its own. ``(Name)`` after a type is the name that the
+reference implementation gives it; its decoding errors show it, and an ``enum`` line may list its values. A field
+called ``*`` lies flat in its parent's JSON.
+
+Marks say when a field is written: ``?`` whenever it was given, even if it is zero; ``!`` always; neither, unless it
+is empty. (A nested object without ``?`` is never empty, except with ``~``.) What is always written is also required
+in the published schema, unless an option says ``optional``; others are when it says ``required``.
+
+Options: ``atomic``, ``set`` and ``keys=`` are server-side apply's list and map types, ``merge=`` the key of a
+strategic merge, ``patch=`` its strategies where they aren't just ``merge``, ``default=`` a JSON value.
+"""
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from fairway.hub.builtin.shapes import (
+    COLLECTIONS,
+    DICTIONARY,
+    GO_NAMES,
+    LIST,
+    MESSAGE,
+    PLAIN,
+    SCALARS,
+    UNION,
+    WRAPPED,
+    Field,
+    Shape,
+    Type,
+)
+from fairway.hub.schema import ARRAY, ATOMIC, GRANULAR, MAP, OBJECT, Node
+
+_BRACKETS: Final = {"[": (LIST, "[]"), "<": (WRAPPED, "[]"), "{": (DICTIONARY, "map[string]")}
+_LIST_SUFFIX: Final = "List"
+
+
+class Library:
+    """All tables of a folder. Types refer to each other across files, never in a circle of files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tables: dict[str, Table] = {}
+        self._lists: dict[str, Type] = {}
+
+    def table(self, name: str) -> "Table":
+        known = self._tables.get(name)
+        if known is None:
+            known = self._tables[name] = Table(self, self._folder / f"{name}.fields")
+        return known
+
+    def type(self, name: str) -> Type:
+        """By its short name with its table's, such as ``core.Pod`` or ``core.PodList``; KeyError if there's none."""
+        table, _, short = name.partition(".")
+        types = self.table(f"{table}_v1").types
+        if short in types or not short.endswith(_LIST_SUFFIX):
+            return types[short]
+        known = self._lists.get(name)
+        if known is None:
+            known = self._lists[name] = self._list_of(types[short.removesuffix(_LIST_SUFFIX)])
+        return known
+
+    def _list_of(self, item: Type) -> Type:
+        if not item.kind:
+            raise KeyError(item.name + _LIST_SUFFIX)
+        core = self.table("core_v1")
+        made = Type(
+            name=item.name + _LIST_SUFFIX,
+            full_name=item.full_name + _LIST_SUFFIX,
+            group=item.group,
+            version=item.version,
+            kind=True,
+            description=f"A list of {item.name} objects.",
+            node=Node(type=OBJECT, name=item.full_name + _LIST_SUFFIX, required=("items",)),
+        )
+        one = Shape(kind=MESSAGE, go=f"v1.{item.name}", type=item)
+        items = Shape(kind=LIST, go=f"[]{one.go}", element=one)
+        meta = core.shape("meta.ListMeta")
+        for each in (
+            _field("-", "kind", core.shape("string"), SCALARS["string"]),
+            _field("-", "apiVersion", core.shape("string"), SCALARS["string"]),
+            _field("1", "metadata", meta, core.node(meta, "")),
+            _field("2", "items!", items, Node(type=ARRAY, items=item.node)),
+        ):
+            made.fields[each.name] = each
+            made.node.properties[each.name] = each.node
+            if each.number:
+                made.numbers[each.number] = each
+        return made
+
+
+class Table:
+    """One file: the types of one group version."""
+
+    def __init__(self, library: Library, path: Path) -> None:
+        self._library = library
+        self._enums: dict[str, tuple[str, ...]] = {}
+        self._shapes: dict[str, Shape] = {}
+        self._nodes: dict[tuple[Shape, str], Node] = {}
+        self._bodies: dict[str, list[str]] = {}
+        self.types: dict[str, Type] = {}
+        self._read(path)
+        while self._bodies:
+            self._fill(next(iter(self._bodies)))
+
+    def _read(self, path: Path) -> None:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        _, group, version = lines[0].split()
+        package = lines[1].split()[1]
+        body: list[str] = []
+        for line in lines[2:]:
+            if line.startswith("  "):
+                body.append(line)
+            elif line.startswith("enum "):
+                _, name, *values = shlex.split(line) if '"' in line else line.split()
+                self._enums[name] = tuple(values)
+            elif line:
+                role, name, *atomic = line.split()
+                node = Node(name=f"{package}.{name}")
+                if role == "union":
+                    node.preserve_unknown = True
+                else:
+                    node.type = OBJECT
+                if atomic:
+                    node.map_type, node.raw = ATOMIC, {"x-kubernetes-map-type": ATOMIC}
+                self.types[name] = Type(
+                    name=name,
+                    full_name=node.name,
+                    group="" if group in ("core", "meta") else group,
+                    version=version,
+                    kind=role == "kind",
+                    union=role == "union",
+                    node=node,
+                )
+                body = self._bodies[name] = []
+
+    def _fill(self, name: str) -> None:
+        made = self.types[name]
+        required: list[str] = []
+        if made.kind:
+            for each in ("kind", "apiVersion"):
+                made.fields[each] = _field("-", each, self.shape("string"), SCALARS["string"])
+        for line in self._bodies.pop(name):
+            if line.startswith('  "'):
+                made.description = line.strip(' "')
+                continue
+            number, marked, text, *rest = line.split(None, 3)
+            shape = self.shape(text)
+            if marked == "*":
+                inner = shape.type
+                assert inner is not None
+                if inner.name in self._bodies:
+                    self._fill(inner.name)
+                made.fields.update(inner.fields)
+                made.embedded.update(dict.fromkeys(inner.fields, inner.name))
+                required += inner.node.required
+                made.numbers[int(number)] = Field(name="", number=int(number), shape=shape, node=inner.node)
+                continue
+            options = rest[0] if rest else ""
+            found = _field(number, marked, shape, self.node(shape, options))
+            made.fields[found.name] = found
+            if found.number:
+                made.numbers[found.number] = found
+            if "required" in options or (found.always and "optional" not in options):
+                required.append(found.name)
+        made.node.required = tuple(required)
+        if not made.union:
+            made.node.properties.update((each.name, each.node) for each in made.fields.values())
+
+    def shape(self, text: str) -> Shape:
+        known = self._shapes.get(text)
+        if known is None:
+            known = self._shapes[text] = self._parsed(text)
+        return known
+
+    def _parsed(self, text: str) -> Shape:
+        go = ""
+        if text.endswith(")"):
+            text, _, go = text[:-1].rpartition("(")
+        enum: tuple[str, ...] = ()
+        table, _, short = go.rpartition(".")
+        if short and table in ("", "core", "meta"):
+            go = f"v1.{short}"
+            enum = (self._library.table(f"{table}_v1") if table else self)._enums.get(short, ())
+        bracket = _BRACKETS.get(text[0])
+        if bracket is not None:
+            kind, prefix = bracket
+            element = self.shape(text[1:-1])
+            return Shape(kind=kind, go=go or prefix + element.go, element=element)
+        if text in SCALARS:
+            return Shape(kind=text, go=go or GO_NAMES.get(text, text), enum=enum)
+        made = self._library.type(text) if "." in text else self.types[text]
+        return Shape(kind=UNION if made.union else MESSAGE, go=f"v1.{made.name}", type=made)
+
+    def node(self, shape: Shape, options: str) -> Node:
+        known = self._nodes.get((shape, options))
+        if known is None:
+            known = self._nodes[shape, options] = self._made(shape, options)
+        return known
+
+    def _made(self, shape: Shape, options: str) -> Node:
+        if shape.type is not None:
+            base = shape.type.node
+        elif shape.kind == DICTIONARY:
+            assert shape.element is not None
+            base = Node(type=OBJECT, additional=self.node(shape.element, ""), nullable=True)
+        elif shape.element is not None:
+            base = Node(type=ARRAY, items=self.node(shape.element, ""), nullable=True)
+        else:
+            base = SCALARS[shape.kind]
+            if shape.enum:
+                base = replace(base, raw={**base.raw, "enum": list(shape.enum)})
+        raw = _extensions(shape, options.split())
+        if not raw:
+            return base
+        if shape.type is not None and shape.type.name in self._bodies:
+            self._fill(shape.type.name)  # what is copied must be complete
+        return replace(
+            base,
+            raw={**base.raw, **raw},
+            list_type=raw.get("x-kubernetes-list-type", ATOMIC),
+            list_keys=tuple(raw.get("x-kubernetes-list-map-keys", ())),
+            map_type=raw.get("x-kubernetes-map-type", base.map_type),
+            merge_key=raw.get("x-kubernetes-patch-merge-key", ""),
+            strategies=tuple(filter(None, raw.get("x-kubernetes-patch-strategy", "").split(","))),
+            has_default="default" in raw,
+            default=raw.get("default"),
+        )
+
+
+def _field(number: str, marked: str, shape: Shape, node: Node) -> Field:
+    name = marked.rstrip("?!~")
+    marks = marked[len(name) :]
+    vanishes = shape.kind in PLAIN or shape.kind in COLLECTIONS or "~" in marks
+    return Field(
+        name=name,
+        number=0 if number == "-" else int(number),
+        shape=shape,
+        node=node,
+        pointer="?" in marks,
+        always="!" in marks,
+        shown="!" in marks or not (vanishes or "?" in marks),
+    )
+
+
+def _extensions(shape: Shape, options: list[str]) -> dict[str, Any]:
+    """The options as a published schema shows them."""
+    made: dict[str, Any] = {}
+    for option in options:
+        word, _, value = option.partition("=")
+        if word == "keys":
+            made["x-kubernetes-list-type"] = MAP
+            made["x-kubernetes-list-map-keys"] = value.split(",")
+        elif word == "merge":
+            made["x-kubernetes-patch-merge-key"] = value
+            made.setdefault("x-kubernetes-patch-strategy", "merge")
+        elif word == "patch":
+            made["x-kubernetes-patch-strategy"] = value
+        elif word == "default":
+            made["default"] = json.loads(value)
+        elif word in (ATOMIC, GRANULAR, "set"):
+            listed = shape.kind in (LIST, WRAPPED)
+            made["x-kubernetes-list-type" if listed else "x-kubernetes-map-type"] = word
+    return made
