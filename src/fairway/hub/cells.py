@@ -418,7 +418,7 @@ _BY_KIND: Final[Mapping[str, Mapping[str, Cell]]] = {
         "AllowVolumeExpansion": lambda d, _: bool(d.get("allowVolumeExpansion")),
     },
     "APIService": {
-        "Service": lambda d, _: "Local",
+        "Service": lambda _, __: "Local",
         "Available": lambda d, _: next(
             (c.get("status") for c in _at(d, "status", "conditions") or () if c.get("type") == "Available"),
             "Unknown",

@@ -30,7 +30,6 @@ class Facts:
 
     def changed(self, resource: str, since: int) -> set[tuple[str, str]] | None:
         try:
-            changes = self._store.changes(resource, since=since)
+            return self._store.changed(resource, since=since)
         except TooOld:
             return None
-        return {(change.key[1], change.key[2]) for change in changes}

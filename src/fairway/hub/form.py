@@ -77,6 +77,8 @@ def stored(resource: Resource) -> str:
 
 def versioned(resource: Resource, raw: bytes) -> bytes:
     """An object as the store keeps it, in the version of ``resource``."""
+    if resource.conversion is not None:
+        return _encode(decode(resource, raw))
     wanted = prefix(resource, resource.version)
     if raw.startswith(wanted):
         return raw
@@ -92,12 +94,16 @@ def bare(resource: Resource, raw: bytes) -> bytes:
     """As an item of a list: built-in kinds leave out apiVersion and kind there, custom ones keep them."""
     if resource.custom:
         return versioned(resource, raw)
+    if resource.conversion is not None:
+        raw = versioned(resource, raw)
     kept = prefix(resource, resource.version)
     return b"{" + raw[len(kept) :] if raw.startswith(kept) else raw
 
 
 def decode(resource: Resource, raw: bytes) -> Document:
     document = _decode(raw)
+    if resource.conversion is not None:
+        document = resource.conversion.outward(document)
     document["apiVersion"] = resource.api_version
     return document
 

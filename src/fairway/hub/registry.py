@@ -22,7 +22,7 @@ class Registry:
         self._by_kind = {(r.group, r.version, r.kind): r for r in self.resources}
         self._by_key: dict[str, Resource] = {}
         for each in self.resources:
-            if not each.storage_version or each.storage_version == each.version:
+            if each.conversion is None and each.storage_version in ("", each.version):
                 self._by_key.setdefault(each.key, each)
         for each in self.resources:
             self._by_key.setdefault(each.key, each)
@@ -53,6 +53,10 @@ class Registry:
     def of_key(self, key: str) -> Resource | None:
         """The storage version of what the store keeps under that key."""
         return self._by_key.get(key)
+
+    def stored(self, resource: Resource) -> Resource:
+        """The face of a resource that the store keeps."""
+        return self._by_key[resource.key] if resource.conversion is not None else resource
 
     def keys(self) -> Iterable[str]:
         return self._by_key.keys()

@@ -1,12 +1,10 @@
 """What the hub knows of one served resource: names, verbs, schema, subresources, columns, behaviour."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from fairway.hub.schema import Node
-from fairway.hub.status import Cause
-from fairway.hub.user import User
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -45,13 +43,12 @@ class Subresource:
     node: Node | None = None
 
 
-class Behaviour(Protocol):
-    """What a kind does beyond its schema. Every method may change ``document`` in place."""
+class Conversion(Protocol):
+    """Between the shape a resource is kept in and the one a version of it shows. Neither changes its argument."""
 
-    def prepare(self, document: Document, old: Document | None, *, user: User) -> None:
-        """Before validation of a create (``old`` is None) or an update: defaults and fields the client may not set."""
+    def inward(self, document: Document) -> Document: ...
 
-    def check(self, document: Document, old: Document | None) -> Sequence[Cause]: ...
+    def outward(self, document: Document) -> Document: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +66,9 @@ class Resource:
     verbs: tuple[str, ...] = ALL_VERBS
     storage_version: str = ""
     """All versions of a resource are kept in this one; empty means ``version``."""
+    stored_as: str = ""
+    """The key of the resource it is another face of."""
+    conversion: Conversion | None = None
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     scale: Scale | None = None
     columns: tuple[Column, ...] = ()
@@ -80,7 +80,7 @@ class Resource:
     @property
     def key(self) -> str:
         """The name under which the store keeps the objects of all versions: ``plural.group``."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def api_version(self) -> str:

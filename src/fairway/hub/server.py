@@ -16,20 +16,21 @@ from aiohttp import web
 from fairway.hub import body, form, options, status
 from fairway.hub import target as targets
 from fairway.hub.audit import Audit
-from fairway.hub.authn import Authenticator, Caller
+from fairway.hub.authn import Authenticator
 from fairway.hub.authz import Attributes, Authorizer
 from fairway.hub.connection import BODY_SECONDS, HANDSHAKE_SECONDS, Connection, Connections, Listener
 from fairway.hub.documents import Documents
 from fairway.hub.form import Form
+from fairway.hub.impersonation import Impersonation
 from fairway.hub.meters import Meters
 from fairway.hub.reads import Reader
 from fairway.hub.registry import Registry
+from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.special import Special
 from fairway.hub.status import Refusal
 from fairway.hub.target import Target
 from fairway.hub.user import User
-from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.writes import Writer
 
 log = logging.getLogger(__name__)
@@ -53,14 +54,16 @@ class Exchange:
     target: Target | None = None
     resource: Resource | None = None
     verb: str = ""
-    caller: Caller | None = None
+    authenticated: User | None = None
+    """Who showed credentials; ``user`` is another when they act for somebody else."""
+    acting: User | None = None
     warnings: list[str] = field(default_factory=list)
     reason: str = ""
 
     @property
     def user(self) -> User:
-        assert self.caller is not None
-        return self.caller.user
+        assert self.acting is not None
+        return self.acting
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -88,6 +91,7 @@ class Server:
         self._registry, self._reader, self._writer = registry, reader, writer
         self._special, self._documents = special, documents
         self._authenticator, self._authorizer = authenticator, authorizer
+        self._impersonation = Impersonation(authorizer)
         self._audit, self._meters = audit, meters
         self._connections = Connections()
         self._turns = asyncio.Semaphore(WRITERS)
@@ -144,12 +148,11 @@ class Server:
             code=code,
             seconds=seconds,
         )
-        if self._audit.on and exchange.caller is not None:
-            caller = exchange.caller
+        if self._audit.on and exchange.authenticated is not None:
             self._audit.record(
                 id_=exchange.id_,
-                user=caller.authenticated,
-                impersonated=caller.user if caller.user is not caller.authenticated else None,
+                user=exchange.authenticated,
+                impersonated=exchange.acting if exchange.acting is not exchange.authenticated else None,
                 verb=exchange.verb,
                 uri=exchange.request.path_qs,
                 target=found,
@@ -212,8 +215,7 @@ class Server:
         if found.plural:
             exchange.resource = self._registry.find(found.group or "", found.version, found.plural)
         exchange.verb = _verb(found, request)
-        exchange.caller = self._authenticator.authenticate(request, found)
-        self._authorize(exchange)
+        self._admit(exchange, found)
         if not found.plural:
             return await self._document(exchange)
         resource = exchange.resource
@@ -237,27 +239,28 @@ class Server:
             return await self._read(exchange, resource, found)
         return await self._in_turn(exchange, resource, found)
 
-    def _authorize(self, exchange: Exchange) -> None:
-        found = exchange.target
-        assert found is not None
-        about_namespace = found.plural == "namespaces" and found.group == ""
-        decision = self._authorizer.decide(
-            exchange.user,
-            Attributes(
-                verb=exchange.verb,
-                group=found.group or "",
-                version=found.version,
-                resource=found.plural,
-                subresource=found.subresource,
-                namespace=found.name if about_namespace else found.namespace,
-                name=found.name,
-                path="" if found.plural else found.path,
-            ),
+    def _admit(self, exchange: Exchange, found: Target) -> None:
+        """Who asks, for whom, and whether they may."""
+        request = exchange.request
+        secured = request.transport.get_extra_info("ssl_object") if request.transport else None
+        exchange.authenticated = exchange.acting = self._authenticator.authenticate(
+            authorization=request.headers.get("Authorization", ""),
+            certificate=secured.getpeercert(binary_form=True) if secured else None,
+            path=found.path,
         )
-        if not decision.allowed:
-            raise status.forbidden(
-                (found.group or "") if found.plural else "", found.plural, found.name, decision.reason
-            )
+        about_namespace = found.plural == "namespaces" and found.group == ""
+        asked = Attributes(
+            verb=exchange.verb,
+            group=found.group or "" if found.plural else "",
+            version=found.version if found.plural else "",
+            resource=found.plural,
+            subresource=found.subresource,
+            namespace=found.name if about_namespace else found.namespace,
+            name=found.name,
+            path=None if found.plural else found.path,
+        )
+        exchange.acting = self._impersonation.become(exchange.authenticated, request.headers.items(), asked)
+        self._authorizer.authorize(exchange.acting, asked)
 
     async def _document(self, exchange: Exchange) -> web.StreamResponse:
         """Everything that isn't an object: discovery, OpenAPI, health, metrics."""
@@ -395,7 +398,7 @@ class Server:
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._special.serves(resource, found):
-            payload = await self._special.create(resource, found, document, asked, caller=exchange.caller)
+            payload = await self._special.create(resource, found, document, asked)
             return self._response(exchange, payload, code=201, style=style)
         written = await self._writer.create(resource, found.namespace, document, asked)
         return self._response(exchange, form.one(resource, written.raw, style), code=201, style=style)

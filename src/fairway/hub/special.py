@@ -8,7 +8,6 @@ import msgspec
 from fairway.api.selector import SelectorError
 from fairway.hub import form, jsonpath, mergepatch, status
 from fairway.hub import jsonpatch as operations
-from fairway.hub.authn import Caller
 from fairway.hub.options import deletion
 from fairway.hub.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource, Scale
@@ -77,8 +76,7 @@ class Special:
                 self._current(resource, found)
                 answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
                 return _encoded(answer)
-        assert caller is not None
-        answer = self._reviews.answer(resource, document, namespace=found.namespace, caller=caller)
+        answer = self._reviews.answer(resource, document, namespace=found.namespace, user=request.user)
         return _encoded(answer)
 
     async def update(self, resource: Resource, found: Target, document: Document, request: Request) -> bytes:

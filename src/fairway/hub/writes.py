@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import apply, form, jsonpatch, managed, mergepatch, naming, status, strategic, structural
+from fairway.hub import apply, form, jsonpatch, managed, mergepatch, status, strategic, structural
+from fairway.hub.metadata import check_changed, check_new, finalizer_warnings
+from fairway.hub.object_meta import malformed
 from fairway.hub.kinds import PLAIN, Kind
 from fairway.hub.options import BACKGROUND, FOREGROUND, IGNORE, ORPHAN, STRICT, Deletion, Write
 from fairway.hub.registry import Registry
@@ -101,6 +103,10 @@ class Writer:
         if version in (None, "", resource.api_version) and kind in (None, "", resource.kind):
             document.pop("apiVersion", None)
             document.pop("kind", None)
+            if fault := malformed(document.get("metadata")):
+                raise status.bad_request(
+                    f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {fault}'
+                )
             return
         if resource.custom and kind == resource.kind:
             raise status.bad_request(
@@ -132,26 +138,38 @@ class Writer:
             )
         request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
 
+    def _kept(self, resource: Resource, document: Document, request: Request) -> tuple[Resource, Document]:
+        """The document in the shape the store keeps, without what its schema doesn't know."""
+        self._typed(resource, document)
+        self._cleaned(resource, document, request)
+        if resource.conversion is None:
+            return resource, document
+        return self._registry.stored(resource), resource.conversion.inward(document)
+
     def _checked(
         self, resource: Resource, document: Document, old: Document | None, request: Request
     ) -> None:
         kind = self._kind(resource)
-        causes = self.checker(resource).check(document, old=old)
+        kind.admit_early(document, old, request)
+        causes: Sequence[status.Cause] = self.checker(resource).check(
+            document, old=old, subresource=request.subresource
+        )
         if not resource.custom:
             causes = _native(resource, causes)
+        found = document["metadata"]
+        if old is None:
+            about = check_new(found, namespaced=resource.namespaced, rule=kind.naming)
+        else:
+            about = check_changed(found, old["metadata"])
         causes = [
-            *naming.check_metadata(
-                document.get("metadata") or {},
-                old=None if old is None else old.get("metadata") or {},
-                namespaced=resource.namespaced,
-                rule=kind.naming,
-            ),
+            *about,
             *causes,
             *kind.check(document, old, request),
         ]
         if causes:
-            metadata = document.get("metadata") or {}
-            raise status.invalid(resource.group, resource.kind, metadata.get("name", ""), causes)
+            raise status.invalid(resource.group, resource.kind, found.get("name", ""), causes)
+        if resource.custom:
+            request.warnings.extend(finalizer_warnings(document, old))
 
     def _order(self, resource: Resource, document: Document) -> Document:
         """As stored: the version first (``form.prefix`` relies on it), empty leftovers gone."""
@@ -187,9 +205,7 @@ class Writer:
         self, resource: Resource, namespace: str, document: Document, request: Request, *, name: str = ""
     ) -> Written:
         """``name`` is what the path says, when it does (an apply or an upsert)."""
-        document = copy.deepcopy(document)
-        self._typed(resource, document)
-        self._cleaned(resource, document, request)
+        resource, document = self._kept(resource, copy.deepcopy(document), request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
@@ -206,6 +222,7 @@ class Writer:
                 break
         else:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
+        self._inhabited(resource, metadata)
         self._begun(resource, document)
         kind = self._kind(resource)
         self.checker(resource).default(document)
@@ -214,7 +231,6 @@ class Writer:
         self._checked(resource, document, None, request)
         if self._store.head(key) is not None:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
-        kind.admit(document, None, request)
         raw = await self._commit(resource, document, expect=0, request=request)
         return Written(raw, created=True)
 
@@ -233,6 +249,29 @@ class Writer:
                     f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
                 )
             metadata["name"] = name
+
+    def _inhabited(self, resource: Resource, metadata: Document) -> None:
+        """New objects need a namespace that is there and stays."""
+        if not resource.namespaced:
+            return
+        name = metadata["namespace"]
+        item = self._store.head(("namespaces", "", name))
+        if item is None:
+            raise status.not_found("", "namespaces", name)
+        if b'"deletionTimestamp"' in item.raw and _decode(item.raw)["metadata"].get("deletionTimestamp"):
+            refusal = status.forbidden(
+                resource.group,
+                resource.plural,
+                metadata.get("name", ""),
+                f"unable to create new content in namespace {name} because it is being terminated",
+            )
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {name} is being terminated",
+                "field": "metadata.namespace",
+            }
+            refusal.details = {**(refusal.details or {}), "causes": [cause]}
+            raise refusal
 
     def _begun(self, resource: Resource, document: Document) -> None:
         metadata = document["metadata"]
@@ -268,9 +307,7 @@ class Writer:
     async def update(
         self, resource: Resource, namespace: str, name: str, document: Document, request: Request
     ) -> Written:
-        document = copy.deepcopy(document)
-        self._typed(resource, document)
-        self._cleaned(resource, document, request)
+        resource, document = self._kept(resource, copy.deepcopy(document), request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
         key = (resource.key, namespace if resource.namespaced else "", name)
@@ -346,7 +383,6 @@ class Writer:
         if document == old:
             return Written(item.raw)
         self._checked(resource, document, old, request)
-        kind.admit(document, old, request)
         if live.get("deletionTimestamp") and not metadata.get("finalizers") and kind.finished(document):
             raw = await self._erase(resource, document, item, dry_run=request.options.dry_run)
             return Written(raw)
@@ -395,8 +431,7 @@ class Writer:
         if metadata.get("name") != name:
             cause = status.invalid_value("metadata.name", metadata.get("name"), "field is immutable")
             raise status.invalid(resource.group, resource.kind, name, [cause])
-        self._typed(resource, changed)
-        self._cleaned(resource, changed, request)
+        resource, changed = self._kept(resource, changed, request)
         self._current(resource, old, _metadata(changed))
         self.checker(resource).default(changed)
         return await self._replace(resource, item, old, changed, request)
@@ -434,6 +469,8 @@ class Writer:
                 f"invalid object type: {version}, Kind={kind} doesn't match the path's "
                 f"{resource.api_version}, Kind={resource.kind}"
             )
+        if resource.conversion is not None:
+            resource, applied = self._registry.stored(resource), resource.conversion.inward(applied)
         metadata = _metadata(applied)
         self._placed(resource, metadata, namespace, name)
         if request.options.validation == STRICT:
@@ -476,6 +513,7 @@ class Writer:
         metadata = _metadata(merged)
         self._placed(resource, metadata, namespace, name)
         owned = metadata.get("managedFields")
+        self._inhabited(resource, metadata)
         self._begun(resource, merged)
         kind = self._kind(resource)
         self.checker(resource).default(merged)
@@ -483,7 +521,6 @@ class Writer:
         if owned is not None:
             metadata["managedFields"] = owned
         self._checked(resource, merged, None, request)
-        kind.admit(merged, None, request)
         raw = await self._commit(resource, merged, expect=0, request=request)
         return Written(raw, created=True)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fairway.hub import naming
+from fairway.hub.metadata import NameRule
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
@@ -16,7 +17,7 @@ class Kind:
     ``document`` and ``old`` come without apiVersion and kind. ``old`` is None on a create.
     """
 
-    naming: naming.Rule = naming.SUBDOMAIN
+    naming: NameRule = staticmethod(naming.subdomain)
     generation: bool = False
     """metadata.generation counts changes. Custom resources always do."""
     upsert: bool = False
@@ -32,8 +33,8 @@ class Kind:
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         return ()
 
-    def admit(self, document: Document, old: Document | None, request: Request) -> None:
-        """Raise a refusal that isn't about a field."""
+    def admit_early(self, document: Document, old: Document | None, request: Request) -> None:
+        """Raise a refusal that comes before any about a field."""
 
     def admit_deletion(self, document: Document, user: User) -> None:
         """Raise a refusal."""

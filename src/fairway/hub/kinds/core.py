@@ -27,7 +27,7 @@ _DATA_LIMIT: Final = 1024 * 1024
 
 
 class Namespace(Kind):
-    naming = naming.LABEL
+    naming = staticmethod(naming.label)
     collected = False
     returned = True
 

@@ -11,11 +11,11 @@ import msgspec
 
 from fairway.hub.options import BACKGROUND, Deletion, Write
 from fairway.hub.registry import Registry
+from fairway.hub.requests import MERGE_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.status import Refusal
 from fairway.hub.store import Change, Item, Key, ReadOnly, Store
 from fairway.hub.user import MASTERS, User
-from fairway.hub.requests import MERGE_PATCH, Patch, Request
 from fairway.hub.writes import Writer
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,288 @@
+"""The embedded hub as a whole: opened, filled with what every hub has, served, closed."""
+
+import asyncio
+import contextlib
+import copy
+import ipaddress
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import builtin, conversion, crds, policy, upkeep
+from fairway.hub.audit import Audit
+from fairway.hub.authn import Authenticator
+from fairway.hub.authz import Authorizer
+from fairway.hub.bearer import StaticTokens
+from fairway.hub.certs import Certificates
+from fairway.hub.documents import Documents
+from fairway.hub.facts import Facts
+from fairway.hub.jwt import Key as TokenKey
+from fairway.hub.kinds.catalog import kinds
+from fairway.hub.meters import Meters
+from fairway.hub.options import Write
+from fairway.hub.reads import Reader
+from fairway.hub.registry import Registry
+from fairway.hub.requests import Request
+from fairway.hub.resource import Document, Resource
+from fairway.hub.reviews import Reviews
+from fairway.hub.server import Server
+from fairway.hub.signing import Signing
+from fairway.hub.special import Special
+from fairway.hub.status import Refusal
+from fairway.hub.store import Change, Durability, ReadOnly, Store
+from fairway.hub.tokens import Issuer
+from fairway.hub.upkeep.accounts import Accounts, Tokens
+from fairway.hub.upkeep.collector import Collector
+from fairway.hub.upkeep.definitions import DEFINITIONS, Definitions
+from fairway.hub.upkeep.expiry import Expiry
+from fairway.hub.upkeep.namespaces import Namespaces
+from fairway.hub.upkeep.signer import Signer
+from fairway.hub.upkeep.worker import Worker
+from fairway.hub.user import MASTERS, User
+from fairway.hub.writes import Writer
+
+log = logging.getLogger(__name__)
+
+NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+PROBE_SECONDS: Final = 2.0
+AUDIT_FILE: Final = "audit.log"
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    folder: Path | None = None
+    """Where everything is kept; without one, only in memory."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    names: Sequence[str] = ()
+    """Further names and addresses the serving certificate is for."""
+    tokens: Path | None = None
+    """A file of static bearer tokens."""
+    audit: Path | None = None
+    """Where to write the audit log; in ``folder`` unless said otherwise."""
+    upkeep: frozenset[str] = upkeep.ALL
+    durability: Durability = "full"
+    definitions: Sequence[Document] = ()
+    """Custom resource definitions that the hub brings with it."""
+
+
+class Hub:
+    """Open with ``running``."""
+
+    def __init__(self, settings: Settings, *, store: Store, certificates: Certificates) -> None:
+        self._settings = settings
+        self.store, self.certificates = store, certificates
+        self.registry = Registry(conversion.unified(each) for each in builtin.resources())
+        facts = Facts(store=store)
+        self.authorizer = Authorizer(facts)
+        self.issuer = Issuer(key=TokenKey.open(_secrets(settings.folder)), objects=facts)
+        static = StaticTokens.read(settings.tokens) if settings.tokens else None
+        self.authenticator = Authenticator(
+            authority=certificates.authority, issuer=self.issuer, objects=facts, static=static
+        )
+        self.signing = Signing(authority=certificates.authority, authorizer=self.authorizer)
+        self.writer = Writer(
+            store=store,
+            registry=self.registry,
+            kinds=kinds(authorizer=self.authorizer, registry=self.registry, signing=self.signing),
+            clock=lambda: datetime.now(UTC),
+        )
+        self.reader = Reader(store=store)
+        self.meters = Meters(
+            count=lambda: {key: store.count(key) for key in store.resources()},
+            revision=lambda: store.revision,
+        )
+        self._audit = Audit(settings.audit or (settings.folder / AUDIT_FILE if settings.folder else None))
+        self.server = Server(
+            registry=self.registry,
+            reader=self.reader,
+            writer=self.writer,
+            special=Special(
+                store=store,
+                writer=self.writer,
+                reviews=Reviews(authenticator=self.authenticator, authorizer=self.authorizer),
+                issuer=self.issuer,
+                signing=self.signing,
+            ),
+            documents=Documents(
+                registry=self.registry,
+                address=lambda: self.url.removeprefix("https://"),
+                faults=lambda: {"store": store.read_only} if store.read_only else {},
+                metrics=self.meters.exposition,
+                keys=self.issuer.jwks,
+                issuer=lambda: self.issuer.discovery(address=self.url.removeprefix("https://")),
+            ),
+            authenticator=self.authenticator,
+            authorizer=self.authorizer,
+            audit=self._audit,
+            meters=self.meters,
+        )
+        self._workers: list[Worker[Any]] = []
+        self._probing: asyncio.Task[None] | None = None
+        self.url = ""
+
+    @property
+    def authority_pem(self) -> str:
+        return self.certificates.authority.identity.certificate_pem().decode()
+
+    def kubeconfig(self) -> Document:
+        """For the administrator."""
+        return self.certificates.kubeconfig(server=self.url)
+
+    async def _start(self) -> None:
+        for item in self.store.items(DEFINITIONS).items:
+            self._define(item.key[2], _decode(item.raw))
+        self.store.listen(self._redefine)
+        await self._furnish()
+        self._workers = self._hire()
+        for worker in self._workers:
+            self.store.listen(worker.see)
+            worker.start()
+        self._audit.start()
+        context = self.certificates.ssl_context()
+        port = await self.server.listen(host=self._settings.host, port=self._settings.port, context=context)
+        self.url = f"https://{_address(self._settings.host)}:{port}"
+        self._probing = asyncio.create_task(self._probe())
+
+    async def _stop(self) -> None:
+        if self._probing is not None:
+            self._probing.cancel()
+        for worker in self._workers:
+            await worker.stop()
+        await self.server.close()
+        await self._audit.stop()
+
+    async def _probe(self) -> None:
+        """A disk that was full may have room again."""
+        while True:
+            await asyncio.sleep(PROBE_SECONDS)
+            if self.store.read_only and await self.store.probe():
+                log.warning("the store accepts writes again")
+
+    # Custom resources
+
+    def _redefine(self, change: Change) -> None:
+        if change.key[0] != DEFINITIONS:
+            return
+        if change.type == "DELETED":
+            self.registry.forget(change.key[2])
+        else:
+            self._define(change.key[2], _decode(change.raw))
+
+    def _define(self, name: str, definition: Document) -> None:
+        try:
+            self.registry.define(name, crds.resources_of(definition))
+        except Exception:
+            log.exception("the definition %s cannot be served", name)
+
+    # What every hub has
+
+    async def _furnish(self) -> None:
+        """All at once, so that it is one commit."""
+        wanted: list[tuple[str, Document]] = [
+            ("namespaces", {"metadata": {"name": name}}) for name in NAMESPACES
+        ]
+        await self._ensure(wanted)
+        await self._ensure(list(policy.documents()))
+        await self._ensure([(DEFINITIONS, dict(each)) for each in self._settings.definitions])
+
+    async def _ensure(self, wanted: Sequence[tuple[str, Document]]) -> None:
+        await asyncio.gather(*(self._ensure_one(key, document) for key, document in wanted))
+
+    async def _ensure_one(self, key: str, document: Document) -> None:
+        resource = self.registry.of_key(key)
+        assert resource is not None, key
+        metadata = document["metadata"]
+        kept = self.store.get((key, metadata.get("namespace", ""), metadata["name"]))
+        request = Request(
+            user=User(name="system:fairway-hub", groups=(MASTERS,)), options=Write(manager="fairway-hub")
+        )
+        if kept is None:
+            await self.writer.create(resource, metadata.get("namespace", ""), document, request)
+            return
+        changed = _renewed(resource, _decode(kept.raw), document)
+        if changed is not None:
+            with contextlib.suppress(Refusal):
+                await self.writer.update(
+                    resource, metadata.get("namespace", ""), metadata["name"], changed, request
+                )
+
+    def _hire(self) -> list[Worker[Any]]:
+        parts: dict[str, Any] = {"store": self.store, "registry": self.registry, "writer": self.writer}
+        on = self._settings.upkeep
+        workers: list[Worker[Any]] = []
+        if upkeep.COLLECTOR in on:
+            workers.append(Collector(**parts))
+        if upkeep.NAMESPACES in on:
+            workers.append(Namespaces(**parts))
+        if on & {upkeep.ACCOUNTS, upkeep.ROOT_CA}:
+            workers.append(
+                Accounts(
+                    certificate=self.authority_pem,
+                    accounts=upkeep.ACCOUNTS in on,
+                    root_ca=upkeep.ROOT_CA in on,
+                    **parts,
+                )
+            )
+        if upkeep.TOKENS in on:
+            workers.append(Tokens(issuer=self.issuer, certificate=self.authority_pem, **parts))
+        if upkeep.SIGNER in on:
+            workers.append(Signer(signing=self.signing, **parts))
+        if upkeep.EXPIRY in on:
+            workers.append(Expiry(**parts))
+        if upkeep.DEFINITIONS in on:
+            workers.append(Definitions(**parts))
+        return workers
+
+
+def _renewed(resource: Resource, kept: Document, wanted: Document) -> Document | None:
+    """What a newer Fairway brings for an object that is already there; None when nothing."""
+    if resource.group == "rbac.authorization.k8s.io":
+        return policy.reconciled(kept, wanted)
+    if resource.key == DEFINITIONS and any(
+        kept.get("spec", {}).get(k) != v for k, v in wanted["spec"].items()
+    ):
+        return copy.deepcopy(kept) | {"spec": {**kept["spec"], **wanted["spec"]}}
+    return None
+
+
+def _secrets(folder: Path | None) -> Path | None:
+    return None if folder is None else folder / "pki"
+
+
+def _address(host: str) -> str:
+    """Where clients on this machine reach a server that listens there."""
+    if host in ("", "0.0.0.0", "::"):
+        return "127.0.0.1"
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).version == 6:
+            return f"[{host}]"
+    return host
+
+
+@asynccontextmanager
+async def running(settings: Settings | None = None) -> AsyncIterator[Hub]:
+    """A hub that answers, until the block is left."""
+    settings = settings or Settings()
+    if settings.folder is not None:
+        settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = await Store.open(settings.folder, durability=settings.durability)
+    try:
+        certificates = Certificates.open(_secrets(settings.folder), names=[settings.host, *settings.names])
+        hub = Hub(settings, store=store, certificates=certificates)
+        try:
+            await hub._start()
+            yield hub
+        finally:
+            await hub._stop()
+    finally:
+        with contextlib.suppress(ReadOnly):
+            await store.close()

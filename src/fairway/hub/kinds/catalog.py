@@ -1,0 +1,57 @@
+"""Which built-in resource behaves how."""
+
+from collections.abc import Mapping
+
+from fairway.hub.authz import Authorizer
+from fairway.hub.kinds import Kind
+from fairway.hub.kinds.access import Binding, Role
+from fairway.hub.kinds.certificates import CertificateSigningRequest
+from fairway.hub.kinds.core import ConfigMap, Event, Lease, Namespace, Node, Secret
+from fairway.hub.kinds.definitions import Definition
+from fairway.hub.kinds.pods import (
+    Budget,
+    Claim,
+    DaemonSet,
+    Deployment,
+    Generational,
+    Job,
+    Pod,
+    Replicated,
+    Service,
+)
+from fairway.hub.registry import Registry
+from fairway.hub.signing import Signing
+
+
+def kinds(*, authorizer: Authorizer, registry: Registry, signing: Signing) -> Mapping[str, Kind]:
+    """By the key of the resource; what isn't here is plain."""
+    rbac = "rbac.authorization.k8s.io"
+    return {
+        "namespaces": Namespace(),
+        "nodes": Node(),
+        "configmaps": ConfigMap(),
+        "secrets": Secret(),
+        "events": Event(),
+        "leases.coordination.k8s.io": Lease(),
+        "pods": Pod(),
+        "services": Service(),
+        "persistentvolumeclaims": Claim(),
+        "replicationcontrollers": Replicated(),
+        "deployments.apps": Deployment(),
+        "replicasets.apps": Replicated(),
+        "statefulsets.apps": Replicated(),
+        "daemonsets.apps": DaemonSet(),
+        "jobs.batch": Job(),
+        "cronjobs.batch": Generational(),
+        "poddisruptionbudgets.policy": Budget(),
+        "networkpolicies.networking.k8s.io": Generational(),
+        "ingresses.networking.k8s.io": Generational(),
+        "endpointslices.discovery.k8s.io": Generational(),
+        "priorityclasses.scheduling.k8s.io": Generational(),
+        f"roles.{rbac}": Role(resource="roles", authorizer=authorizer),
+        f"clusterroles.{rbac}": Role(resource="clusterroles", authorizer=authorizer),
+        f"rolebindings.{rbac}": Binding(resource="rolebindings", authorizer=authorizer),
+        f"clusterrolebindings.{rbac}": Binding(resource="clusterrolebindings", authorizer=authorizer),
+        "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequest(signing=signing),
+        "customresourcedefinitions.apiextensions.k8s.io": Definition(registry=registry),
+    }
