@@ -1,0 +1,279 @@
+"""Sets of field paths, in the form in which ``managedFields`` shows them (FieldsV1).
+
+A set is the nested dict of the wire itself, so reading and writing it costs nothing: ``{"f:spec": {"f:replicas": {}}}``
+holds the path ``.spec.replicas``. A key is a path element: ``f:`` a field, ``k:`` the keys of an item in a list of
+maps, ``v:`` a value in a set, ``i:`` an index. A path is in the set when its dict is empty or holds ``.``; the latter
+only where longer paths begin with it. So an empty dict is the empty set at the root, and a lone path elsewhere.
+
+Sets are never changed once made, and share their parts freely.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub.govalue import json_text, plain, quoted
+
+FieldSet = dict[str, Any]
+
+EMPTY: Final[FieldSet] = {}
+SELF: Final = "."
+LEAF: Final[FieldSet] = {}
+
+
+class Malformed(ValueError):
+    """Not a set: clients may send anything as ``fieldsV1``."""
+
+
+def of(*paths: tuple[str, ...]) -> FieldSet:
+    """A set of paths that consist of field names only."""
+    made: FieldSet = {}
+    for path in paths:
+        one: FieldSet = LEAF
+        for name in reversed(path):
+            one = {field(name): one}
+        made = union(made, one)
+    return made
+
+
+def field(name: str) -> str:
+    return "f:" + name
+
+
+def key(values: Mapping[str, Any]) -> str:
+    """The path element of an item in a list of maps; ``values`` are its keys."""
+    if len(values) == 1:
+        ((name, value),) = values.items()
+        return f"k:{{{json_text(name)}:{json_text(value)}}}"
+    inner = ",".join(f"{json_text(name)}:{json_text(values[name])}" for name in sorted(values))
+    return f"k:{{{inner}}}"
+
+
+def value(item: Any) -> str:
+    """The path element of an item in a set."""
+    return "v:" + json_text(item)
+
+
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
+    if not left or left is right:
+        return right
+    if not right:
+        return left
+    return _join(left, right)
+
+
+def _join(left: FieldSet, right: FieldSet) -> FieldSet:
+    joined = dict(left)
+    for name, other in right.items():
+        one = joined.get(name)
+        if one is None:
+            joined[name] = other
+        elif one is not other and name != SELF:
+            if not one:
+                joined[name] = other if not other or SELF in other else {SELF: LEAF, **other}
+            elif not other:
+                joined[name] = one if SELF in one else {SELF: LEAF, **one}
+            else:
+                joined[name] = _join(one, other)
+    return joined
+
+
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """Exactly the paths of ``right`` go: neither their children nor their parents."""
+    if not left or not right:
+        return left
+    return _minus(left, right, False) or EMPTY
+
+
+def prune(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The paths of ``right`` go with all that begin with them."""
+    if not left or not right:
+        return left
+    return _minus(left, right, True) or EMPTY
+
+
+def _minus(left: FieldSet, right: FieldSet, deep: bool) -> FieldSet | None:
+    """What is left of inner sets, None if nothing."""
+    kept: FieldSet = {}
+    for name, one in left.items():
+        other = right.get(name)
+        if other is None:
+            kept[name] = one
+        elif name == SELF:
+            continue
+        elif not other or SELF in other:
+            if deep or not one:
+                continue
+            rest = _minus(one, other, deep) if other else {n: x for n, x in one.items() if n != SELF}
+            if rest:
+                kept[name] = rest
+        elif not one:
+            kept[name] = one
+        else:
+            rest = _minus(one, other, deep)
+            if rest:
+                kept[name] = LEAF if len(rest) == 1 and SELF in rest else rest
+    return kept
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    shared: FieldSet = {}
+    for name, one in left.items():
+        other = right.get(name)
+        if other is None or name == SELF:
+            continue
+        both = (not one or SELF in one) and (not other or SELF in other)
+        inner = intersection(one, other) if one and other else EMPTY
+        if inner:
+            shared[name] = {SELF: LEAF, **inner} if both else inner
+        elif both:
+            shared[name] = LEAF
+    return shared
+
+
+def leaves(fields: FieldSet) -> FieldSet:
+    """Without the paths that other paths begin with."""
+    return {name: leaves(inner) if inner else LEAF for name, inner in fields.items() if name != SELF}
+
+
+def contains(fields: FieldSet, *path: str) -> bool:
+    """Whether the path of these elements is in the set."""
+    if not path:
+        return False
+    inner: FieldSet | None = fields
+    for element in path:
+        if inner is None:
+            return False
+        inner = inner.get(element)
+    return inner is not None and (not inner or SELF in inner)
+
+
+def subset(left: FieldSet, right: FieldSet) -> bool:
+    return not difference(left, right)
+
+
+def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
+    """Every path, as elements, in Kubernetes' order: at each level first the set's own paths, then longer ones."""
+    names = _sorted(fields)
+    for name in names:
+        inner = fields[name]
+        if not inner or SELF in inner:
+            yield (name,)
+    for name in names:
+        if fields[name]:
+            for rest in paths(fields[name]):
+                yield (name, *rest)
+
+
+def shown(path: Iterable[str]) -> str:
+    """A path as Kubernetes prints it: ``.spec.ports[port=80,protocol="TCP"].name``."""
+    return "".join(map(_shown_element, path))
+
+
+def _shown_element(element: str) -> str:
+    kind, rest = element[:2], element[2:]
+    if kind == "f:":
+        return "." + rest
+    if kind == "i:":
+        return f"[{rest}]"
+    if kind == "v:":
+        return f"[={_shown_value(msgspec.json.decode(rest))}]"
+    pairs = sorted(msgspec.json.decode(rest).items())
+    return f"[{','.join(f'{name}={_shown_value(item)}' for name, item in pairs)}]"
+
+
+def _shown_value(item: Any) -> str:
+    if item is None:
+        return "null"
+    return quoted(item) if isinstance(item, str) else plain(item)
+
+
+def ordered(fields: FieldSet) -> FieldSet:
+    """The same set with its keys in Kubernetes' order."""
+    if not fields:
+        return LEAF
+    made: FieldSet = {SELF: LEAF} if SELF in fields else {}
+    for name in _sorted(fields):
+        made[name] = ordered(fields[name])
+    return made
+
+
+def _sorted(fields: FieldSet) -> list[str]:
+    names = sorted(fields)
+    if names and names[0] == SELF:
+        del names[0]
+    if len(names) > 1 and names[-1][0] != "f":  # field names sort as text, keys and values by what they hold
+        names.sort(key=_rank)
+    return names
+
+
+def _rank(element: str) -> tuple[Any, ...]:
+    kind, rest = element[0], element[2:]
+    if kind == "f":
+        return (0, rest)
+    if kind == "k":
+        pairs = sorted(msgspec.json.decode(rest).items())
+        return (1, tuple((name, *_value_rank(item)) for name, item in pairs))
+    if kind == "v":
+        return (2, *_value_rank(msgspec.json.decode(rest)))
+    return (3, int(rest))
+
+
+def _value_rank(item: Any) -> tuple[Any, ...]:
+    """Numbers come before text, text before truth."""
+    match item:
+        case bool():
+            return (2, item)
+        case int() | float():
+            return (0, item)
+        case str():
+            return (1, item)
+        case None:
+            return (5,)
+        case _:
+            return (3, json_text(item))
+
+
+def read(sent: Any) -> FieldSet:
+    """A set that a client sent, in the one form in which the hub writes it. Raises Malformed."""
+    return _read(sent)[0]
+
+
+def _read(sent: Any) -> tuple[FieldSet, bool]:
+    """The paths beneath, and whether the place itself is meant."""
+    if sent is None:
+        return {}, True
+    if not isinstance(sent, dict):
+        raise Malformed("expected an object")
+    member, made = SELF in sent, {}
+    for name, inner in sent.items():
+        if name == SELF:
+            continue
+        element = _element(name)
+        if element is None:
+            continue
+        children, itself = _read(inner)
+        made[element] = {SELF: LEAF, **children} if children and itself else children
+    return made, member or not made
+
+
+def _element(name: str) -> str | None:
+    """The one form of a path element; None for kinds that only a later version may know."""
+    if len(name) < 2 or name[1] != ":":
+        raise Malformed(f"not a path element: {name}")
+    kind, rest = name[0], name[2:]
+    try:
+        match kind:
+            case "f":
+                return name
+            case "i":
+                return f"i:{int(rest)}"
+            case "v":
+                return value(msgspec.json.decode(rest))
+            case "k":
+                return key(msgspec.json.decode(rest, type=dict[str, Any]))
+            case _:
+                return None
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise Malformed(f"not a path element: {name}") from error
