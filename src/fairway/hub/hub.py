@@ -30,7 +30,6 @@ from fairway.hub.reads import Reader
 from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
-from fairway.hub.reviews import Reviews
 from fairway.hub.server import Server
 from fairway.hub.signing import Signing
 from fairway.hub.special import Special
@@ -108,7 +107,8 @@ class Hub:
             special=Special(
                 store=store,
                 writer=self.writer,
-                reviews=Reviews(authenticator=self.authenticator, authorizer=self.authorizer),
+                authenticator=self.authenticator,
+                authorizer=self.authorizer,
                 issuer=self.issuer,
                 signing=self.signing,
             ),

@@ -1,17 +1,19 @@
 """Subresources and virtual resources: scale, binding, eviction, finalize, tokens, approval, reviews."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from fairway.api.selector import SelectorError
-from fairway.hub import form, jsonpath, mergepatch, status
+from fairway.hub import form, jsonpath, mergepatch, reviews, status
 from fairway.hub import jsonpatch as operations
+from fairway.hub.authn import Authenticator
+from fairway.hub.authz import Authorizer
 from fairway.hub.options import deletion
 from fairway.hub.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource, Scale
-from fairway.hub.reviews import Reviews
 from fairway.hub.selection import matches_selector
 from fairway.hub.signing import Signing
 from fairway.hub.store import Store
@@ -40,9 +42,17 @@ SUCCESS: Final = _encoded(
 
 class Special:
     def __init__(
-        self, *, store: Store, writer: Writer, reviews: Reviews, issuer: Issuer, signing: Signing
+        self,
+        *,
+        store: Store,
+        writer: Writer,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        issuer: Issuer,
+        signing: Signing,
     ) -> None:
-        self._store, self._writer, self._reviews = store, writer, reviews
+        self._store, self._writer = store, writer
+        self._authenticator, self._authorizer = authenticator, authorizer
         self._issuer, self._signing = issuer, signing
 
     def serves(self, resource: Resource, found: Target) -> bool:
@@ -61,8 +71,6 @@ class Special:
         found: Target,
         document: Document,
         request: Request,
-        *,
-        caller: Caller | None,
     ) -> bytes:
         match (resource.plural, found.subresource):
             case ("pods", "binding"):
@@ -76,8 +84,25 @@ class Special:
                 self._current(resource, found)
                 answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
                 return _encoded(answer)
-        answer = self._reviews.answer(resource, document, namespace=found.namespace, user=request.user)
-        return _encoded(answer)
+        return _encoded(self._reviewed(resource, found, document, request))
+
+    def _reviewed(self, resource: Resource, found: Target, document: Document, request: Request) -> Document:
+        user, authorizer = request.user, self._authorizer
+        match resource.plural:
+            case "tokenreviews":
+                return reviews.token_review(document, authenticator=self._authenticator)
+            case "selfsubjectreviews":
+                return reviews.self_subject_review(user=user, now=datetime.now(UTC))
+            case "subjectaccessreviews":
+                return reviews.subject_access_review(document, authorizer=authorizer)
+            case "localsubjectaccessreviews":
+                document.setdefault("metadata", {}).setdefault("namespace", found.namespace)
+                return reviews.local_subject_access_review(document, authorizer=authorizer)
+            case "selfsubjectaccessreviews":
+                return reviews.self_subject_access_review(document, user=user, authorizer=authorizer)
+            case "selfsubjectrulesreviews":
+                return reviews.self_subject_rules_review(document, user=user, authorizer=authorizer)
+        raise status.unknown_path()
 
     async def update(self, resource: Resource, found: Target, document: Document, request: Request) -> bytes:
         if found.subresource == "scale":

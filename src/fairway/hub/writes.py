@@ -168,6 +168,7 @@ class Writer:
         ]
         if causes:
             raise status.invalid(resource.group, resource.kind, found.get("name", ""), causes)
+        kind.complete(document, old, request)
         if resource.custom:
             request.warnings.extend(finalizer_warnings(document, old))
 

@@ -36,6 +36,9 @@ class Kind:
     def admit_early(self, document: Document, old: Document | None, request: Request) -> None:
         """Raise a refusal that comes before any about a field."""
 
+    def complete(self, document: Document, old: Document | None, request: Request) -> None:
+        """The document is valid; fill in what follows from that. May change ``document``."""
+
     def admit_deletion(self, document: Document, user: User) -> None:
         """Raise a refusal."""
 
