@@ -13,9 +13,9 @@ import msgspec
 from fairway.hub import atoms, fieldset, managed, typed
 from fairway.hub.atoms import Atom
 from fairway.hub.fieldset import EMPTY, FieldSet
-from fairway.hub.govalue import json_text, quoted
 from fairway.hub.managed import APPLY, UPDATE, Entry, Managers
 from fairway.hub.merging import copied, merged, with_named, without
+from fairway.hub.notation import json_text, quoted
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
 from fairway.hub.status import Refusal, bad_request
@@ -63,9 +63,9 @@ def apply(
     manager: str,
     force: bool,
     api_version: str,
-    kind: str,
     time: str,
     node: Node,
+    kind: str = "",
     subresource: str = "",
     ignored: FieldSet = EMPTY,
     blank: Document | None = None,
@@ -73,22 +73,25 @@ def apply(
 ) -> Document:
     """The object as it is to be stored, with its managedFields; ``live`` itself when nothing changes.
 
-    ``live`` is None to create. For ``ignored``, ``blank`` and ``versions`` see ``managed.update``. Raises Refusal.
+    ``live`` is None to create. An empty ``kind`` is that of ``applied``.
+    For ``ignored``, ``blank`` and ``versions`` see ``managed.update``. Raises Refusal.
     """
     atom = atoms.of(node)
+    kind = kind or applied.get("kind", "")
     _check(applied, atom, api_version=api_version, kind=kind)
     base: Document = live if live is not None else {**(blank or {}), "apiVersion": api_version, "kind": kind}
     managers = managed.read((base.get("metadata") or {}).get("managedFields"), trusted=True)
     if live is not None and not managers:
         there = typed.differences(atom, blank or {}, live, skipped=managed.UNOWNED).without(ignored)
-        managed.take(
-            managers,
-            fieldset.union(there.added, there.modified),
+        before = Entry(
             manager=managed.BEFORE_APPLY,
+            operation=UPDATE,
             api_version=api_version,
-            time=time,
             subresource=subresource,
+            time=time,
+            fields=fieldset.union(there.added, there.modified),
         )
+        managed.take(managers, before)
     managers = managed.known(managers, atom, versions)
     request = _Request(
         live=base,
@@ -251,12 +254,4 @@ def _configuration(applied: Document) -> str:
     annotations = (noted.get("metadata") or {}).get("annotations")
     if isinstance(annotations, dict):
         annotations.pop(LAST_APPLIED, None)
-    return json_text(_sorted(noted)) + "\n"
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _sorted(value[name]) for name in sorted(value)}
-    if isinstance(value, list):
-        return [_sorted(inner) for inner in value]
-    return value
+    return json_text(noted) + "\n"

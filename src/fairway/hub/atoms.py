@@ -10,7 +10,19 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from fairway.hub import fieldset
-from fairway.hub.schema import ARRAY, ATOMIC, BOOLEAN, INTEGER, MAP, NUMBER, OBJECT, SET, STRING, Node, parse
+from fairway.hub.schema import (
+    ARRAY,
+    ATOMIC,
+    BOOLEAN,
+    INTEGER,
+    MAP,
+    NUMBER,
+    OBJECT,
+    SET,
+    STRING,
+    Node,
+    object_meta,
+)
 
 NUMERIC: Final = "numeric"
 TEXT: Final = "string"
@@ -99,56 +111,6 @@ FREE.rest = FREE
 
 _SCALARS: Final = {name: Atom(scalar=name) for name in (NUMERIC, TEXT, TRUTH, UNTYPED)}
 
-_METADATA: Final = parse(
-    {
-        "type": "object",
-        "properties": {
-            **{
-                n: {"type": "string"}
-                for n in ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion")
-            },
-            **{n: {"type": "integer"} for n in ("generation", "deletionGracePeriodSeconds")},
-            **{
-                n: {"type": "string", "format": "date-time"}
-                for n in ("creationTimestamp", "deletionTimestamp")
-            },
-            **{
-                n: {"type": "object", "additionalProperties": {"type": "string"}}
-                for n in ("labels", "annotations")
-            },
-            "finalizers": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-            "ownerReferences": {
-                "type": "array",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["uid"],
-                "items": {
-                    "type": "object",
-                    "x-kubernetes-map-type": "atomic",
-                    "properties": {
-                        **{n: {"type": "string"} for n in ("apiVersion", "kind", "name", "uid")},
-                        **{n: {"type": "boolean"} for n in ("controller", "blockOwnerDeletion")},
-                    },
-                },
-            },
-            "managedFields": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        **{
-                            n: {"type": "string"}
-                            for n in ("manager", "operation", "apiVersion", "fieldsType", "subresource")
-                        },
-                        "time": {"type": "string", "format": "date-time"},
-                        "fieldsV1": {"type": "object"},
-                    },
-                },
-            },
-        },
-    }
-)
-"""A CRD says nothing of its objects' metadata, which is the same for all."""
-
 _compiled: WeakKeyDictionary[Node, Atom] = WeakKeyDictionary()
 _roots: WeakKeyDictionary[Node, Atom] = WeakKeyDictionary()
 
@@ -173,7 +135,7 @@ def _object(node: Node, preserve: bool, memo: dict[Node, Atom]) -> Atom:
             **described.fields,
             "apiVersion": _SCALARS[TEXT],
             "kind": _SCALARS[TEXT],
-            "metadata": described.fields["metadata"] if known else _compile(_METADATA, False, {}),
+            "metadata": described.fields["metadata"] if known else _compile(object_meta(), False, {}),
         },
         rest=FREE if preserve else rest,
         whole_map=described.whole_map,

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.govalue import json_text, plain, quoted
+from fairway.hub import notation
+from fairway.hub.notation import json_text
 
 FieldSet = dict[str, Any]
 
@@ -178,15 +179,9 @@ def _shown_element(element: str) -> str:
     if kind == "i:":
         return f"[{rest}]"
     if kind == "v:":
-        return f"[={_shown_value(msgspec.json.decode(rest))}]"
+        return f"[={notation.shown(msgspec.json.decode(rest))}]"
     pairs = sorted(msgspec.json.decode(rest).items())
-    return f"[{','.join(f'{name}={_shown_value(item)}' for name, item in pairs)}]"
-
-
-def _shown_value(item: Any) -> str:
-    if item is None:
-        return "null"
-    return quoted(item) if isinstance(item, str) else plain(item)
+    return f"[{','.join(f'{name}={notation.shown(item)}' for name, item in pairs)}]"
 
 
 def ordered(fields: FieldSet) -> FieldSet:

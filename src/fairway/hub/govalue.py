@@ -1,10 +1,8 @@
 """Values as Go prints them: some of kube-apiserver's refusals show a value in Go's own notation."""
 
-import json
-import math
 from typing import Any
 
-import msgspec
+from fairway.hub.notation import number, quoted
 
 
 def plain(value: Any) -> str:
@@ -56,25 +54,3 @@ def type_name(value: Any) -> str:
             return "map[string]interface {}"
         case _:
             return "[]interface {}"
-
-
-def quoted(text: str) -> str:
-    """As ``%q`` does, for the text that names and keys consist of."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def number(value: float) -> str:
-    """The shortest text that reads back as the same number; an exponent only from 1e21 or below 1e-4."""
-    if math.isfinite(value) and value == int(value) and abs(value) < 1e21:
-        return str(int(value))
-    return repr(value)
-
-
-def json_text(value: Any) -> str:
-    """JSON as Go's encoder writes it: whole numbers without a fraction, HTML's special characters escaped."""
-    if type(value) is float:
-        return number(value)
-    text = msgspec.json.encode(value).decode()
-    if "&" in text or "<" in text or ">" in text:
-        text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    return text

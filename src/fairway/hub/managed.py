@@ -11,8 +11,8 @@ from typing import Any, Final
 from fairway.hub import atoms, fieldset, typed
 from fairway.hub.atoms import Atom
 from fairway.hub.fieldset import EMPTY, FieldSet, Malformed
-from fairway.hub.govalue import json_text
 from fairway.hub.merging import reconciled
+from fairway.hub.notation import json_text
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
 
@@ -67,14 +67,10 @@ class Entry:
     @property
     def identity(self) -> str:
         """By this text Kubernetes orders entries where it has no better order."""
-        manager, operation, version, subresource = self.key
-        shown = {
-            "manager": manager,
-            "operation": operation,
-            "apiVersion": version,
-            "subresource": subresource,
-        }
-        return json_text({name: text for name, text in shown.items() if text})
+        names = ("manager", "operation", "apiVersion", "subresource")
+        return ",".join(
+            f'"{name}":{json_text(text)}' for name, text in zip(names, self.key, strict=True) if text
+        )
 
     def document(self) -> Document:
         shown: Document = {"manager": self.manager} if self.manager else {}
@@ -157,6 +153,7 @@ def update(
     api_version: str,
     time: str,
     node: Node,
+    operation: str = UPDATE,
     subresource: str = "",
     ignored: FieldSet = EMPTY,
     blank: Document | None = None,
@@ -181,7 +178,15 @@ def update(
     if changes:
         changed = fieldset.union(changes.added, changes.modified)
         managers = yielded(managers, changed, changes.removed)
-        take(managers, changed, manager=manager, api_version=api_version, time=time, subresource=subresource)
+        entry = Entry(
+            manager=manager or UNKNOWN,
+            operation=operation,
+            api_version=api_version,
+            subresource=subresource,
+            time=time,
+            fields=changed,
+        )
+        take(managers, entry)
     write(new, capped(managers))
 
 
@@ -228,23 +233,12 @@ def yielded(
     return kept
 
 
-def take(
-    managers: Managers, fields: FieldSet, *, manager: str, api_version: str, time: str, subresource: str
-) -> None:
-    """Give an updating manager these fields, if any, on top of those it has."""
-    if not fields:
-        return
-    entry = Entry(
-        manager=manager or UNKNOWN,
-        operation=UPDATE,
-        api_version=api_version,
-        subresource=subresource,
-        time=time,
-        fields=fields,
-    )
-    previous = managers.get(entry.key)
-    owned = fieldset.union(fields, previous.fields) if previous else fields
-    managers[entry.key] = replace(entry, fields=fieldset.ordered(owned))
+def take(managers: Managers, entry: Entry) -> None:
+    """Give a manager the entry's fields, if any, on top of those it has."""
+    if entry.fields:
+        previous = managers.get(entry.key)
+        owned = fieldset.union(entry.fields, previous.fields) if previous else entry.fields
+        managers[entry.key] = replace(entry, fields=fieldset.ordered(owned))
 
 
 def unowned(fields: FieldSet) -> FieldSet:
