@@ -6,12 +6,12 @@ STAMP  := $(VENV)/.ready
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench lock clean
+.PHONY: help setup run test test-kube kube-tools lint bench lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make test ARGS='-k taints'     pass arguments on to pytest (likewise bench)"
 
@@ -30,9 +30,17 @@ run: $(STAMP) ## place the shipped example fleet and print the decisions with th
 	@echo "==> fairway place -f examples/fleet"
 	@$(BIN)/fairway place -f examples/fleet --reasons
 
-test: $(STAMP) ## run the tests
+test: $(STAMP) ## run the tests that need nothing but Python
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest -n 2 -q $(ARGS)
+	@$(BIN)/python -m pytest -n 2 -q -m "not kube" $(ARGS)
+
+test-kube: $(STAMP) ## run the tests against a real kube-apiserver, which are skipped where Go is missing
+	@$(BIN)/python tests/kube/tools/build.py --optional
+	@echo "==> pytest -m kube"
+	@$(BIN)/python -m pytest -q -m kube $(ARGS)
+
+kube-tools: $(STAMP) ## build kube-apiserver, etcd, kubectl, kube-controller-manager and kwok (once; needs Go)
+	@$(BIN)/python tests/kube/tools/build.py
 
 lint: $(STAMP) ## ruff, mypy --strict and the import law
 	@echo "==> ruff"

@@ -114,7 +114,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # The traditional form: kube-controller-manager reads keys of service accounts in no other for elliptic curves.
+    # The traditional form: kube-apiserver takes the public half of an elliptic key from no other.
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,

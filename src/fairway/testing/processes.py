@@ -105,6 +105,11 @@ class Process:
     def alive(self) -> bool:
         return self._child.poll() is None
 
+    @property
+    def status(self) -> int | None:
+        """None while it runs; the negative number of the signal that ended it."""
+        return self._child.poll()
+
     def resident(self) -> int:
         """Bytes of memory it holds now. Linux only."""
         for line in Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines():
@@ -149,9 +154,9 @@ async def ready(
         ):
             while True:
                 for process in processes:
-                    if not process.alive:
-                        status = process._child.returncode
-                        raise StartFailed(_explained(ENDED.format(name=process.name, status=status), process))
+                    if process.status is not None:
+                        message = ENDED.format(name=process.name, status=process.status)
+                        raise StartFailed(_explained(message, process))
                 try:
                     async with session.get(url, ssl=tls or True) as response:
                         if response.status == 200:

@@ -188,6 +188,7 @@ def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
             shutil.rmtree(left, ignore_errors=True)
         # Of a name of its own: the compiler of a killed build may still be writing into another.
         unfinished = Path(tempfile.mkdtemp(dir=root, prefix=f"{name}.", suffix=UNFINISHED))
+        unfinished.chmod(0o755)
         (unfinished / "bin").mkdir()
         say(f"building {len(PROGRAMS)} programs into {root / name} (once; some minutes)")
         start = time.monotonic()

@@ -1,0 +1,86 @@
+"""The tier `kube`: a real hub for tests of any folder, and what happens where there is none.
+
+`make test` needs nothing but Python and leaves out what is marked `kube`; `make test-kube` runs that. A test that asks
+for a fixture of this module is marked by it. One that runs against both hubs marks the parameter itself:
+
+    @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
+    def hub(request): ...  # request.getfixturevalue("real_hub")
+
+Where the programs are missing, CI fails and everybody else's tests are skipped; both name what is missing.
+"""
+
+import asyncio
+import os
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+from fairway.testing.kubernetes import HUB, KUBECTL, RealHub, Tools, ToolsMissing, background
+from fairway.testing.kubernetes import real_hub as start
+from fairway.testing.tools import ASSETS
+from kube.tools import build
+
+FIXTURES = frozenset({"kube_tools", "real_hub"})
+
+
+@pytest.fixture(scope="session")
+def kube_tools() -> Tools:
+    """The programs of a hub and kubectl. The others may be missing: asking for one says so."""
+    folder = build.built()
+    if ASSETS in os.environ or folder is None:
+        return Tools.find(*HUB, KUBECTL)
+    return Tools(folder).require(*HUB, KUBECTL)  # those of this checkout, not what was built last elsewhere
+
+
+@pytest.fixture(scope="session")
+def real_hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHub]:
+    """kube-apiserver and etcd alone, for the whole session: use a namespace of your own, and names nobody else uses.
+
+    What needs controllers or kwok starts them on it, or a hub of its own.
+    """
+    with background(start(kube_tools, folder=tmp_path_factory.mktemp("real-hub"))) as hub:
+        yield hub
+
+
+def pytest_configure() -> None:
+    # looptime asks for the loop of every test, also of those without one, for which asyncio would then make a loop
+    # that nobody closes; not so once a loop was set, even to none.
+    asyncio.set_event_loop(None)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m decides
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and FIXTURES.intersection(item.fixturenames):
+            item.add_marker(pytest.mark.kube)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    yield from skipping()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    yield from skipping()
+
+
+def skipping() -> Generator[None]:
+    try:
+        yield
+    except ToolsMissing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test shows what the hub had to say."""
+    report = yield
+    if report.failed and isinstance(item, pytest.Function):
+        arguments: dict[str, Any] = item.funcargs
+        for hub in (value for value in arguments.values() if isinstance(value, RealHub)):
+            report.sections += [(f"log of {name}", tail) for name, tail in hub.logs().items()]
+    return report

@@ -1,0 +1,250 @@
+"""The programs of the tier are built whole or not at all, once, and found. Needs no Go: a script plays it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fairway.testing.tools import ASSETS_REMEDY, CACHE_REMEDY, Tools, ToolsMissing, cache
+from kube.tools import build
+
+# Logs what it is asked for. To build kube-apiserver it first says that it is about to, and waits to be told to go on.
+GO = """\
+#!/bin/sh
+set -e
+echo "$*" >> "$FAKE/calls"
+case "$1" in
+list) echo "$FAKE/module" ;;
+build)
+  case "$*" in *kube-apiserver*) echo $$ > "$FAKE/waits"; read _ < "$FAKE/goes-on" ;; esac
+  [ ! -e "$FAKE/breaks" ]
+  echo program > "$3" ;;
+esac
+"""
+
+
+class Go:
+    """A Go toolchain that compiles nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "bin").mkdir()
+        script = folder / "bin" / "go"
+        script.write_text(GO, encoding="utf-8")
+        script.chmod(0o755)
+        for extra in build.EXTRAS:
+            file = folder / "module" / extra.path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("stage", encoding="utf-8")
+        os.mkfifo(folder / "waits")
+        os.mkfifo(folder / "goes-on")
+        self.cache = folder / "cache"
+        self.environ = {
+            "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
+            "FAKE": str(folder),
+            "FAIRWAY_KUBE_CACHE": str(self.cache),
+        }
+
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self) -> "subprocess.Popen[str]":
+        command = [sys.executable, build.__file__]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            command, env=self.environ, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
+        self.started.append(process)
+        return process
+
+    def wait(self) -> int:
+        """Until it is about to build kube-apiserver; the process to kill if nobody lets it go on."""
+        return int((self.folder / "waits").read_text(encoding="ascii"))
+
+    def go_on(self) -> None:
+        (self.folder / "goes-on").write_text("\n", encoding="ascii")
+
+    @property
+    def calls(self) -> list[str]:
+        return [line.split()[0] for line in (self.folder / "calls").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> Iterator[Go]:
+    folder = tmp_path / "go"
+    folder.mkdir()
+    go = Go(folder)
+    yield go
+    for process in go.started:
+        with suppress(ProcessLookupError):  # only where a test failed is anything left
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def finished(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    return output.strip(), errors
+
+
+def test_a_build_says_how_it_goes_and_where_the_programs_are(go: Go) -> None:
+    building = go.start()
+    go.wait()
+    go.go_on()
+    output, errors = finished(building)
+    folder = go.cache / build.stamp() / "bin"
+    assert output == str(folder)
+    names = {program.name for program in build.PROGRAMS} | {Path(extra.path).name for extra in build.EXTRAS}
+    assert {path.name for path in folder.iterdir()} == names
+    for program in build.PROGRAMS:
+        version = program.version(modules=build.HERE)
+        assert re.search(rf"^==> {program.name} {re.escape(version)} \(\d+ s\)$", errors, re.MULTILINE)
+    assert Tools.find(*names, environ=go.environ).folder.resolve() == folder.resolve()
+
+
+def test_what_is_built_is_not_built_again(go: Go) -> None:
+    building = go.start()
+    go.wait()
+    go.go_on()
+    finished(building)
+    calls = go.calls
+    assert finished(go.start())[0] == str(go.cache / build.stamp() / "bin")
+    assert go.calls == calls
+
+
+def test_a_killed_build_leaves_nothing_that_could_be_taken_for_programs(go: Go) -> None:
+    building = go.start()
+    compiler = go.wait()
+    building.kill()
+    os.kill(compiler, signal.SIGKILL)
+    building.communicate(timeout=60)
+    assert build.built(environ=go.environ) is None
+    with pytest.raises(ToolsMissing):
+        Tools.find("etcd", environ=go.environ)
+
+    again = go.start()
+    go.wait()
+    go.go_on()
+    finished(again)
+    assert build.built(environ=go.environ) is not None
+    assert not list(go.cache.glob(f"*{build.UNFINISHED}"))
+
+
+def test_a_second_build_waits_for_the_first_and_builds_nothing(go: Go) -> None:
+    first = go.start()
+    go.wait()
+    second = go.start()
+    assert second.stderr is not None
+    assert second.stderr.readline() == "==> another build is under way; waiting for it\n"
+    go.go_on()
+    assert finished(first)[0] == finished(second)[0]
+    assert go.calls.count("build") == len(build.PROGRAMS)
+
+
+def test_a_build_that_fails_names_the_program(go: Go) -> None:
+    (go.folder / "breaks").touch()
+    with pytest.raises(build.BuildError, match=r"^etcd could not be built: .* ended with 1$"):
+        build.build(environ=go.environ)
+    assert build.built(environ=go.environ) is None
+
+
+def test_another_recipe_is_another_folder(tmp_path: Path) -> None:
+    for folder in {program.folder for program in build.PROGRAMS}:
+        (tmp_path / folder).mkdir()
+        for name in ("go.mod", "go.sum"):
+            (tmp_path / folder / name).write_bytes((build.HERE / folder / name).read_bytes())
+    assert build.stamp(modules=tmp_path) == build.stamp()
+    with (tmp_path / "kwok" / "go.sum").open("a") as sums:
+        sums.write("\n")
+    assert build.stamp(modules=tmp_path) != build.stamp()
+    assert build.stamp().startswith("v1.36.3-")
+
+
+def test_every_staging_module_is_of_the_release() -> None:
+    text = (build.HERE / "kubernetes" / "go.mod").read_text(encoding="utf-8")
+    release = next(each for each in build.PROGRAMS if each.name == "kubectl").version(modules=build.HERE)
+    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
+    assert len(replaced) == 30
+    assert {(old == new, version) for old, new, version in replaced} == {(True, release.replace("v1", "v0"))}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ci", "status"), [([], "", 1), (["--optional"], "", 0), (["--optional"], "true", 1)]
+)
+def test_without_go_it_says_so(
+    arguments: list[str],
+    ci: str,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in {
+        "PATH": "",
+        "CI": ci,
+        "FAIRWAY_KUBE_CACHE": str(tmp_path),
+        "KUBEBUILDER_ASSETS": "",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert build.main(arguments) == status
+    assert build.NO_GO in capsys.readouterr().err
+
+
+def test_programs_somebody_else_provides_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    assert build.main([]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}\n"
+
+    (tmp_path / "etcd").touch()
+    assert Tools.find("etcd").path("etcd") == tmp_path / "etcd"
+    with pytest.raises(ToolsMissing) as missing:
+        Tools.find("etcd", "kwok", "kube-controller-manager")
+    assert str(missing.value) == f"kwok, kube-controller-manager not found in {tmp_path}; {ASSETS_REMEDY}"
+
+
+def test_what_is_missing_from_the_cache_has_another_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ToolsMissing, match=re.escape(CACHE_REMEDY)):
+        Tools.find("etcd", environ={"FAIRWAY_KUBE_CACHE": str(tmp_path)})
+
+
+def test_the_cache_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache({}) == tmp_path / ".cache" / "fairway" / "kube"
+    assert cache({"XDG_CACHE_HOME": "/there"}) == Path("/there/fairway/kube")
+    assert cache({"XDG_CACHE_HOME": "/there", "FAIRWAY_KUBE_CACHE": "/here"}) == Path("/here")
+
+
+@pytest.mark.parametrize(("ci", "verdict"), [("", "skipped"), ("true", "error")])
+def test_without_programs_tests_are_skipped_at_a_desk_and_fail_in_ci(
+    ci: str, verdict: str, tmp_path: Path
+) -> None:
+    environ = {**os.environ, "CI": ci, "KUBEBUILDER_ASSETS": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "alice"]
+    tests = str(Path(__file__).parent / "test_real_hub.py")
+    run = subprocess.run([*command, tests], env=environ, capture_output=True, text=True, check=False)
+    assert f"1 {verdict}" in run.stdout
+    assert f"kube-apiserver, etcd, kubectl not found in {tmp_path}" in run.stdout
+    assert run.returncode == (1 if ci else 0)
+
+
+def test_what_uses_a_real_hub_is_marked_by_that() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--collect-only",
+        "-q",
+    ]
+    tests = str(Path(__file__).parent / "test_real_hub.py")
+    run = subprocess.run([*command, "-m", "not kube", tests], capture_output=True, text=True, check=False)
+    assert "no tests collected" in run.stdout

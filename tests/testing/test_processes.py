@@ -1,0 +1,202 @@
+"""Child processes: none is left behind, whatever happens to who started it, and one that fails says why."""
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from fairway.testing.processes import LOOPBACK, Port, Process, StartFailed, background, ready
+
+PYTHON = Path(sys.executable)
+FOREVER = "import signal; signal.pause()"
+DEAF = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
+)
+STARTS_ONE = """\
+import signal, sys
+from pathlib import Path
+from fairway.testing.processes import Process
+print(Process([sys.executable, "-c", "import signal; signal.pause()"], log=Path(sys.argv[1])).pid, flush=True)
+signal.pause()
+"""
+SERVES = """\
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(int(sys.argv[2]))
+        self.end_headers()
+        self.wfile.write(b"so it is")
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel doesn't kill orphans")
+
+
+def program(code: str, *arguments: object, log: Path) -> Process:
+    return Process([PYTHON, "-c", code, *map(str, arguments)], log=log)
+
+
+@only_linux
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", STARTS_ONE, str(tmp_path / "log")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            parent.send_signal(number)
+            ended, _, _ = select.select([child], [], [], 30)
+            assert ended
+        finally:
+            os.close(child)
+
+
+@only_linux
+async def test_the_child_is_the_program_itself(tmp_path: Path) -> None:
+    """Its pid is for measuring and killing, so nothing may stand between."""
+    process = program(FOREVER, log=tmp_path / "log")
+    try:
+        assert process.alive
+        assert process.resident() > 0
+        assert os.getpgid(process.pid) == process.pid  # out of reach of the terminal's interrupts
+    finally:
+        await process.stop()
+
+
+async def test_one_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
+    process = program(DEAF, log=tmp_path / "log")
+    async with asyncio.timeout(30):
+        while "deaf" not in process.tail():
+            await asyncio.sleep(0)
+    await process.stop(grace=0.01)
+    assert not process.alive
+    assert process.status == -signal.SIGKILL
+
+
+async def test_it_is_killed_if_the_wait_for_its_end_is_cancelled(tmp_path: Path) -> None:
+    process = program(DEAF, log=tmp_path / "log")
+    async with asyncio.timeout(30):
+        while "deaf" not in process.tail():
+            await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await process.stop(grace=600)
+    assert not process.alive
+
+
+async def test_what_ended_can_be_stopped_again(tmp_path: Path) -> None:
+    process = program(FOREVER, log=tmp_path / "log")
+    await process.stop()
+    await process.stop()
+    assert not process.alive
+
+
+async def test_a_restart_is_the_same_command_on_the_same_log(tmp_path: Path) -> None:
+    with Port() as port:
+        process = program(SERVES, port, 200, log=tmp_path / "log")
+        try:
+            await ready(f"http://{LOOPBACK}:{port}", process)
+            before = process.pid
+            await process.restart()
+            await ready(f"http://{LOOPBACK}:{port}", process)
+            assert process.pid != before
+            assert process.tail().count("GET") >= 2
+        finally:
+            await process.stop()
+
+
+async def test_who_ends_too_early_is_shown_with_its_log(tmp_path: Path) -> None:
+    process = program("import sys; sys.exit('out of luck')", log=tmp_path / "log")
+    with (
+        pytest.raises(StartFailed, match=r"(?s)^python.* ended with status 1 before .*out of luck"),
+        Port() as port,
+    ):
+        await ready(f"http://{LOOPBACK}:{port}", process)
+
+
+async def test_so_is_one_that_another_needs(tmp_path: Path) -> None:
+    asked = program(FOREVER, log=tmp_path / "asked")
+    needed = program("import sys; sys.exit('out of luck')", log=tmp_path / "needed")
+    try:
+        with pytest.raises(StartFailed, match="out of luck"), Port() as port:
+            await ready(f"http://{LOOPBACK}:{port}", asked, needed)
+    finally:
+        await asked.stop()
+
+
+async def test_one_that_is_never_ready_is_shown_with_its_last_answer(tmp_path: Path) -> None:
+    with Port() as port:
+        process = program(SERVES, port, 503, log=tmp_path / "log")
+        try:
+            # A deadline long enough for one answer is the machine's affair, so wait for the answer instead.
+            async with asyncio.timeout(30):
+                while "GET" not in process.tail():
+                    with pytest.raises(StartFailed) as failed:
+                        await ready(f"http://{LOOPBACK}:{port}", process, deadline=0.2)
+            assert "was not ready after 0.2 s" in str(failed.value)
+        finally:
+            await process.stop()
+
+
+@only_linux
+def test_a_port_stays_ours_while_a_child_listens() -> None:
+    with Port() as port, socket.socket() as child, socket.socket() as other:
+        child.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        child.bind((LOOPBACK, port.number))
+        child.listen()
+        with pytest.raises(OSError, match="Address already in use"):
+            other.bind((LOOPBACK, port.number))
+
+
+def test_ports_differ() -> None:
+    ports = [Port() for _ in range(50)]
+    try:
+        assert len({port.number for port in ports}) == 50
+    finally:
+        for port in ports:
+            port.__exit__()
+
+
+@asynccontextmanager
+async def noting(seen: list[str], *, fails: bool = False) -> AsyncIterator[str]:
+    await asyncio.sleep(0)
+    if fails:
+        raise StartFailed("no")
+    seen.append("entered")
+    yield "value"
+    await asyncio.sleep(0)
+    seen.append("left")
+
+
+def test_an_asynchronous_context_without_a_loop() -> None:
+    seen: list[str] = []
+    with background(noting(seen)) as value:
+        assert value == "value"
+        assert seen == ["entered"]
+    assert seen == ["entered", "left"]
+
+
+async def test_an_asynchronous_context_while_another_loop_runs() -> None:
+    seen: list[str] = []
+    with background(noting(seen)):
+        pass
+    assert seen == ["entered", "left"]
+
+
+def test_what_goes_wrong_inside_leaves_the_context_too() -> None:
+    seen: list[str] = []
+    with pytest.raises(ZeroDivisionError), background(noting(seen)):
+        raise ZeroDivisionError
+    assert seen == ["entered", "left"]
+
+
+def test_a_context_that_can_not_be_entered_says_why() -> None:
+    with pytest.raises(StartFailed, match="no"), background(noting([], fails=True)):
+        raise AssertionError("entered")
