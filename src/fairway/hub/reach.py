@@ -1,0 +1,39 @@
+"""Which nodes lead to something, so that walks over documents can leave the rest alone. Nodes may be cyclic."""
+
+from collections.abc import Callable, Iterator
+
+from fairway.hub.schema import Node
+
+Reach = frozenset[int]
+"""Identities of nodes; they must outlive it."""
+
+
+def children(node: Node) -> Iterator[Node]:
+    yield from node.properties.values()
+    if node.additional is not None:
+        yield node.additional
+    if node.items is not None:
+        yield node.items
+
+
+def reaching(root: Node, wanted: Callable[[Node], bool]) -> Reach:
+    """The nodes that are wanted or lead to one that is."""
+    above: dict[int, list[int]] = {}
+    pending, seen = [root], {id(root)}
+    found = [id(root)] if wanted(root) else []
+    while pending:
+        node = pending.pop()
+        for child in children(node):
+            above.setdefault(id(child), []).append(id(node))
+            if id(child) not in seen:
+                seen.add(id(child))
+                pending.append(child)
+                if wanted(child):
+                    found.append(id(child))
+    reached: set[int] = set()
+    while found:
+        key = found.pop()
+        if key not in reached:
+            reached.add(key)
+            found += above.get(key, ())
+    return frozenset(reached)
