@@ -1,0 +1,731 @@
+"""One leader at a time, whatever the clocks and the network do. Stopped processes: test_leader_schedules."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fairway.api.lease import Lease, format_micro_time
+from fairway.kube.errors import Conflict, NotFound, TransportError
+from fairway.kube.leader import (
+    BAD_TIMING,
+    DELETED,
+    DISTURBED,
+    FAILED,
+    LEADER_ELECTION,
+    NOT_LEADING,
+    NOT_RENEWED,
+    STOPPED,
+    TAKEN,
+    UNCONFIRMED,
+    Elector,
+    Fence,
+    LeaderError,
+    Lost,
+    Timing,
+    Unconfirmed,
+    unique_identity,
+)
+from kube_client.lease_hub import START, Hub, ReplicaClock
+
+Fault = Callable[[Callable[[], Lease]], Awaitable[Lease]]
+
+
+@dataclass
+class Wire:
+    """A LeaseStore next to the hub. ``faults`` are used up one per request."""
+
+    hub: Hub
+    faults: list[Fault] = field(default_factory=list)
+    down: bool = False
+
+    async def read(self) -> Lease:
+        return await self._send(self.hub.read)
+
+    async def create(self, spec: Mapping[str, Any]) -> Lease:
+        return await self._send(lambda: self.hub.create(spec))
+
+    async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
+        return await self._send(lambda: self.hub.patch(spec, resource_version))
+
+    async def _send(self, request: Callable[[], Lease]) -> Lease:
+        if self.down:
+            raise TransportError("no route to hub")
+        if self.faults:
+            return await self.faults.pop(0)(request)
+        return request()
+
+
+def answer_after(seconds: float) -> Fault:
+    async def fault(request: Callable[[], Lease]) -> Lease:
+        answer = request()
+        await asyncio.sleep(seconds)
+        return answer
+
+    return fault
+
+
+async def answer_lost(request: Callable[[], Lease]) -> Lease:
+    request()
+    raise TransportError("connection reset")
+
+
+async def no_fault(request: Callable[[], Lease]) -> Lease:
+    return request()
+
+
+class Replica:
+    """An elector, and what it said."""
+
+    def __init__(
+        self, hub: Hub, name: str, *, clock: ReplicaClock | None = None, chance: float = 0.0
+    ) -> None:
+        self.wire = Wire(hub)
+        self.clock = clock or ReplicaClock(now)
+        self.fences: list[Fence] = []
+        self.ended: list[float] = []
+        self.leaders: list[str] = []
+        self.events: list[tuple[str, str]] = []
+        self.stopped = 0
+        self.elector = Elector(
+            self.wire,
+            identity=name,
+            on_started=self.work,
+            on_stopped=self.count,
+            on_new_leader=self.leaders.append,
+            on_event=lambda reason, message: self.events.append((reason, message)),
+            clock=self.clock,
+            chance=lambda: chance,
+        )
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self) -> "Replica":
+        self.task = asyncio.create_task(self.elector.run())
+        return self
+
+    async def work(self, fence: Fence) -> None:
+        self.fences.append(fence)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.append(now())
+
+    def leads(self) -> bool:
+        return self.elector.is_leading
+
+    def count(self) -> None:
+        self.stopped += 1
+
+    async def end(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.looptime
+class TestOne:
+    async def test_creates_the_lease_as_client_go_does(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        assert replica.leads()
+        assert hub.spec == {
+            "holderIdentity": "a",
+            "leaseDurationSeconds": 15,
+            "acquireTime": "2026-03-01T12:00:00.000000Z",
+            "renewTime": "2026-03-01T12:00:00.000000Z",
+            "leaseTransitions": 0,
+        }
+        await asyncio.sleep(2)
+        assert hub.spec["renewTime"] == "2026-03-01T12:00:02.000000Z"
+        assert hub.spec["acquireTime"] == "2026-03-01T12:00:00.000000Z"
+        assert replica.leaders == ["a"]
+        assert replica.elector.leader == "a"
+        assert replica.events == [(LEADER_ELECTION, "a became leader")]
+        await replica.end()
+
+    async def test_gives_the_lease_back_and_leaves_foreign_fields_alone(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        hub.edit(strategy="OldestEmulationVersion", preferredHolder="c", somethingNew={"x": 1})
+        await asyncio.sleep(5)
+        replica.elector.stop()
+        assert replica.task is not None
+        await replica.task
+        assert (replica.stopped, replica.ended) == (1, [6.0])
+        assert not replica.leads()
+        assert hub.spec == {
+            "leaseDurationSeconds": 15,
+            "acquireTime": "2026-03-01T12:00:00.000000Z",
+            "renewTime": "2026-03-01T12:00:06.000000Z",
+            "leaseTransitions": 0,
+            "strategy": "OldestEmulationVersion",
+            "preferredHolder": "c",
+            "somethingNew": {"x": 1},
+        }
+        assert replica.events[-1] == (LEADER_ELECTION, f"a stopped leading: {STOPPED}")
+
+    async def test_cancelling_gives_the_lease_back_too(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        await replica.end()
+        assert hub.holder is None
+        assert replica.stopped == 1
+
+    async def test_stopping_before_anything_writes_nothing(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a")
+        replica.elector.stop()
+        await replica.elector.run()
+        assert hub.lease is None
+
+    async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_given_back(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        replica.wire.faults = [answer_after(4)]
+        await asyncio.sleep(2)  # the renewal of second 2 is applied, its answer not here
+        await replica.end()
+        assert hub.holder is None
+
+    async def test_work_may_end_in_peace_and_leads_until_then(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a")
+        proved: list[bool] = []
+
+        async def work(fence: Fence) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(30)  # renewed all the while
+                async with elector.guard() as same:
+                    proved.append(same is fence)
+
+        elector = Elector(replica.wire, identity="a", on_started=work, clock=replica.clock)
+        task = asyncio.create_task(elector.run())
+        await asyncio.sleep(1)
+        elector.stop()
+        await task
+        assert proved == [True]
+        assert now() == 31
+        assert hub.holder is None
+
+    async def test_work_that_will_not_end_keeps_the_lease(self) -> None:
+        hub = Hub()
+        stubborn = asyncio.Event()
+
+        async def work(_: Fence) -> None:
+            while not stubborn.is_set():
+                with suppress(asyncio.CancelledError):
+                    await stubborn.wait()
+
+        elector = Elector(Wire(hub), identity="a", on_started=work, clock=ReplicaClock(now))
+        task = asyncio.create_task(elector.run())
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.sleep(1)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert hub.holder == "a"
+        assert not elector.is_leading
+        stubborn.set()
+
+    async def test_work_that_returns_does_not_end_the_term(self) -> None:
+        hub = Hub()
+        elector = Elector(Wire(hub), identity="a", clock=ReplicaClock(now))
+        task = asyncio.create_task(elector.run())
+        await asyncio.sleep(100)
+        assert elector.is_leading
+        elector.stop()
+        await task
+
+    async def test_failing_work_gives_the_lease_back_and_is_heard_of(self) -> None:
+        hub = Hub()
+        events: list[str] = []
+
+        async def work(_: Fence) -> None:
+            await asyncio.sleep(3)
+            raise RuntimeError("broken")
+
+        elector = Elector(
+            Wire(hub),
+            identity="a",
+            on_started=work,
+            clock=ReplicaClock(now),
+            on_event=lambda _, message: events.append(message),
+        )
+        with pytest.raises(RuntimeError, match="broken"):
+            await elector.run()
+        assert hub.holder is None
+        assert events == ["a became leader", f"a stopped leading: {FAILED}"]
+
+    async def test_unreachable_hub_ends_the_term_in_time(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(7)  # last renewed in second 6
+        replica.wire.down = True
+        await asyncio.sleep(8.9)
+        assert replica.leads()
+        await asyncio.sleep(0.2)
+        assert not replica.leads()
+        assert (replica.ended, replica.stopped) == ([16.0], 1)
+        assert replica.events[-1][1] == f"a stopped leading: {NOT_RENEWED}"
+        assert hub.holder == "a"
+        replica.wire.down = False
+        await asyncio.sleep(3)
+        assert [fence.token for fence in replica.fences] == [0, 1]  # the same holder, but another term
+        await replica.end()
+
+    async def test_hub_that_never_answers_ends_the_term_in_time(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        replica.wire.faults = [answer_after(1000) for _ in range(5)]
+        await asyncio.sleep(20)
+        assert replica.ended == [10.0]
+        await replica.end()
+
+    async def test_a_complaint_is_repeated_only_for_the_curious(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        replica = Replica(Hub(), "a")
+        replica.wire.down = True
+        with caplog.at_level(logging.DEBUG, logger="fairway.kube.leader"):
+            replica.start()
+            await asyncio.sleep(7)
+        assert [record.levelno for record in caplog.records] == [logging.WARNING] + [logging.DEBUG] * 3
+        assert "a cannot take part in the election: no route to hub" in caplog.messages
+        await replica.end()
+
+    async def test_answer_after_the_deadline_does_not_revive_the_term(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        fence = replica.fences[0]
+        replica.wire.faults = [answer_after(0)]
+
+        async def slow_clock_ahead(request: Callable[[], Lease]) -> Lease:
+            answer = request()
+            replica.clock.since = 20  # the process stood still between question and answer
+            return answer
+
+        replica.wire.faults = [slow_clock_ahead]
+        await asyncio.sleep(1.5)
+        assert not fence.valid
+        assert replica.ended == [2.0]
+        await replica.end()
+
+    async def test_acquisition_answered_too_late_is_none(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a")
+
+        async def frozen(request: Callable[[], Lease]) -> Lease:
+            answer = request()
+            replica.clock.since = 12
+            return answer
+
+        replica.wire.faults = [no_fault, frozen]
+        replica.start()
+        await asyncio.sleep(1)
+        assert hub.holder == "a"
+        assert not replica.leads()
+        assert not replica.fences
+        await asyncio.sleep(2)
+        assert [fence.token for fence in replica.fences] == [1]
+        await replica.end()
+
+    async def test_a_thawed_process_knows_at_once_before_any_timer_ran(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        fence = replica.fences[0]
+        assert fence.remaining == 9
+        replica.clock.since = 9
+        assert not replica.leads()
+        assert not fence.valid
+        assert fence.remaining == 0
+        with pytest.raises(Lost, match=NOT_RENEWED):
+            fence.ensure()
+        writes = hub.writes
+        with pytest.raises(Lost):
+            await replica.elector.check()
+        assert hub.writes == writes
+        await replica.end()
+
+    async def test_a_clock_that_stands_still_renews_all_the_same(self) -> None:
+        hub = Hub()
+        first = Replica(hub, "a", clock=ReplicaClock(now, stuck=True)).start()
+        await asyncio.sleep(1)
+        second = Replica(hub, "b").start()
+        await asyncio.sleep(100)
+        assert first.leads()
+        assert hub.writes > 40
+        await second.end()
+        await first.end()
+
+    @pytest.mark.parametrize(
+        "timing",
+        [
+            {"lease": 10, "renew": 10.0},
+            {"renew": 3.0, "retry": 2.0, "jitter": 0.5},
+            {"retry": 0.0},
+        ],
+    )
+    def test_timing_must_make_sense(self, timing: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match="lease > renew > retry") as caught:
+            Timing(**timing)
+        assert str(caught.value) == BAD_TIMING
+
+    def test_identities_are_not_shared(self) -> None:
+        assert unique_identity("pod-1") != unique_identity("pod-1")
+        assert unique_identity("pod-1").startswith("pod-1_")
+        assert Elector(Wire(Hub())).identity != Elector(Wire(Hub())).identity
+
+
+@pytest.mark.looptime
+class TestSeveral:
+    @pytest.mark.parametrize("skew", [timedelta(days=-300), timedelta(), timedelta(days=300)])
+    async def test_takes_over_by_its_own_running_clock_only(self, skew: timedelta) -> None:
+        hub = Hub()
+        first = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        second = Replica(hub, "b", clock=ReplicaClock(now, skew=skew, since=12345)).start()
+        await asyncio.sleep(60)
+        assert not second.fences
+        first.wire.down = True  # last renewed in second 60; seen by the second in second 61
+        await asyncio.sleep(14)
+        assert not second.fences
+        await asyncio.sleep(3)
+        assert second.leads()
+        assert second.fences[0].previous == "a"
+        assert second.fences[0].token == 1
+        assert second.leaders == ["a", "b"]
+        assert second.events == [(LEADER_ELECTION, "b became leader, after a")]
+        assert not first.leads()
+        first.wire.down = False
+        await asyncio.sleep(3)
+        assert first.leaders == ["a", "b"]
+        await second.end()
+        await first.end()
+
+    async def test_waits_its_full_time_from_when_it_first_looked(self) -> None:
+        """What it finds may have been renewed a moment ago, however old the times in it are."""
+        hub = Hub()
+        hub.create(
+            {"holderIdentity": "a", "leaseDurationSeconds": 30, "renewTime": "2001-01-01T00:00:00.000000Z"}
+        )
+        replica = Replica(hub, "b").start()
+        await asyncio.sleep(29)
+        assert not replica.fences
+        await asyncio.sleep(2)
+        assert replica.fences
+        await replica.end()
+
+    async def test_a_lease_without_duration_lasts_as_long_as_ours(self) -> None:
+        hub = Hub()
+        hub.create({"holderIdentity": "a"})
+        replica = Replica(hub, "b").start()
+        await asyncio.sleep(14)
+        assert not replica.fences
+        await asyncio.sleep(3)
+        assert replica.fences
+        await replica.end()
+
+    async def test_a_lease_given_back_is_taken_at_the_next_look(self) -> None:
+        hub = Hub()
+        first = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        second = Replica(hub, "b").start()
+        await asyncio.sleep(10.5)
+        await first.end()
+        await asyncio.sleep(2)
+        assert second.leads()
+        await second.end()
+
+    async def test_those_who_wait_look_at_different_moments(self) -> None:
+        hub = Hub()
+        hub.create({"holderIdentity": "x", "leaseDurationSeconds": 1000})
+        eager, lazy = Replica(hub, "a", chance=0.0), Replica(hub, "b", chance=1.0)
+        eager.start()
+        await asyncio.sleep(12.5)
+        assert hub.reads == 7
+        await eager.end()
+        hub.reads = 0
+        lazy.start()
+        await asyncio.sleep(12.5)
+        assert hub.reads == 5
+        await lazy.end()
+
+    async def test_of_two_that_take_a_free_lease_one_gets_it(self) -> None:
+        hub = Hub()
+        replicas = [Replica(hub, name) for name in "ab"]
+        for replica in replicas:
+            replica.wire.faults = [answer_after(0.5)]  # both have read before either writes
+            replica.start()
+        hub.create({"leaseTransitions": 7})
+        await asyncio.sleep(1)
+        assert [replica.leads() for replica in replicas] == [True, False]
+        assert replicas[0].fences[0].token == 8
+        for replica in replicas:
+            await replica.end()
+
+    async def test_of_two_that_create_the_lease_one_gets_it(self) -> None:
+        hub = Hub()
+
+        async def missing(_: Callable[[], Lease]) -> Lease:
+            await asyncio.sleep(0.5)
+            raise NotFound("no such lease")
+
+        replicas = [Replica(hub, name) for name in "ab"]
+        for replica in replicas:
+            replica.wire.faults = [missing]
+            replica.start()
+        await asyncio.sleep(1)
+        assert [replica.leads() for replica in replicas] == [True, False]
+        for replica in replicas:
+            await replica.end()
+
+    async def test_whoever_saw_the_holder_of_a_deleted_lease_lets_its_time_pass(self) -> None:
+        hub = Hub()
+        first = Replica(hub, "a").start()
+        await asyncio.sleep(0.5)
+        second = Replica(hub, "b").start()
+        await asyncio.sleep(1)
+        first.wire.down = True  # it does not know, and leads for 8.5 seconds more
+        hub.lease = None
+        await asyncio.sleep(8)
+        assert first.leads()
+        assert not second.fences
+        await asyncio.sleep(8)
+        assert second.leads()
+        assert not first.leads()
+        assert first.ended == [10.0]
+        await second.end()
+        await first.end()
+
+
+@pytest.mark.looptime
+class TestGuard:
+    async def lead(self, hub: Hub) -> Replica:
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        return replica
+
+    async def test_renews_and_hands_out_the_term(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        async with replica.elector.guard() as fence:
+            assert hub.spec["renewTime"] == format_micro_time(START + timedelta(seconds=1))
+            assert (fence.holder, fence.token, fence.uid) == ("a", 0, "uid-0")
+            assert "token=0" in repr(fence)
+            assert fence.remaining == 10
+        await replica.end()
+
+    async def test_not_leading_is_lost(self) -> None:
+        replica = Replica(Hub(), "a")
+        with pytest.raises(Lost, match=NOT_LEADING):
+            await replica.elector.check()
+        assert issubclass(Lost, LeaderError)
+
+    async def test_a_recent_renewal_is_proof_enough_if_the_caller_says_so(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        writes = hub.writes
+        await replica.elector.check(fresh=1.5)
+        assert hub.writes == writes
+        await replica.elector.check(fresh=1.0)
+        assert hub.writes == writes + 1
+        await replica.end()
+
+    async def test_checks_at_the_same_time_share_a_renewal(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        writes = hub.writes
+        replica.wire.faults = [answer_after(0.1)]
+        early = asyncio.create_task(replica.elector.check())
+        await asyncio.sleep(0.05)
+        # What was sent before they asked proves nothing to these; one more serves them all.
+        later = [asyncio.create_task(replica.elector.check()) for _ in range(10)]
+        await asyncio.gather(early, *later)
+        assert hub.writes == writes + 2
+        await replica.end()
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"holderIdentity": "b"}, TAKEN.format(holder="b")),
+            ({"holderIdentity": None}, TAKEN.format(holder="nobody")),
+            ({"leaseTransitions": 1}, TAKEN.format(holder="a")),
+        ],
+    )
+    async def test_another_term_on_the_hub_is_lost(self, change: dict[str, Any], why: str) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        hub.edit(**change)
+        assert replica.leads()  # nobody can know without asking
+        with pytest.raises(Lost, match=why):
+            await replica.elector.check()
+        assert not replica.leads()
+        await asyncio.sleep(0.1)
+        assert replica.ended == [1.0]
+        assert replica.events[1] == (LEADER_ELECTION, f"a stopped leading: {why}")
+        await replica.end()
+
+    @pytest.mark.parametrize("again", [False, True])
+    async def test_a_deleted_lease_is_lost(self, again: bool) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        hub.lease = None
+        if again:
+            hub.create({"holderIdentity": "a", "leaseTransitions": 0})
+        with pytest.raises(Lost, match="lease was taken" if again else DELETED):
+            await replica.elector.check()
+        await replica.end()
+
+    async def test_deleted_between_conflict_and_second_look(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+
+        async def vanish(request: Callable[[], Lease]) -> Lease:
+            hub.lease = None
+            raise Conflict("changed meanwhile")
+
+        replica.wire.faults = [vanish]
+        with pytest.raises(Lost, match=DELETED):
+            await replica.elector.check()
+        await replica.end()
+
+    async def test_an_edit_of_something_else_is_no_loss(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        hub.edit(strategy="OldestEmulationVersion")
+        await replica.elector.check()
+        assert replica.leads()
+        await replica.end()
+
+    async def test_a_renewal_whose_answer_was_lost_is_no_loss(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        replica.wire.faults = [answer_lost]
+        with pytest.raises(Unconfirmed, match="connection reset"):
+            await replica.elector.check()
+        await replica.elector.check()
+        assert replica.leads()
+        await replica.end()
+
+    async def test_endless_edits_are_not_fought(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+
+        async def disturb(request: Callable[[], Lease]) -> Lease:
+            hub.edit(disturbed=hub.version)
+            return request()
+
+        replica.wire.faults = [disturb, no_fault] * 3
+        with pytest.raises(Unconfirmed, match=DISTURBED):
+            await replica.elector.check()
+        await replica.end()
+
+    async def test_slow_hub_leaves_it_open(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        replica.wire.faults = [answer_after(100)]
+        with pytest.raises(Unconfirmed, match=UNCONFIRMED):
+            await replica.elector.check()
+        assert now() == 6
+        assert replica.leads()
+        await replica.end()
+
+    async def test_slow_hub_until_the_deadline_is_lost(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        replica.wire.faults = [answer_after(100)] * 3
+        await asyncio.sleep(8)
+        with pytest.raises(Lost, match=NOT_RENEWED):
+            await replica.elector.check()
+        assert now() == 10
+        await replica.end()
+
+    async def test_the_block_is_cancelled_when_the_term_ends(self) -> None:
+        hub = Hub()
+        replica = await self.lead(hub)
+        reached = []
+
+        async def batch() -> None:
+            async with replica.elector.guard(), replica.elector.guard():
+                replica.wire.down = True
+                await asyncio.sleep(100)
+                reached.append("write")
+
+        with pytest.raises(Lost, match=NOT_RENEWED):
+            await batch()
+        assert now() == 11
+        assert not reached
+        current = asyncio.current_task()
+        assert current is not None
+        assert current.cancelling() == 0
+        await replica.end()
+
+    async def test_the_block_lasts_while_the_term_is_renewed(self) -> None:
+        replica = await self.lead(Hub())
+        async with replica.elector.guard():
+            await asyncio.sleep(1000)
+        await replica.end()
+
+    async def test_leaving_the_block_after_a_freeze_is_lost(self) -> None:
+        replica = await self.lead(Hub())
+
+        async def batch() -> None:
+            async with replica.elector.guard():
+                replica.clock.since = 11
+
+        with pytest.raises(Lost):
+            await batch()
+        await replica.end()
+
+    @pytest.mark.parametrize("error", [TimeoutError("its own"), Conflict("changed")])
+    async def test_what_the_block_raises_is_left_alone(self, error: Exception) -> None:
+        replica = await self.lead(Hub())
+
+        async def batch() -> None:
+            async with replica.elector.guard():
+                raise error
+
+        with pytest.raises(type(error)) as caught:
+            await batch()
+        assert caught.value is error
+        await replica.end()
+
+    async def test_work_that_learns_of_the_loss_itself_is_no_failure(self) -> None:
+        hub = Hub()
+        clock = ReplicaClock(now)
+        tokens = []
+
+        async def work(fence: Fence) -> None:
+            tokens.append(fence.token)
+            while True:
+                await asyncio.sleep(1)
+                if now() == 3:
+                    clock.since = 30
+                fence.ensure()
+
+        elector = Elector(Wire(hub), identity="a", on_started=work, clock=clock)
+        task = asyncio.create_task(elector.run())
+        await asyncio.sleep(10)
+        assert tokens == [0, 1]
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

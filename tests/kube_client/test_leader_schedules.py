@@ -1,0 +1,385 @@
+"""Electors in processes that are stopped and resumed, on a network that loses and delays, with clocks that disagree.
+
+Each process has an event loop of its own. The world keeps the time and everybody's timers, so stopping a process is
+what SIGSTOP is: nothing of it runs, the time goes on, and afterwards everything that fell due happens at once, late.
+"""
+
+import asyncio
+import heapq
+import itertools
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import Context
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+
+from fairway.api.lease import Lease
+from fairway.kube.errors import Conflict, KubeError, TransportError
+from fairway.kube.leader import Elector, Fence, Lost, Unconfirmed
+from kube_client.lease_hub import Hub, ReplicaClock
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+class ProcessLoop(asyncio.SelectorEventLoop):
+    """The event loop of a simulated process: its timers belong to the world, which can stop them all."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.calls = 0
+        self.frozen = False
+        self.late: list[Callable[[], object]] = []
+        super().__init__()
+
+    def time(self) -> float:
+        return self.world.now
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        self.calls += 1
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+
+        def fire() -> None:
+            if not handle.cancelled():
+                callback(*args)
+
+        self.world.schedule(when, lambda: self.call_soon(fire, context=context), process=self)
+        return handle
+
+    def receive(self, happening: Callable[[], object]) -> None:
+        """Now, or when it runs again."""
+        if self.frozen:
+            self.late.append(happening)
+        else:
+            happening()
+            self.settle()
+
+    def settle(self) -> None:
+        while True:
+            before = self.calls
+            super().call_soon(self.stop)
+            self.run_forever()
+            if self.calls == before:
+                return
+
+    def end(self) -> None:
+        self.frozen = False
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        self.settle()
+        self.close()
+
+
+@dataclass(frozen=True)
+class Weather:
+    """How bad the network is: shares of requests lost, answers lost, and the longest delay of either."""
+
+    lost_requests: float = 0.0
+    lost_answers: float = 0.0
+    delay: float = 0.1
+
+
+class World:
+    def __init__(self, *, seed: int, weather: Weather) -> None:
+        self.now = 0.0
+        self.chance = random.Random(seed)
+        self.weather = weather
+        self.hub = Hub()
+        self.register = 0
+        self.written: list[int] = []
+        self.astray = 0
+        self.closing = False
+        self.members: list[Member] = []
+        self._agenda: list[tuple[float, int, ProcessLoop | None, Callable[[], object]]] = []
+        self._order = itertools.count()
+
+    def schedule(
+        self, when: float, happening: Callable[[], object], *, process: ProcessLoop | None = None
+    ) -> None:
+        heapq.heappush(self._agenda, (max(when, self.now), next(self._order), process, happening))
+
+    def run(self, *, until: float) -> None:
+        while self._agenda and self._agenda[0][0] <= until:
+            self.now, _, process, happening = heapq.heappop(self._agenda)
+            self.look()
+            if process is None:
+                happening()
+            else:
+                process.receive(happening)
+            self.look()
+        self.now = until
+
+    def look(self) -> None:
+        """The law: whoever believes to lead is the one the Lease names, in the term it names."""
+        for member in self.members:
+            if not member.loop.frozen and (fence := member.elector._fence) is not None and fence.valid:
+                member.must_lead(fence)
+
+    def freeze(self, member: "Member", *, at: float, seconds: float) -> None:
+        def thaw() -> None:
+            loop = member.loop
+            loop.frozen = False
+            late, loop.late = loop.late, []
+            self.look()
+            for happening in late:
+                happening()
+            loop.settle()
+
+        def stop() -> None:
+            if not member.loop.frozen:
+                member.loop.frozen = True
+                self.schedule(self.now + seconds, thaw)
+
+        self.schedule(at, stop)
+
+    async def send(self, process: ProcessLoop, request: Callable[[], R]) -> R:
+        if self.closing:
+            raise TransportError("the world ends")
+        answer: asyncio.Future[R] = process.create_future()
+        weather, chance = self.weather, self.chance
+
+        def respond(result: R | None, error: KubeError | None) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                assert result is not None
+                answer.set_result(result)
+
+        def reach_hub() -> None:
+            result, error = None, None
+            try:
+                result = request()
+            except KubeError as refusal:
+                error = refusal
+            if chance.random() < weather.lost_answers:
+                result, error = None, TransportError("connection reset")
+            back = self.now + chance.uniform(0, weather.delay)
+            self.schedule(back, lambda: respond(result, error), process=process)
+
+        if chance.random() < weather.lost_requests:
+            failure = TransportError("no route to hub")
+            self.schedule(self.now + 0.01, lambda: respond(None, failure), process=process)
+        else:
+            self.schedule(self.now + chance.uniform(0, weather.delay), reach_hub)
+        return await answer
+
+    def touch_lease(self) -> None:
+        """Somebody edits a field of it that is none of an elector's business."""
+        if self.hub.lease is not None:
+            self.hub.edit(note=self.now)
+
+    def read_register(self) -> int:
+        return self.register
+
+    def write_register(self, version: int, fence: Fence) -> bool:
+        """Whether the term still ran on the hub. A write that was on its way when it ended is applied all the same."""
+        if version != self.register:
+            raise Conflict("changed meanwhile")
+        self.register += 1
+        self.written.append(fence.token)
+        in_time = (self.hub.holder, self.hub.spec["leaseTransitions"]) == (fence.holder, fence.token)
+        self.astray += not in_time
+        return in_time
+
+
+class Member:
+    """A process: an elector, and work that writes under its guard, each write with the version it is based on."""
+
+    def __init__(self, world: World, name: str, *, skew: float, stuck: bool, rate: float) -> None:
+        self.world, self.name = world, name
+        self.loop = ProcessLoop(world)
+        self.clock = ReplicaClock(
+            lambda: world.now, skew=timedelta(seconds=skew), stuck=stuck, since=abs(skew), rate=rate
+        )
+        self.elector = Elector(
+            self,
+            identity=name,
+            on_started=self.work,
+            clock=self.clock,
+            chance=world.chance.random,
+        )
+        self.done = 0
+        self.refused = 0
+        self.task = self.loop.create_task(self.elector.run())
+        world.schedule(0.0, lambda: None, process=self.loop)
+        world.members.append(self)
+
+    async def read(self) -> Lease:
+        return await self.world.send(self.loop, self.world.hub.read)
+
+    async def create(self, spec: Mapping[str, Any]) -> Lease:
+        return await self.world.send(self.loop, lambda: self.world.hub.create(spec))
+
+    async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
+        return await self.world.send(self.loop, lambda: self.world.hub.patch(spec, resource_version))
+
+    def must_lead(self, fence: Fence) -> None:
+        hub = self.world.hub
+        assert hub.holder == self.name == fence.holder
+        assert hub.spec["leaseTransitions"] == fence.token
+
+    async def work(self, _: Fence) -> None:
+        while True:
+            try:
+                await self.batch()
+                self.done += 1
+            except (KubeError, Unconfirmed):
+                pass
+            except Lost:
+                self.refused += 1
+                raise
+            await asyncio.sleep(self.world.chance.uniform(0, 3))
+
+    async def batch(self) -> None:
+        world = self.world
+        async with self.elector.guard() as fence:
+            self.must_lead(fence)
+            version = await world.send(self.loop, world.read_register)
+            fence.ensure()
+            self.must_lead(fence)
+            in_time = await world.send(self.loop, lambda: world.write_register(version, fence))
+        assert in_time
+
+
+@contextmanager
+def world_of(*members: dict[str, Any], seed: int, weather: Weather) -> Iterator[World]:
+    world = World(seed=seed, weather=weather)
+    logging.disable(logging.WARNING)
+    try:
+        for name, member in zip("abc", members, strict=False):
+            Member(world, name, **member)
+        yield world
+    finally:
+        logging.disable(logging.NOTSET)
+        world.closing = True
+        for each in world.members:
+            each.loop.end()
+
+
+CALM = {"skew": 0.0, "stuck": False, "rate": 1.0}
+MEMBERS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "skew": st.sampled_from([0.0, 3600.0, -3600.0, 1e8]),
+            "stuck": st.booleans(),
+            "rate": st.sampled_from([0.9, 1.0, 1.1]),
+        }
+    ),
+    min_size=2,
+    max_size=3,
+)
+WEATHER = st.builds(
+    Weather,
+    lost_requests=st.sampled_from([0.0, 0.1, 0.5]),
+    lost_answers=st.sampled_from([0.0, 0.1, 0.5]),
+    delay=st.sampled_from([0.1, 3.0, 8.0, 40.0]),
+)
+FREEZES = st.lists(
+    st.tuples(
+        st.integers(min_value=0, max_value=2),
+        st.floats(min_value=0, max_value=150, allow_nan=False),
+        st.sampled_from([0.5, 5.0, 9.9, 10.1, 14.0, 16.0, 40.0]),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=150)
+@given(
+    members=MEMBERS,
+    weather=WEATHER,
+    freezes=FREEZES,
+    edits=st.lists(st.floats(min_value=1, max_value=150), max_size=3),
+    seed=st.integers(min_value=0, max_value=2**32),
+)
+@example(members=[CALM, CALM], weather=Weather(), freezes=[(0, 20.0, 40.0)], edits=[], seed=1)
+def test_whatever_happens_one_leads_and_the_deposed_is_refused(
+    members: list[dict[str, Any]],
+    weather: Weather,
+    freezes: list[tuple[int, float, float]],
+    edits: list[float],
+    seed: int,
+) -> None:
+    with world_of(*members, seed=seed, weather=weather) as world:
+        for index, at, seconds in freezes:
+            world.freeze(world.members[index % len(members)], at=at, seconds=seconds)
+        for at in edits:
+            world.schedule(at, world.touch_lease)
+        world.run(until=200)
+        # Writes may have gone astray on a slow network; none of them came after one of a later term.
+        assert world.written == sorted(world.written)
+        event(f"terms: {min(9, len(set(world.written)))}")
+        event(f"astray: {min(3, world.astray)}")
+        event(f"refused: {min(3, sum(member.refused for member in world.members))}")
+        # When the weather clears, somebody leads.
+        world.weather = Weather()
+        world.run(until=300)
+        assert [member.elector.is_leading for member in world.members].count(True) == 1
+        assert sum(member.done for member in world.members) > 0
+        assert all(not member.task.done() for member in world.members)
+
+
+def test_a_stopped_leader_is_deposed_and_finds_out_on_its_first_step() -> None:
+    with world_of(CALM, CALM, seed=1, weather=Weather()) as world:
+        world.run(until=20)
+        first, second = world.members
+        if second.elector.is_leading:
+            first, second = second, first
+        term = first.elector._fence
+        assert term is not None
+        world.freeze(first, at=20, seconds=40)
+        world.run(until=59)
+        assert second.elector.is_leading
+        assert second.done > 0
+        done = first.done
+        world.run(until=70)
+        assert not term.valid
+        assert not first.elector.is_leading
+        assert first.done == done
+        assert world.astray == 0
+
+
+def test_a_write_on_its_way_is_refused_for_the_version_it_is_based_on() -> None:
+    """What a guard cannot do: the packet leaves within the term and arrives long after."""
+    with world_of(CALM, CALM, seed=1, weather=Weather()) as world:
+        world.run(until=20)
+        first, second = world.members
+        if second.elector.is_leading:
+            first, second = second, first
+        term, version = first.elector._fence, world.register
+        assert term is not None
+        world.freeze(first, at=20, seconds=100)
+        refused: list[KubeError] = []
+
+        def arrive() -> None:
+            try:
+                world.write_register(version, term)
+            except Conflict as error:
+                refused.append(error)
+
+        world.schedule(60, arrive)
+        world.run(until=61)
+        assert second.elector.is_leading
+        assert len(refused) == 1
