@@ -268,6 +268,6 @@ def _extensions(shape: Shape, options: list[str]) -> dict[str, Any]:
         elif word == "default":
             made["default"] = json.loads(value)
         elif word in (ATOMIC, GRANULAR, "set"):
-            listed = shape.kind in (LIST, WRAPPED)
+            listed = shape.kind in (LIST, WRAPPED, "bytes")
             made["x-kubernetes-list-type" if listed else "x-kubernetes-map-type"] = word
     return made

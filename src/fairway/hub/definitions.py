@@ -1,0 +1,235 @@
+"""Published schemas: what OpenAPI says of the types behind the served resources.
+
+Built-in types come from their field tables, custom ones from their definition, completed as kube-apiserver does it.
+The old form (OpenAPI v2) is made of the new one by leaving out what it can't say.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+from fairway.hub import builtin
+from fairway.hub.builtin.shapes import COLLECTIONS, DICTIONARY, MESSAGE, PLAIN, SCALARS, Field, Shape
+from fairway.hub.resource import Document, Resource
+
+META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+PATCH: Final = f"{META}.Patch"
+V3_PREFIX: Final = "#/components/schemas/"
+V2_PREFIX: Final = "#/definitions/"
+GVK: Final = "x-kubernetes-group-version-kind"
+PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED: Final = "x-kubernetes-embedded-resource"
+INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+
+_EITHER: Final = [{"type": "integer"}, {"type": "string"}]
+_NAMED_SCALARS: Final[Mapping[str, Document]] = {
+    SCALARS["Time"].name: {"type": "string", "format": "date-time"},
+    SCALARS["MicroTime"].name: {"type": "string", "format": "date-time"},
+    SCALARS["Quantity"].name: {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    SCALARS["IntOrString"].name: {"format": "int-or-string", "oneOf": _EITHER},
+    SCALARS["RawExtension"].name: {"type": "object"},
+    SCALARS["FieldsV1"].name: {"type": "object"},
+    SCALARS["JSON"].name: {},
+    PATCH: {"type": "object"},
+}
+_V2_SCALARS: Final[Mapping[str, Document]] = {
+    SCALARS["Quantity"].name: {"type": "string"},
+    SCALARS["IntOrString"].name: {"type": "string", "format": "int-or-string"},
+}
+_SPREAD: Final = frozenset({"DeleteOptions", "WatchEvent"})
+"""Kinds of meta.v1 that belong to every group."""
+
+
+def name_of(resource: Resource) -> str:
+    """The name of the schema of a resource's objects."""
+    if not resource.custom:
+        return resource.node.name
+    return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
+
+
+def reference(name: str) -> Document:
+    return {"$ref": V3_PREFIX + name}
+
+
+def definitions(resources: Iterable[Resource], names: Iterable[str]) -> dict[str, Document]:
+    """Schemas by name: those of custom resources and their lists, and all built-in ones that these or ``names``
+    lead to."""
+    made: dict[str, Document] = {}
+    groups: set[tuple[str, str]] = set()
+    for resource in resources:
+        groups.add((resource.group, resource.version))
+        if resource.custom:
+            made[name_of(resource)] = _custom(resource)
+            made[name_of(resource) + "List"] = _custom_list(resource)
+    pending = [*names, *(found for schema in made.values() for found in _references(schema))]
+    while pending:
+        name = pending.pop()
+        if name not in made:
+            made[name] = _published(name)
+            pending += _references(made[name])
+    for name in _SPREAD:
+        full = f"{META}.{name}"
+        if full in made:
+            pairs = sorted({("", "v1"), *groups})
+            made[full] = made[full] | {GVK: [kind_of(group, version, name) for group, version in pairs]}
+    return dict(sorted(made.items()))
+
+
+def kind_of(group: str, version: str, kind: str) -> Document:
+    return {"group": group, "kind": kind, "version": version}
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        found = value.get("$ref")
+        if isinstance(found, str):
+            yield found.removeprefix(V3_PREFIX)
+        for each in value.values():
+            yield from _references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _references(each)
+
+
+@cache
+def _published(name: str) -> Document:
+    """Shared between documents, never changed."""
+    if name in _NAMED_SCALARS:
+        return _NAMED_SCALARS[name]
+    made = builtin.type_of(name)
+    if made.union:
+        return {}
+    schema: Document = {"description": made.description} if made.description else {}
+    schema["type"] = "object"
+    if made.fields:
+        schema["properties"] = {each.name: _property(each) for each in made.fields.values()}
+    if made.node.required:
+        schema["required"] = list(made.node.required)
+    schema |= made.node.raw
+    if made.kind:
+        schema[GVK] = [kind_of(made.group, made.version, made.name)]
+    return schema
+
+
+def _property(field: Field) -> Document:
+    shape, schema = field.shape, _schema(field.shape)
+    plain = shape.type.node.raw if shape.type is not None else {**schema, **_raw(shape.kind)}
+    more = {key: value for key, value in field.node.raw.items() if plain.get(key) != value}
+    if _has_zero(field):
+        more.setdefault("default", {} if shape.kind == MESSAGE else PLAIN[shape.kind])
+    if "$ref" in schema and more:
+        schema = {"allOf": [schema]}  # what lies beside a reference is ignored
+    return schema | more
+
+
+def _raw(kind: str) -> Mapping[str, Any]:
+    return SCALARS[kind].raw if kind in SCALARS else {}
+
+
+def _has_zero(field: Field) -> bool:
+    if field.pointer or field.shape.kind == "bytes":
+        return False
+    return field.shape.kind == MESSAGE or (field.always and field.shape.kind in PLAIN)
+
+
+def _schema(shape: Shape) -> Document:
+    if shape.type is not None:
+        return reference(shape.type.full_name)
+    if shape.kind in COLLECTIONS:
+        assert shape.element is not None
+        if shape.kind == DICTIONARY:
+            return {"type": "object", "additionalProperties": _element(shape.element)}
+        return {"type": "array", "items": _element(shape.element)}
+    scalar = SCALARS[shape.kind]
+    if scalar.name:
+        return reference(scalar.name)
+    made: Document = {"type": scalar.type, **scalar.raw}
+    return made | {"enum": list(shape.enum)} if shape.enum else made
+
+
+def _element(shape: Shape) -> Document:
+    schema = _schema(shape)
+    if shape.kind == MESSAGE:
+        return {"allOf": [schema], "default": {}}
+    if shape.kind in PLAIN and shape.kind != "bytes":
+        return schema | {"default": PLAIN[shape.kind]}
+    return schema
+
+
+def _custom(resource: Resource) -> Document:
+    schema = _completed(resource.node.raw)
+    schema["properties"] = schema.get("properties", {}) | {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"allOf": [reference(f"{META}.ObjectMeta")]},
+    }
+    return schema | {GVK: [kind_of(resource.group, resource.version, resource.kind)]}
+
+
+def _custom_list(resource: Resource) -> Document:
+    list_kind = resource.list_kind or f"{resource.kind}List"
+    return {
+        "description": f"A list of {resource.kind} objects.",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "items": {"type": "array", "items": reference(name_of(resource))},
+            "kind": {"type": "string"},
+            "metadata": {"allOf": [reference(f"{META}.ListMeta")]},
+        },
+        GVK: [kind_of(resource.group, resource.version, list_kind)],
+    }
+
+
+def _completed(schema: Mapping[str, Any]) -> Document:
+    """As a definition wrote it, with what its short forms stand for."""
+    made = dict(schema)
+    if "properties" in made:
+        made["properties"] = {name: _completed(each) for name, each in made["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), Mapping):
+            made[key] = _completed(made[key])
+    if made.get(INT_OR_STRING) and "anyOf" not in made and "allOf" not in made:
+        made["anyOf"] = _EITHER
+    if made.get(EMBEDDED):
+        made["properties"] = made.get("properties", {}) | {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"allOf": [reference(f"{META}.ObjectMeta")]},
+        }
+        made["required"] = list(dict.fromkeys([*made.get("required", ()), "kind", "apiVersion"]))
+    return made
+
+
+def lowered(name: str, schema: Mapping[str, Any]) -> Document:
+    """A definition of OpenAPI v2."""
+    known = _V2_SCALARS.get(name)
+    if known is not None:
+        return known
+    made = _lowered(schema)
+    if schema.get(PRESERVE):
+        made = {"type": "object"} | {key: value for key, value in made.items() if key != PRESERVE}
+    return made
+
+
+def _lowered(schema: Mapping[str, Any]) -> Document:
+    made = {
+        key: value
+        for key, value in schema.items()
+        if key not in ("default", "nullable", "oneOf", "anyOf", "allOf", "not")
+    }
+    for each in schema.get("allOf", ()):
+        if "$ref" in each:
+            made["$ref"] = each["$ref"]
+    if "$ref" in made:
+        made["$ref"] = V2_PREFIX + made["$ref"].removeprefix(V3_PREFIX)
+    if schema.get("nullable") or schema.get(PRESERVE):
+        for key in ("type", "properties", "items", "additionalProperties", "required"):
+            made.pop(key, None)
+    if "properties" in made:
+        made["properties"] = {name: _lowered(each) for name, each in made["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), Mapping):
+            made[key] = _lowered(made[key])
+    return made
