@@ -73,8 +73,9 @@ CHANGES_KEPT: Final = 20_000
 BYTES_KEPT: Final = 64 * 1024 * 1024
 
 _BATCH: Final = 512
-# Rows to remove are gathered so that removing doesn't double the commits.
+# Rows to remove are gathered, so that removing doesn't double the commits; one step removes more than a batch adds.
 _TRIM: Final = 256
+_STEP: Final = 900
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -378,12 +379,15 @@ class Store:
             self._doomed.append(change.revision)
 
     async def _trim(self, log: Log) -> None:
-        while len(self._doomed) >= _TRIM and not self._pending:
-            step = list(islice(self._doomed, _TRIM))
+        """One step after every batch at most, or the writers would wait; more while nobody writes."""
+        while len(self._doomed) >= _TRIM:
+            step = list(islice(self._doomed, _STEP))
             await self._run(partial(log.trim, step, floor=self.oldest))
             # Not before it is done: a step left out would let a later one uncover an older row.
             for _ in step:
                 self._doomed.popleft()
+            if self._pending:
+                return
 
     async def probe(self) -> bool:
         """Whether the store can be written to; if it was read-only and now can, it no longer is."""

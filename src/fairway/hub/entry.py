@@ -1,0 +1,156 @@
+"""What the store holds and hands out, and every way it can say no."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+Key = tuple[str, str, str]
+"""(resource, namespace or "", name), the resource as ``Resource.key`` writes it: ``plural.group``."""
+
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """One object as it was written. ``raw`` is its JSON; ``metadata.resourceVersion`` in it equals ``revision``."""
+
+    key: Key
+    revision: int
+    raw: bytes
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One write. For a deletion ``item`` is the last state, under the deletion's own revision."""
+
+    type: ChangeType
+    item: Item
+    before: Item | None
+    forms: dict[Hashable, Any] = {}
+    """Whatever readers want to compute once for all watchers. Emptied once the change is no longer recent."""
+
+    @property
+    def revision(self) -> int:
+        return self.item.revision
+
+    @property
+    def key(self) -> Key:
+        return self.item.key
+
+    @property
+    def raw(self) -> bytes:
+        return self.item.raw
+
+    @property
+    def previous(self) -> bytes | None:
+        return None if self.before is None else self.before.raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One page of objects, sorted by (namespace, name), all as of ``revision``."""
+
+    items: Sequence[Item]
+    revision: int
+    remaining: int
+    """How many more there are behind the last of ``items``."""
+
+    @property
+    def more(self) -> bool:
+        return self.remaining > 0
+
+
+class StoreError(Exception):
+    """Anything the store refuses or fails to do."""
+
+
+class Conflict(StoreError):
+    """The object isn't what the writer expected. ``current`` is what it is, None if it doesn't exist."""
+
+    def __init__(self, *, key: Key, expected: int, current: Item | None) -> None:
+        found = "absent" if current is None else f"at revision {current.revision}"
+        wanted = f"at revision {expected}" if expected else "absent"
+        super().__init__(f"{'/'.join(filter(None, key))} is {found}, expected {wanted}")
+        self.key, self.expected, self.current = key, expected, current
+
+
+class TooOld(StoreError):
+    """What happened right after ``asked`` is forgotten; ``oldest`` is the first revision still good to ask for."""
+
+    def __init__(self, *, asked: int, oldest: int) -> None:
+        super().__init__(f"revision {asked} is too old, the oldest kept is {oldest}")
+        self.asked, self.oldest = asked, oldest
+
+
+class Ahead(StoreError):
+    def __init__(self, *, asked: int, newest: int) -> None:
+        super().__init__(f"revision {asked} is not reached yet, the newest is {newest}")
+        self.asked, self.newest = asked, newest
+
+
+READ_ONLY: Final = "the hub can't write and is read-only: {reason}"
+
+
+class ReadOnly(StoreError):
+    """Not written, and nothing will be until a probe succeeds. Everything acknowledged before is kept."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(READ_ONLY.format(reason=reason))
+        self.reason = reason
+
+
+class Closed(StoreError):
+    def __init__(self) -> None:
+        super().__init__("closed")
+
+
+class Unusable(StoreError):
+    """A folder or file that can't be opened as it is."""
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+LOCKED: Final = "{path} is in use by {holder}; stop it first, or choose another folder"
+
+
+class Locked(Unusable):
+    def __init__(self, path: Path, *, holder: int | None) -> None:
+        told = "another process" if holder is None else f"process {holder}"
+        super().__init__(LOCKED.format(path=path, holder=told), path=path)
+        self.holder = holder
+
+
+DAMAGED: Final = (
+    "{path} is damaged: {detail}. Nothing was changed in it. `fairway hub check` says more; "
+    "`fairway hub restore --force` puts a backup in its place"
+)
+
+
+class Damaged(Unusable):
+    def __init__(self, path: Path, *, detail: str) -> None:
+        super().__init__(DAMAGED.format(path=path, detail=detail), path=path)
+        self.detail = detail
+
+
+FOREIGN: Final = "{path} has format {found}, this version of Fairway reads format {known}"
+
+
+class Foreign(Unusable):
+    def __init__(self, path: Path, *, found: object, known: int) -> None:
+        super().__init__(FOREIGN.format(path=path, found=found, known=known), path=path)
+
+
+UNREADABLE: Final = "{path} can't be opened: {detail}"
+
+
+class Unreadable(Unusable):
+    """The machine's answer, not the file's: permissions, I/O errors, a missing folder."""
+
+    def __init__(self, path: Path, *, detail: str) -> None:
+        super().__init__(UNREADABLE.format(path=path, detail=detail), path=path)
