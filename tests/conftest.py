@@ -8,6 +8,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["kube.fixtures"]
+
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")

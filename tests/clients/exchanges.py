@@ -1,0 +1,76 @@
+"""Exchanges with a hub, and what of an answer must be the same everywhere.
+
+A script is a list of requests, sent in order to a namespace of its own. The answers of a real kube-apiserver are
+recorded in ``golden/exchanges.jsonl.gz``; every hub must give the same ones, field by field, once what can't be equal
+(uids, versions, times, names made up by the server) is replaced by placeholders.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    method: str
+    path: str
+    body: Any = None
+    type: str = JSON
+    accept: str = JSON
+    keep: str = ""
+    """Remember this part of the answer (a dotted path) under its last name, for ``$name`` in later calls."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    name: str
+    calls: list[Call] = field(default_factory=list)
+
+
+def filled(text: str, known: dict[str, str]) -> str:
+    for key, value in known.items():
+        text = text.replace(f"${key}", value)
+    return text
+
+
+def lookup(answer: Any, path: str) -> str:
+    for part in path.split("."):
+        answer = answer[int(part)] if isinstance(answer, list) else answer[part]
+    return str(answer)
+
+
+def normal(value: Any, *, namespace: str, key: str = "") -> Any:
+    """The answer with placeholders for what differs from hub to hub and run to run."""
+    if isinstance(value, dict):
+        if value.get("apiVersion") == "v1" and value.get("kind") == "Status":
+            value = dict(value)
+        return {k: normal(v, namespace=namespace, key=k) for k, v in sorted(value.items())}
+    if isinstance(value, list):
+        return [normal(v, namespace=namespace, key=key) for v in value]
+    if isinstance(value, str):
+        if key == "resourceVersion" and value:
+            return "<version>"
+        if key == "continue" and value:
+            return "<continue>"
+        value = UID.sub("<uid>", value)
+        value = TIME.sub("<time>", value)
+        value = ADDRESS.sub("<address>", value)
+        value = re.sub(rf"\b{re.escape(namespace)}\b", "<namespace>", value)
+        return re.sub(r"\b(generated-)[a-z0-9]{5}\b", r"\1<random>", value)
+    return value
+
+
+def recorded(lines: list[str]) -> dict[str, list[dict[str, Any]]]:
+    return {entry["script"]: entry["answers"] for entry in map(json.loads, lines) if "script" in entry}
