@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import atoms, fieldset, managed, typed
+from fairway.hub import atoms, claims, fieldset, managed
 from fairway.hub.atoms import Atom
 from fairway.hub.fieldset import EMPTY, FieldSet
+from fairway.hub.jsonpatch import json_kind
 from fairway.hub.managed import APPLY, UPDATE, Entry, Managers
 from fairway.hub.merging import copied, merged, with_named, without
 from fairway.hub.notation import json_text, quoted
@@ -20,6 +21,10 @@ from fairway.hub.resource import Document
 from fairway.hub.schema import Node
 from fairway.hub.status import Refusal, bad_request
 
+UNDECODABLE: Final = (
+    "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+    "json: cannot unmarshal {0} into Go value of type map[string]interface {{}}"
+)
 WRONG_KIND: Final = "invalid object type: {0}"
 HAS_MANAGED_FIELDS: Final = "metadata.managedFields must be nil"
 NOT_TYPED: Final = "failed to create typed patch object ({0}): {1}"
@@ -58,7 +63,7 @@ class _Request:
 
 def apply(
     live: Document | None,
-    applied: Document,
+    applied: Any,
     *,
     manager: str,
     force: bool,
@@ -73,16 +78,19 @@ def apply(
 ) -> Document:
     """The object as it is to be stored, with its managedFields; ``live`` itself when nothing changes.
 
-    ``live`` is None to create. An empty ``kind`` is that of ``applied``.
-    For ``ignored``, ``blank`` and ``versions`` see ``managed.update``. Raises Refusal.
+    ``live`` is None to create. ``applied`` is the decoded body of the request, whatever it is; an empty ``kind`` is
+    the one it names. For ``ignored``, ``blank`` and ``versions`` see ``managed.update``. Raises Refusal.
     """
+    applied = {} if applied is None else applied
+    if not isinstance(applied, dict):
+        raise bad_request(UNDECODABLE.format(json_kind(applied)))
     atom = atoms.of(node)
     kind = kind or applied.get("kind", "")
     _check(applied, atom, api_version=api_version, kind=kind)
     base: Document = live if live is not None else {**(blank or {}), "apiVersion": api_version, "kind": kind}
     managers = managed.read((base.get("metadata") or {}).get("managedFields"), trusted=True)
     if live is not None and not managers:
-        there = typed.differences(atom, blank or {}, live, skipped=managed.UNOWNED).without(ignored)
+        there = claims.differences(atom, blank or {}, live, skipped=managed.UNOWNED).without(ignored)
         before = Entry(
             manager=managed.BEFORE_APPLY,
             operation=UPDATE,
@@ -103,7 +111,7 @@ def apply(
             operation=APPLY,
             api_version=api_version,
             subresource=subresource,
-            fields=fieldset.prune(typed.fields(atom, applied), ignored),
+            fields=fieldset.prune(claims.fields(atom, applied), ignored),
         ),
         ignored=ignored,
     )
@@ -120,7 +128,7 @@ def apply(
     managed.write(result, owners)
     if manager == KUBECTL and _annotation(result):
         result["metadata"]["annotations"][LAST_APPLIED] = _configuration(applied)
-    if live is not None and typed.same(result, live):
+    if live is not None and claims.same(result, live):
         return live
     return result
 
@@ -133,7 +141,7 @@ def _check(applied: Document, atom: Atom, *, api_version: str, kind: str) -> Non
         raise bad_request(WRONG_KIND.format(shown))
     if metadata.get("managedFields") is not None:
         raise bad_request(HAS_MANAGED_FIELDS)
-    found = typed.complaints(atom, applied)
+    found = claims.complaints(atom, applied)
     if found:
         told = str(found[0]) if len(found) == 1 else "\n  ".join(["errors:", *map(str, found)])
         who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_shown_kind(api_version, kind)}"
@@ -153,7 +161,7 @@ def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Ma
     result: Document = merged(atom, live, request.applied)
     if last is not None and not fieldset.subset(last.fields, entry.fields):
         result = copied(_pruned(atom, result, last.fields, managers))
-    changes = typed.differences(atom, live, result, skipped=managed.UNOWNED).without(request.ignored)
+    changes = claims.differences(atom, live, result, skipped=managed.UNOWNED).without(request.ignored)
     changed = fieldset.union(changes.added, changes.modified)
     if not force:
         conflicts = [
@@ -168,7 +176,7 @@ def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Ma
     fields = managed.unowned(entry.fields)
     owners.pop(entry.key, None)
     if fields:
-        moved = not typed.same(_unmanaged(live), _unmanaged(result))
+        moved = not claims.same(_unmanaged(live), _unmanaged(result))
         stamp = time if moved else last.time if last is not None else ""
         owners[entry.key] = replace(entry, fields=fieldset.ordered(fields), time=stamp)
     return result, owners
@@ -187,12 +195,12 @@ def _pruned(atom: Atom, result: Document, last: FieldSet, managers: Managers) ->
     owned: FieldSet = EMPTY
     for entry in managers.values():
         owned = fieldset.union(owned, entry.fields)
-    present = with_named(atom, typed.fields(atom, result))
+    present = with_named(atom, claims.fields(atom, result))
     stripped = without(atom, result, last) or {}
-    kept = fieldset.union(with_named(atom, typed.fields(atom, stripped)), with_named(atom, owned))
+    kept = fieldset.union(with_named(atom, claims.fields(atom, stripped)), with_named(atom, owned))
     # An item that is taken out takes along what nobody owns and nobody applied: that comes back by the next step.
     restored = without(atom, result, fieldset.difference(present, kept)) or {}
-    gone = fieldset.difference(present, with_named(atom, typed.fields(atom, restored)))
+    gone = fieldset.difference(present, with_named(atom, claims.fields(atom, restored)))
     return without(atom, result, fieldset.intersection(gone, last)) or {}
 
 
@@ -239,10 +247,10 @@ def _last_applied(live: Document, atom: Atom, api_version: str) -> FieldSet:
         last = msgspec.json.decode(_annotation(live) or "null")
     except msgspec.DecodeError:
         return EMPTY
-    if not isinstance(last, dict) or last.get("apiVersion") != api_version or typed.complaints(atom, last):
+    if not isinstance(last, dict) or last.get("apiVersion") != api_version or claims.complaints(atom, last):
         return EMPTY
-    changes = typed.differences(atom, last, live)
-    unchanged = typed.fields(atom, last)
+    changes = claims.differences(atom, last, live)
+    unchanged = claims.fields(atom, last)
     for changed in (changes.modified, changes.added, changes.removed):
         unchanged = fieldset.difference(unchanged, changed)
     return unchanged

@@ -168,7 +168,8 @@ def _compile(node: Node, preserve: bool, memo: dict[Node, Atom]) -> Atom:
     if node.type in ("", ARRAY):
         _as_list(atom, node, preserve, memo)
     parts = [*atom.fields.values(), atom.rest, atom.item]
-    atom.strict = bool(node.type) and all(part.strict for part in parts if part is not None)
+    described = [part for part in parts if part is not None]
+    atom.strict = node.int_or_string or (bool(node.type) and all(part.strict for part in described))
     return atom
 
 

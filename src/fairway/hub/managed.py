@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fairway.hub import atoms, fieldset, typed
+from fairway.hub import atoms, claims, fieldset
 from fairway.hub.atoms import Atom
 from fairway.hub.fieldset import EMPTY, FieldSet, Malformed
 from fairway.hub.merging import reconciled
@@ -173,7 +173,7 @@ def update(
         return
     atom = atoms.of(node)
     before = old if old is not None else blank or {}
-    changes = typed.differences(atom, before, new, skipped=UNOWNED).without(ignored)
+    changes = claims.differences(atom, before, new, skipped=UNOWNED).without(ignored)
     managers = known(managers, atom, versions)
     if changes:
         changed = fieldset.union(changes.added, changes.modified)
@@ -284,7 +284,7 @@ def settle(old: Document, new: Document) -> None:
         return
     if [_timeless(entry) for entry in before] != [_timeless(entry) for entry in after]:
         return
-    if typed.same(_bare(old), _bare(new)):
+    if claims.same(_bare(old), _bare(new)):
         new["metadata"]["managedFields"] = list(before)
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from fairway.hub.atoms import FREE, Atom, BadItem
+from fairway.hub.claims import ABSENT, kind_of
 from fairway.hub.fieldset import LEAF, SELF, FieldSet
-from fairway.hub.typed import ABSENT, kind_of
 
 
 def copied(value: Any) -> Any:

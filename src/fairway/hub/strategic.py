@@ -30,6 +30,7 @@ UNKNOWN_DIRECTIVE: Final = "unknown patch type: {0} in map: {1}"
 MERGE_DIRECTIVE: Final = "merging lists cannot yet be specified in the patch"
 MIXED_LIST: Final = "list element types are not identical: {0}"
 EMPTY_LISTS: Final = "no elements in any of the given slices"
+NO_TYPE: Final = "%!s(<nil>)"
 NO_KEY_DECLARED: Final = "cannot merge lists without merge key for {0}"
 WRONG_ORDER: Final = "The order in patch list:\n{0}\n doesn't match $setElementOrder list:\n{1}\n"
 NOT_A_STRUCT: Final = "merging an object in json but data type is not struct, instead is: {0}"
@@ -57,8 +58,10 @@ def _merged(original: Document, patch: Document, node: Node | None) -> Document:
         return _replaced(patch)
     _retain_keys(original, patch)
     _set_orders(original, patch, node)
-    for key, value in patch.items():
-        name, deletes = key, key.startswith(DELETE_FROM)
+    for key in sorted(
+        patch, key=lambda key: not key.startswith(DELETE_FROM)
+    ):  # what is deleted may be added anew
+        value, name, deletes = patch[key], key, key.startswith(DELETE_FROM)
         if deletes:
             name = _listed(key, DELETE_FROM, BAD_DELETE_FROM)
         if value is None:
@@ -94,7 +97,10 @@ def _replaced(patch: Document) -> Document:
 
 
 def _unknown_directive(directive: Any, patch: Document) -> Refusal:
-    shown = directive if isinstance(directive, str) else f"%!s({type_name(directive)}={plain(directive)})"
+    if isinstance(directive, str):
+        shown = directive
+    else:
+        shown = f"%!s({type_name(directive)}={plain(directive)})" if directive is not None else NO_TYPE
     return _failed(UNKNOWN_DIRECTIVE.format(shown, plain(patch)))
 
 
@@ -163,7 +169,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _wrong_type(expected: Any, value: Any) -> Refusal:
-    shown = "%!s(<nil>)" if value is None else type_name(value)
+    shown = NO_TYPE if value is None else type_name(value)
     return _failed(WRONG_TYPE.format(type_name(expected), shown))
 
 

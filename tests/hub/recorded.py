@@ -1,0 +1,57 @@
+"""Answers that a real kube-apiserver gave, from tests/golden."""
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairway.hub import builtin, fieldset
+from fairway.hub.builtin.canonical import written
+from fairway.hub.fieldset import FieldSet
+from fairway.hub.resource import Document
+from fairway.hub.schema import Node, parse
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+WITHOUT_STATUS = ("ConfigMap", "ServiceAccount")
+
+
+@dataclass(frozen=True)
+class Kind:
+    node: Node
+    blank: Document | None = None
+
+
+def recording(name: str) -> tuple[Document, list[Document]]:
+    """The header and the cases."""
+    lines = gzip.decompress((GOLDEN / name).read_bytes()).splitlines()
+    header, *cases = (msgspec.json.decode(line) for line in lines)
+    return header, cases
+
+
+def kind(name: str, schema: dict[str, Any] | None = None) -> Kind:
+    """A built-in kind, or the custom one of the recording, whose schema this is."""
+    if name == "Widget" and schema is not None:
+        return Kind(parse(schema))
+    group = "apps" if name == "Deployment" else ""
+    made = builtin.kind(group, "v1", name)
+    return Kind(made.node, written(made, {}))
+
+
+def ignored(case: Document) -> FieldSet:
+    """What the endpoint of the case doesn't write."""
+    if case["subresource"] == "status":
+        return fieldset.of(("metadata",), ("spec",))
+    return fieldset.EMPTY if case["kind"] in WITHOUT_STATUS else fieldset.of(("status",))
+
+
+def unordered(refusal: Document) -> Document:
+    """Kubernetes tells several complaints of one object, and the managers of several conflicts, in any order."""
+    told = dict(refusal)
+    if "errors:\n" in told["message"]:
+        told["message"] = sorted(told["message"].split("\n"))
+    causes = (told.get("details") or {}).get("causes")
+    if causes:
+        told["details"] = {"causes": sorted(causes, key=lambda cause: sorted(cause.items()))}
+    return told
