@@ -71,8 +71,6 @@ def written(made: Type, given: Document) -> Document:
         elif value is None or field.shape.kind in COLLECTIONS:
             if field.shown:
                 result[name] = None if field.pointer else zero(field.shape)
-            elif field.pointer and name in given:
-                result[name] = None
         elif field.shown:
             result[name] = value
     return result
@@ -98,6 +96,8 @@ class _Walk:
             field = fields.get(name)
             if field is None:
                 self.unknown.append(self._place(name))
+            elif value.__class__ is str and field.shape.kind == "string":
+                given[name] = value
             elif value is not None:
                 path.append((name, f"{made.embedded[name]}.{name}") if name in made.embedded else name)
                 given[name] = self._value(field.shape, value)
