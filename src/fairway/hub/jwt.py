@@ -40,7 +40,7 @@ class Bound(Struct, frozen=True, omit_defaults=True):
     node: Reference | None = None
     pod: Reference | None = None
     secret: Reference | None = None
-    serviceaccount: Reference = field(default_factory=Reference)
+    serviceaccount: Reference = Reference()
 
 
 class Claims(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,7 +49,7 @@ class Claims(Struct, frozen=True, kw_only=True, omit_defaults=True):
     iat: int | None = None
     iss: str
     jti: str = ""
-    bound: Bound = field(name="kubernetes.io", default_factory=Bound)
+    bound: Bound = field(name="kubernetes.io", default=Bound())
     nbf: int | None = None
     sub: str = ""
     legacy_namespace: str = field(name="kubernetes.io/serviceaccount/namespace", default="")
