@@ -1,5 +1,6 @@
 """Published operations: which requests OpenAPI says the resources take."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -200,7 +201,7 @@ def _placed(where: Iterable[str]) -> list[Document]:
 
 
 def _camel(group: str) -> str:
-    return "".join(part.capitalize() for part in (group.removesuffix(".k8s.io") or "core").split("."))
+    return "".join(part.capitalize() for part in re.split("[.-]", group.removesuffix(".k8s.io") or "core"))
 
 
 def _stem(group: str, version: str) -> str:
