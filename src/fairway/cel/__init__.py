@@ -4,12 +4,13 @@ Text is parsed, checked against the environment's types, and compiled to closure
 size are limited when compiling, cost while evaluating, and regular expressions match in linear time.
 """
 
-from fairway.cel.declarations import Function, Library, Overload
+from fairway.cel.declarations import Dialect, Function, Library, Overload
 from fairway.cel.environment import (
     CLUSTER_VARIABLE,
     DEFAULT_LIBRARIES,
     Environment,
     cluster_environment,
+    rule_environment,
 )
 from fairway.cel.errors import (
     CelError,
@@ -29,6 +30,7 @@ __all__ = [
     "CelError",
     "CompileError",
     "CostLimitExceeded",
+    "Dialect",
     "Environment",
     "EvaluationError",
     "Function",
@@ -40,4 +42,5 @@ __all__ = [
     "ScoreSource",
     "Type",
     "cluster_environment",
+    "rule_environment",
 ]

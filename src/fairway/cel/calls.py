@@ -22,6 +22,8 @@ _BEFOREHAND = frozenset(
         cost.concatenation,
         cost.containing_list,
         cost.equality,
+        cost.every_pair,
+        cost.every_pair_twice,
         cost.first_argument,
         cost.pattern_match,
         cost.second_argument,

@@ -91,7 +91,7 @@ class _Checker:
     def __init__(self, declarations: Declarations) -> None:
         self._declarations = declarations
         self._scopes: list[dict[str, Type]] = []
-        self._cross_type_comparisons = False
+        self._cross_type_comparisons = declarations.dialect.mixed_numbers
         self.inference = Inference()
         self.types: dict[int, Type] = {}
         self.overloads: dict[int, tuple[Overload, ...]] = {}
@@ -196,8 +196,10 @@ class _Checker:
             case Kind.DYN | Kind.ERROR:
                 pass
             case Kind.STRUCT:
-                self._report(node.offset, UNDEFINED_FIELD.format(field))
-                result = ERROR
+                known = self._declarations.structs.get(unwrapped.name, {}).get(field)
+                if known is None:
+                    self._report(node.offset, UNDEFINED_FIELD.format(field))
+                result = known or ERROR
             case _:
                 self._report(node.offset, NO_FIELDS.format(describe(unwrapped)))
         return optional_of(result) if was_optional or optional else result

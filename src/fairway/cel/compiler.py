@@ -53,7 +53,7 @@ UNHASHABLE = "internal error: bytes cannot be a map key"
 _INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
 
 
-class Unusable(Exception):  # noqa: N818 - becomes InstantiationError, which needs the source
+class Unusable(Exception):
     """A constant in the expression can never work."""
 
 
@@ -71,16 +71,17 @@ class _Lazy:
 _Local: TypeAlias = _Iteration | _Lazy
 
 
-def compile_expression(checked: Checked) -> tuple[Step, int]:
+def compile_expression(checked: Checked, *, free_constants: bool = False) -> tuple[Step, int]:
     """The expression's closure, and how many slots its frames need."""
-    compiler = _Compiler(checked)
+    compiler = _Compiler(checked, free_constants=free_constants)
     step = compiler.compile(checked.root)
     return step, compiler.slots
 
 
 class _Compiler:
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: Checked, *, free_constants: bool) -> None:
         self._checked = checked
+        self._free_constants = free_constants
         self._locals: list[tuple[str, _Local]] = []
         self.slots = 0
 
@@ -204,12 +205,23 @@ class _Compiler:
 
     def _list(self, node: CreateList) -> Step:
         if not node.optional and all(isinstance(element, Literal) for element in node.elements):
-            return _constant_list(
-                [element.value for element in node.elements if isinstance(element, Literal)]
-            )
+            values: list[object] = [
+                element.value for element in node.elements if isinstance(element, Literal)
+            ]
+            return _constant(values) if self._free_constants else _constant_list(values)
         return _create_list(self._compiled(node.elements), node.optional)
 
     def _map(self, node: CreateMap) -> Step:
+        parts = [part for entry in node.entries for part in (entry.key, entry.value)]
+        if self._free_constants and all(isinstance(part, Literal) for part in parts):
+            literals = [part.value for part in parts if isinstance(part, Literal)]
+            if not any(
+                entry.optional or isinstance(key, bytes)
+                for entry, key in zip(node.entries, literals[::2], strict=True)
+            ):
+                return _constant(
+                    _build_map([(k, v, True) for k, v in zip(literals[::2], literals[1::2], strict=True)])
+                )
         keys = self._compiled(tuple([entry.key for entry in node.entries]))
         values = self._compiled(tuple([entry.value for entry in node.entries]))
         optional = [entry.optional for entry in node.entries]

@@ -7,6 +7,7 @@ come from.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ CREATE_LIST: Final = 10
 CREATE_MAP: Final = 30
 PER_CHARACTER: Final = 0.1
 PER_PATTERN_CHARACTER: Final = 0.25
+
+Rule = Callable[[tuple[Any, ...], object], int]
 
 FAILED: Final = object()
 """Stands for a failed argument or result."""
@@ -49,6 +52,14 @@ def concatenation(args: tuple[Any, ...], _result: object) -> int:
 
 def substring_search(args: tuple[Any, ...], _result: object) -> int:
     return traversal(size_of(args[0])) * traversal(size_of(args[1]))
+
+
+def every_pair(args: tuple[Any, ...], _result: object) -> int:
+    return 1 + size_of(args[0]) * size_of(args[1])
+
+
+def every_pair_twice(args: tuple[Any, ...], _result: object) -> int:
+    return 1 + 2 * size_of(args[0]) * size_of(args[1])
 
 
 def pattern_match(args: tuple[Any, ...], _result: object) -> int:

@@ -74,6 +74,28 @@ class Library:
     types: tuple[Type, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What differs between the places where expressions are written.
+
+    ``uniform``: the elements of a list literal, and the keys and values of a map literal, are of one type,
+    unless they are arguments of ``format``.
+    ``mixed_numbers``: numbers of different types can be compared; otherwise the reference allows it only once a
+    comprehension has been entered.
+    ``checked_constants``: a constant duration, timestamp or pattern that can't be one is a compile error.
+    ``free_constants``: lists and maps of constants are made once, at no cost.
+    """
+
+    uniform: bool = False
+    mixed_numbers: bool = False
+    checked_constants: bool = False
+    free_constants: bool = False
+
+
+Structs = Mapping[str, Mapping[str, Type]]
+"""The fields of struct types, by the name of the type."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declarations:
     """Everything an environment knows."""
@@ -81,9 +103,16 @@ class Declarations:
     functions: Mapping[str, Function]
     types: Mapping[str, Type]
     variables: Mapping[str, Type]
+    structs: Structs = field(default_factory=dict)
+    dialect: Dialect = Dialect()
 
 
-def declare(libraries: tuple[Library, ...], variables: Mapping[str, Type]) -> Declarations:
+def declare(
+    libraries: tuple[Library, ...],
+    variables: Mapping[str, Type],
+    structs: Structs | None = None,
+    dialect: Dialect | None = None,
+) -> Declarations:
     functions: dict[str, Function] = {}
     types: dict[str, Type] = {}
     for library in libraries:
@@ -92,4 +121,4 @@ def declare(libraries: tuple[Library, ...], variables: Mapping[str, Type]) -> De
             functions[function.name] = function if known is None else known.merge(function)
         for type_ in library.types:
             types[type_.name] = type_
-    return Declarations(functions, types, dict(variables))
+    return Declarations(functions, types, dict(variables), structs or {}, dialect or Dialect())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from fairway.cel.checker import Checked, check
 from fairway.cel.compiler import Unusable, compile_expression
-from fairway.cel.declarations import Library, declare
+from fairway.cel.constants import check_constants, check_uniformity
+from fairway.cel.declarations import Dialect, Library, Structs, declare
 from fairway.cel.errors import InstantiationError
 from fairway.cel.libraries.format import FORMAT
 from fairway.cel.libraries.json import JSON
@@ -19,6 +21,8 @@ from fairway.cel.libraries.quantity import QUANTITIES
 from fairway.cel.libraries.regex import REGEX
 from fairway.cel.libraries.scores import SCORES
 from fairway.cel.libraries.semver import SEMVERS
+from fairway.cel.libraries.sequences import SEQUENCES
+from fairway.cel.libraries.sets import SETS
 from fairway.cel.libraries.standard import STANDARD
 from fairway.cel.libraries.strings import STRINGS
 from fairway.cel.libraries.urls import URLS
@@ -34,6 +38,9 @@ from fairway.cel.types import DYN, STRING, Type, map_of
 DEFAULT_LIBRARIES: Final[tuple[Library, ...]] = (
     STANDARD, SCORES, JSON, OPTIONALS, STRINGS, LISTS, REGEX, URLS, QUANTITIES, IPS, CIDRS, FORMAT, SEMVERS,
 )  # fmt: skip
+RULE_LIBRARIES: Final[tuple[Library, ...]] = (
+    STANDARD, OPTIONALS, STRINGS, LISTS, SEQUENCES, SETS, REGEX, URLS, QUANTITIES, IPS, CIDRS, FORMAT, SEMVERS,
+)  # fmt: skip
 CLUSTER_VARIABLE: Final = "managedCluster"
 
 SHALLOW: Final = 60
@@ -46,12 +53,29 @@ class Environment:
     __slots__ = ("_declarations",)
 
     def __init__(
-        self, *, variables: Mapping[str, Type], libraries: Sequence[Library] = DEFAULT_LIBRARIES
+        self,
+        *,
+        variables: Mapping[str, Type],
+        libraries: Sequence[Library] = DEFAULT_LIBRARIES,
+        structs: Structs | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
-        self._declarations = declare(tuple(libraries), variables)
+        self._declarations = declare(tuple(libraries), variables, structs, dialect)
+
+    def extended(self, *, variables: Mapping[str, Type], structs: Structs | None = None) -> Environment:
+        """The same with other variables, which is cheaper than making one anew."""
+        environment = Environment.__new__(Environment)
+        environment._declarations = replace(
+            self._declarations, variables=dict(variables), structs=structs or self._declarations.structs
+        )
+        return environment
 
     def compile(self, text: str) -> Program:
         """Raises `CompileError`, or its subclass `InstantiationError` for a constant that can never work."""
+        return self.compile_checked(text)[0]
+
+    def compile_checked(self, text: str) -> tuple[Program, Checked]:
+        """The program with what the checker found out about it; raises like ``compile``."""
         source = Source(text)
         try:
             if len(text) <= SHALLOW:
@@ -61,17 +85,24 @@ class Environment:
         except RecursionError:
             raise source.error([Issue(NOWHERE, RULE_DEPTH_EXCEEDED)]) from None
 
-    def _compile(self, source: Source) -> Program:
+    def _compile(self, source: Source) -> tuple[Program, Checked]:
         root = parse(source)
         checked, issues = check(root, self._declarations)
         issues = issues or check_templates(checked)
+        dialect = self._declarations.dialect
+        if not issues and dialect.checked_constants:
+            issues = check_constants(checked)
+        if not issues and dialect.uniform:
+            issues = check_uniformity(checked)
         if issues:
             raise source.error(issues)
-        return self._program(source, checked)
+        return self._program(source, checked), checked
 
     def _program(self, source: Source, checked: Checked) -> Program:
         try:
-            step, slots = compile_expression(checked)
+            step, slots = compile_expression(
+                checked, free_constants=self._declarations.dialect.free_constants
+            )
         except Unusable as unusable:
             message = str(unusable)
             raise InstantiationError(message, line=-1, column=0, message=message) from None
@@ -92,6 +123,16 @@ def _deeper_than(root: Expr, limit: int) -> bool:
         if not level:
             return False
     return True
+
+
+@lru_cache(maxsize=1)
+def rule_environment() -> Environment:
+    """What validation rules of custom resources are written in; extend it by their variables."""
+    return Environment(
+        variables={},
+        libraries=RULE_LIBRARIES,
+        dialect=Dialect(uniform=True, mixed_numbers=True, checked_constants=True, free_constants=True),
+    )
 
 
 @lru_cache(maxsize=1)

@@ -42,17 +42,17 @@ class EvaluationError(CelError):
     """The expression failed for these inputs."""
 
 
-class CostLimitExceeded(EvaluationError):  # noqa: N818 - says what happened
+class CostLimitExceeded(EvaluationError):
     """The evaluation was stopped because it became too expensive."""
 
 
-class Failure(Exception):  # noqa: N818 - a signal that logical operators absorb, not an error of the program
+class Failure(Exception):
     """An error value of the language on its way up."""
 
     __slots__ = ()
 
 
-class Abort(Exception):  # noqa: N818 - as above
+class Abort(Exception):
     """Ends the evaluation; no operator absorbs it."""
 
     __slots__ = ()

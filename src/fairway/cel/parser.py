@@ -47,7 +47,7 @@ _OPERATORS = {op: f"_{op}_" for op in ("<", "<=", ">=", ">", "==", "!=", "+", "-
 }
 
 
-class _Stop(Exception):  # noqa: N818 - control flow: the first syntax error or an exceeded limit ends the parse
+class _Stop(Exception):
     def __init__(self, issue: Issue) -> None:
         super().__init__(issue.message)
         self.issue = issue

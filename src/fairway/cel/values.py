@@ -8,7 +8,7 @@ behaves differently, have a class here. A library may add classes of its own by 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
@@ -159,6 +159,47 @@ class Concat:
                 yield from node
 
 
+class Keyed(list[object]):
+    """A list whose order means nothing: elements are known by the entries ``names`` of theirs, or by themselves if
+    there are no names. Adding to it replaces elements with the same key."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, elements: Iterable[object], names: tuple[str, ...] = ()) -> None:
+        super().__init__(elements)
+        self.names = names
+
+    def _key(self, element: object) -> tuple[tuple[str, object], ...]:
+        if not self.names:
+            return (_slot(element),)
+        return tuple(
+            [_slot(find(element, name)[0] if isinstance(element, MAPS) else None) for name in self.names]
+        )
+
+    def pairs(self, other: Iterable[object]) -> Iterator[tuple[object, object]] | None:
+        """The elements of both with the same keys; None if there are others."""
+        mine = {self._key(element): element for element in self}
+        found: list[tuple[object, object]] = []
+        for element in other:
+            key = self._key(element)
+            if key not in mine:
+                return None
+            found.append((mine[key], element))
+        return iter(found)
+
+    def merged(self, other: Iterable[object]) -> Keyed:
+        places = {self._key(element): index for index, element in enumerate(self)}
+        elements = [*self]
+        for element in other:
+            key = self._key(element)
+            if key not in places:
+                places[key] = len(elements)
+                elements.append(element)
+            elif self.names:
+                elements[places[key]] = element
+        return Keyed(elements, self.names)
+
+
 List = list[object] | tuple[object, ...] | Concat
 LISTS: Final = (list, tuple, Concat)
 
@@ -267,6 +308,7 @@ _BY_CLASS: dict[type, Type] = {
     list: LIST,
     tuple: LIST,
     Concat: LIST,
+    Keyed: LIST,
     dict: MAP,
     CelMap: MAP,
 }
@@ -373,6 +415,11 @@ def _aggregates_equal(left: object, right: object) -> bool:
             if budget < 0:
                 raise Overrun
             pairs: Iterator[tuple[object, object]] = zip(a, b, strict=True)
+            if isinstance(a, Keyed):
+                matched = a.pairs(b)
+                if matched is None:
+                    return False
+                pairs = matched
         elif isinstance(a, MAPS):
             if not isinstance(b, MAPS) or len(a) != len(b):
                 return False

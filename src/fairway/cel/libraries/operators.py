@@ -40,6 +40,7 @@ from fairway.cel.values import (
     MAX_COMPARISONS,
     Concat,
     Duration,
+    Keyed,
     Timestamp,
     TypeValue,
     Uint,
@@ -66,6 +67,8 @@ def add(left: object, right: object) -> object:
         return left + right
     if isinstance(left, bytes) and isinstance(right, bytes):
         return left + right
+    if isinstance(left, Keyed) and isinstance(right, LISTS):
+        return left.merged(right)
     if isinstance(left, LISTS) and isinstance(right, LISTS):
         if not length(left):
             return right

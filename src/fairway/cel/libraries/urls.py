@@ -299,7 +299,7 @@ def _to_url(text: str) -> object:
         parse(text, request=True)
         return UrlValue(parse(text, request=False))
     except UrlError as error:
-        raise Failure(PARSE_ERROR.format(error)) from None
+        raise Failure(PARSE_ERROR.format(f'parse "{text}": {error}')) from None
 
 
 def _is_url(text: str) -> object:
