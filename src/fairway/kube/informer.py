@@ -9,7 +9,7 @@ it was so before). The informer remembers the highest one it has seen. A watch t
 believed: nothing of that is told, the watch is ended, and a full list decides. All lists are consistent reads, not from
 the hub's memory, so a list below what was seen has one explanation: the hub's history went back, as when a backup is
 restored. Only then objects may get older, all at once, in one batch of a new ``epoch``. Since such a hub may wait in
-silence for a version it will reach in hours, the version it is at is asked for whenever a watch is taken up again.
+silence for a version it will reach in hours, the version it is at is asked for whenever a watch was opened.
 
 A history that went back *and* grew past the version seen before the informer came back cannot be told from one that
 just grew. The next full list puts that right, too: ``relist_after`` makes one from time to time.
@@ -29,7 +29,16 @@ from typing import Final, Generic
 from fairway.kube.change import Batch, Change, Pending, Updated
 from fairway.kube.clock import Backoff
 from fairway.kube.codec import Unreadable
-from fairway.kube.errors import ApiError, BadRequest, Expired, Invalid, KubeError, ServerError, TransportError
+from fairway.kube.errors import (
+    BadRequest,
+    Expired,
+    Forbidden,
+    Invalid,
+    KubeError,
+    MethodNotAllowed,
+    ServerError,
+    TransportError,
+)
 from fairway.kube.notice import Notices
 from fairway.kube.replica import Replica
 from fairway.kube.resource import Key, Resource, T, key_of
@@ -42,7 +51,8 @@ HISTORY_WENT_BACK: Final = (
 NOT_STREAMED: Final = "the hub does not list %s by a watch (%s): it is listed in pages from now on"
 UNREADABLE: Final = "%s %s cannot be read; what was known of it before is kept: %s"
 HANDLER_FAILED: Final = "%r failed on %d changes of %s (%s): it has not seen them"
-LOST: Final = "%s: %s; following again from resource version %s"
+LOST: Final = "%s: %s; it is followed again from resource version %s"
+LISTED_ANEW: Final = "%s: %s; it is listed anew"
 LISTING_FAILED: Final = "%s cannot be listed: %s"
 BROKE: Final = "following %s failed in a way that was not foreseen; it is listed anew"
 HUB_IS_BEHIND: Final = "the hub is at resource version {got}, which is before {seen}"
@@ -224,7 +234,10 @@ class Informer(Generic[T]):
             return
         # Connections break and histories are forgotten; that is not worth waking anybody. A hub that refuses is.
         level = logging.INFO if isinstance(error, TransportError | Expired) else logging.WARNING
-        self._notices.say(level, topic, LOST, self.resource, error, self.resource_version)
+        if self._list_needed:
+            self._notices.say(level, topic, LISTED_ANEW, self.resource, error)
+        else:
+            self._notices.say(level, topic, LOST, self.resource, error, self.resource_version)
 
     def _lapse(self) -> None:
         assert self._clock is not None
@@ -236,16 +249,15 @@ class Informer(Generic[T]):
     async def _list_and_watch(self) -> None:
         if self._list_needed and self._streaming:
             try:
-                await self._watch(fresh=True)
+                await self._watch()
             except _NotStreaming as reason:
                 self._streaming = False
                 _log.info(NOT_STREAMED, self.resource, reason)
             else:
                 return
-        fresh = self._list_needed
-        if fresh:
+        if self._list_needed:
             await self._list()
-        await self._watch(fresh=fresh)
+        await self._watch()
 
     async def _list(self) -> None:
         found = await self._client.list(
@@ -258,8 +270,7 @@ class Informer(Generic[T]):
         )
         self._replace({key_of(each): each for each in found.items}, found.resource_version, found.unreadable)
 
-    async def _watch(self, *, fresh: bool) -> None:
-        """``fresh`` after a list, or to make one."""
+    async def _watch(self) -> None:
         initial = self._list_needed
         try:
             async with self._client.stream(
@@ -273,7 +284,8 @@ class Informer(Generic[T]):
             ) as stream:
                 if initial:
                     await self._receive_all(stream)
-                elif not fresh:
+                else:
+                    # Only now: what becomes of the hub from here on, this connection tells, be it by breaking.
                     await self._check_history()
                 self._current = True
                 async for events in stream:
@@ -315,10 +327,8 @@ class Informer(Generic[T]):
     async def _check_history(self) -> None:
         try:
             version = await self._client.newest(self.resource, namespace=self._namespace)
-        except ApiError as error:
-            if error.retryable:
-                raise
-            return  # not allowed to ask this way: then without
+        except (Forbidden, MethodNotAllowed):
+            return  # we may not ask: then without
         if self._replica.is_behind(version):
             raise _Doubtful(HUB_IS_BEHIND.format(got=version, seen=self.resource_version))
 

@@ -295,7 +295,7 @@ class Transport:
 
     def _in_words(self, error: aiohttp.ClientError | OSError, call: _Call) -> TransportError:
         server = self.connection.server
-        why = str(error) or type(error).__name__
+        why = why_of(error)
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 return UntrustedError(
@@ -334,7 +334,18 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientPayloadError(str(error) or type(error).__name__) from error
+        raise _Lost(str(error)) from error
+
+
+class _Lost(aiohttp.ClientError):
+    """The connection broke."""
+
+
+def why_of(error: aiohttp.ClientError | OSError) -> str:
+    """In words for people; aiohttp's own for a cut answer are about how HTTP is encoded."""
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "what was announced did not all come"
+    return str(error) or type(error).__name__
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

@@ -12,6 +12,7 @@ import aiohttp
 from fairway.kube.codec import Codec, Lines, Unreadable, WatchEvent
 from fairway.kube.errors import DeadlineExceeded, TransportError
 from fairway.kube.resource import T
+from fairway.kube.transport import why_of
 
 GRACE: Final = 15.0
 """Seconds the hub may be late in ending a watch whose time is over."""
@@ -63,8 +64,7 @@ class Stream(Generic[T]):
                 return await self._response.content.readany()
         except TimeoutError as error:
             if isinstance(error, aiohttp.ClientError):
-                raise TransportError(BROKEN.format(name=self._name, why=error)) from error
+                raise TransportError(BROKEN.format(name=self._name, why=why_of(error))) from error
             raise DeadlineExceeded(SILENT.format(name=self._name, seconds=GRACE)) from None
         except (aiohttp.ClientError, OSError) as error:
-            why = str(error) or type(error).__name__
-            raise TransportError(BROKEN.format(name=self._name, why=why)) from error
+            raise TransportError(BROKEN.format(name=self._name, why=why_of(error))) from error

@@ -1,0 +1,195 @@
+"""The informer under fire: whatever the hub does, it comes to the hub's state and never tells of an older object."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fairway.api.cluster import ManagedCluster
+from fairway.kube.clock import Backoff
+from fairway.kube.connection import Connection
+from fairway.kube.informer import Informer
+from fairway.kube.resource import MANAGED_CLUSTERS
+from fairway.kube.rest import Client
+from fairway.kube.transport import Retry
+from kube_client.faulty import FaultyHub
+from kube_client.mirror import PATIENCE, Mirror
+
+QUICK = Backoff(base=0.001, cap=0.004)
+NAMES = st.sampled_from(["a", "b", "c"])
+
+
+@dataclass
+class World:
+    hub: FaultyHub
+    informer: Informer[ManagedCluster]
+    mirror: Mirror[ManagedCluster] = field(default_factory=Mirror)
+
+    async def settle(self) -> None:
+        await self.mirror.until(lambda: self.mirror.versions() == self.hub.history.versions())
+
+    async def caught_up_with_the_past(self) -> None:
+        """Until the informer does not wait for versions the hub does not have any more."""
+        async with asyncio.timeout(PATIENCE):
+            while int(self.informer.resource_version or 0) > self.hub.history.revision:
+                await asyncio.sleep(0.001)
+
+
+Step = Callable[[World], Awaitable[None]]
+
+
+def step(act: Callable[[World], object], name: str) -> Step:
+    async def run(world: World) -> None:
+        act(world)
+
+    run.__qualname__ = name
+    return run
+
+
+def put(name: str, value: int) -> Step:
+    return step(lambda world: world.hub.put(name, value=str(value)), f"put({name}, {value})")
+
+
+def delete(name: str) -> Step:
+    return step(lambda world: world.hub.delete(name), f"delete({name})")
+
+
+def cut_in_an_event(name: str, keep: int) -> Step:
+    """The change happens; the watch breaks somewhere in the line that tells of it."""
+
+    def act(world: World) -> None:
+        entry = world.hub.history.put(name, {"value": "cut"})
+        world.hub.cut(after=entry.line[: min(keep, len(entry.line) - 1)])
+
+    return step(act, f"cut_in_an_event({name}, {keep})")
+
+
+def answer(kind: Literal["list", "watch", "newest"], code: int, times: int) -> Step:
+    def act(world: World) -> None:
+        for _ in range(times):
+            headers = {"Retry-After": "0"} if code == 429 else {}
+            world.hub.fault(kind, code=code, headers=headers, reason="Expired" if code == 410 else "")
+
+    return step(act, f"answer({kind}, {code}, {times})")
+
+
+def replay(ago: int) -> Step:
+    """An event that was sent already, as no hub should send it."""
+
+    def act(world: World) -> None:
+        log = world.hub.history.log
+        if log:
+            world.hub.send(log[max(0, len(log) - 1 - ago)].line)
+
+    return step(act, f"replay({ago})")
+
+
+def rewind(back: int) -> Step:
+    async def run(world: World) -> None:
+        history = world.hub.history
+        await world.hub.restart(rewind_to=max(1, history.revision - back))
+        # A history that grows past what was seen before anybody looks cannot be told from one that just grew.
+        await world.caught_up_with_the_past()
+
+    run.__qualname__ = f"rewind({back})"
+    return run
+
+
+def rewind_unnoticed(back: int) -> Step:
+    """No connection breaks: a running hub got its state exchanged from below. Its next bookmark gives it away."""
+
+    async def run(world: World) -> None:
+        world.hub.history.rewind(max(1, world.hub.history.revision - back))
+        world.hub.bookmark()
+        await world.caught_up_with_the_past()
+
+    run.__qualname__ = f"rewind_unnoticed({back})"
+    return run
+
+
+async def restart(world: World) -> None:
+    await world.hub.restart()
+
+
+async def settle(world: World) -> None:
+    await world.settle()
+
+
+async def breathe(world: World) -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+simple = st.sampled_from(
+    [
+        settle,
+        breathe,
+        restart,
+        step(lambda world: world.hub.bookmark(), "bookmark"),
+        step(lambda world: world.hub.bookmark(1), "bookmark from long ago"),
+        step(lambda world: world.hub.cut(), "cut"),
+        step(lambda world: world.hub.end(), "end"),
+        step(lambda world: world.hub.history.compact(), "compact"),
+        step(lambda world: world.hub.error(410, "Expired"), "error 410"),
+        step(lambda world: world.hub.error(500, "InternalError"), "error 500"),
+        step(lambda world: world.hub.fault("list", keep=40), "truncated list"),
+        step(lambda world: world.hub.fault("list", "watch", dropped=True), "dropped"),
+        step(lambda world: world.hub.send(b'{"type":"ADDED","object":{"metadata":[]}}\n'), "unreadable"),
+        step(lambda world: world.hub.send(b"no json\n"), "no JSON"),
+    ]
+)
+writes = st.one_of(st.builds(put, NAMES, st.integers(0, 9)), st.builds(delete, NAMES))
+faults = st.one_of(
+    st.builds(cut_in_an_event, NAMES, st.integers(1, 300)),
+    st.builds(
+        answer,
+        st.sampled_from(["list", "watch", "newest"]),
+        st.sampled_from([410, 429, 500, 503, 504]),
+        st.integers(1, 5),
+    ),
+    st.builds(rewind, st.integers(0, 6)),
+    st.builds(rewind_unnoticed, st.integers(0, 6)),
+    st.builds(replay, st.integers(0, 6)),
+)
+steps = st.lists(st.one_of(writes, writes, simple, faults), max_size=25)
+
+
+async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignored"], page: int) -> None:
+    async with FaultyHub(streaming=streaming) as hub:
+        hub.put("a")
+        hub.put("b")
+        retry = Retry(backoff=QUICK, longest=0.01)
+        async with Client(Connection(server=hub.url), retry=retry) as client:
+            informer = Informer(client, MANAGED_CLUSTERS, page=page, patience=0.1, backoff=QUICK)
+            world = World(hub, informer)
+            informer.subscribe(world.mirror)
+            async with informer:
+                for each in steps:
+                    await each(world)
+                hub.faults.clear()
+                hub.put("last")
+                await world.settle()
+                assert world.mirror.broken == []
+                assert informer.store == world.mirror.store
+
+
+@pytest.mark.parametrize("streaming", ["yes", "refused", "ignored"])
+@settings(max_examples=60)
+@given(steps=steps, page=st.integers(1, 3))
+@example(steps=[put("a", 1), put("a", 2), settle, rewind(1), settle], page=1)
+@example(steps=[put("a", 1), put("a", 2), settle, rewind_unnoticed(1), settle], page=1)
+@example(steps=[put("a", 1), put("a", 2), settle, replay(1), settle], page=1)
+@example(steps=[put("a", 1), delete("a"), settle, replay(1), settle], page=1)
+async def test_it_comes_to_the_hubs_state_and_never_goes_back(
+    steps: list[Step], page: int, streaming: Literal["yes", "refused", "ignored"]
+) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        await play(steps, streaming=streaming, page=page)
+    finally:
+        logging.disable(logging.NOTSET)
