@@ -137,6 +137,8 @@ def test_kinds_by_group() -> None:
         ("", "v1", "PodSpec"),
         ("", "v1", "ObjectMeta"),
         ("nope", "v1", "Pod"),
+        ("\0", "v1", "Pod"),
+        ("../core", "v1", "Pod"),
     ],
 )
 def test_no_such_kind(group: str, version: str, name: str) -> None:

@@ -5,6 +5,7 @@ and owned, how its protobuf is read (``fairway.hub.protobuf``), what is publishe
 (``fairway.hub.openapi``), and how the reference implementation would write an object of it again (``canonical``).
 """
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -36,22 +37,17 @@ def type_of(name: str) -> Type:
     """A type by its full name, such as ``io.k8s.api.core.v1.Pod``; KeyError if there is none."""
     package, _, short = name.rpartition(".v1.")
     table = _TABLES.get(package) or package.removeprefix(_API)
-    if "." in table or not (_FOLDER / f"{table}_v1.fields").is_file():
+    if "." in table:
         raise KeyError(name)
     return _LIBRARY.type(f"{table}.{short}")
 
 
-@cache
 def kind(group: str, version: str, name: str) -> Type:
     """The type of a kind, its list's included, or of one that every group has, such as DeleteOptions; KeyError if
     there is none."""
     if version == "v1":
-        table = group.partition(".")[0] or "core"
-        try:
-            found = _LIBRARY.type(f"{table}.{name}")
-        except (KeyError, FileNotFoundError):
-            pass
-        else:
+        with suppress(KeyError):
+            found = _LIBRARY.type(f"{group.partition('.')[0] or 'core'}.{name}")
             if found.kind and found.group == group:
                 return found
     found = _LIBRARY.type(f"meta.{name}")

@@ -48,14 +48,14 @@ class Library:
     """All tables of a folder. Types refer to each other across files, never in a circle of files."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._paths = {path.stem: path for path in folder.glob("*.fields")}
         self._tables: dict[str, Table] = {}
         self._lists: dict[str, Type] = {}
 
     def table(self, name: str) -> "Table":
         known = self._tables.get(name)
         if known is None:
-            known = self._tables[name] = Table(self, self._folder / f"{name}.fields")
+            known = self._tables[name] = Table(self, self._paths[name])
         return known
 
     def type(self, name: str) -> Type:
