@@ -1,0 +1,47 @@
+"""Patches of built-in kinds, compared with what a real kube-apiserver made of them."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+from hub.recorded import kind, recording, unordered
+
+from fairway.hub import jsonpatch, mergepatch, strategic
+from fairway.hub.resource import Document
+from fairway.hub.schema import Node
+from fairway.hub.status import Refusal
+
+HEADER, CASES = recording("patches.jsonl.gz")
+DO: dict[str, Callable[[Document, Any, Node], Document]] = {
+    "json": lambda document, patch, _: jsonpatch.apply(document, patch),
+    "merge": lambda document, patch, _: mergepatch.apply(document, patch),
+    "strategic": strategic.apply,
+}
+
+
+@cache
+def node_of(name: str) -> Node:
+    return kind(name).node
+
+
+def named(case: Document) -> str:
+    return f"{case['do']}-{case['kind']}"
+
+
+def test_the_recording_names_its_server_and_holds_all_that_is_compared() -> None:
+    assert HEADER["server"] == "kube-apiserver v1.36.3"
+    assert {case["do"] for case in CASES} == set(DO)
+    assert {case["refusal"]["code"] for case in CASES if "refusal" in case} >= {400, 422, 500}
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "result" in c], ids=named)
+def test_patch(case: Document) -> None:
+    assert DO[case["do"]](case["live"], case["patch"], node_of(case["kind"])) == case["result"]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "refusal" in c], ids=named)
+def test_patch_refused(case: Document) -> None:
+    with pytest.raises(Refusal) as refused:
+        DO[case["do"]](case["live"], case["patch"], node_of(case["kind"]))
+    assert unordered(refused.value.document()) == unordered(case["refusal"])
