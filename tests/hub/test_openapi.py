@@ -225,6 +225,12 @@ def test_custom_resources_are_completed() -> None:
     assert scale["x-kubernetes-group-version-kind"]["kind"] == "CronTab"
 
 
+def test_a_default_may_look_like_a_reference() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "object", "default": {"$ref": "elsewhere"}}}}
+    document = openapi.document(CUSTOM.group, "v1", [replace(CUSTOM, node=parse(schema))])
+    assert document["components"]["schemas"][CRON_TAB]["properties"]["a"]["default"] == {"$ref": "elsewhere"}
+
+
 def test_the_index_names_every_document_by_its_content() -> None:
     paths = openapi.index(EVERYTHING)["paths"]
     assert {"api/v1", "apis/apps/v1", "apis/stable.example.com/v1"} <= paths.keys()

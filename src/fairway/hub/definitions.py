@@ -61,7 +61,8 @@ def definitions(resources: Iterable[Resource], names: Iterable[str]) -> dict[str
         if resource.custom:
             made[name_of(resource)] = _custom(resource)
             made[name_of(resource) + "List"] = _custom_list(resource)
-    pending = [*names, *(found for schema in made.values() for found in _references(schema))]
+    # Custom schemas refer to nothing else; a "$ref" of theirs can only be a word in a default or an enumeration.
+    pending = [*names, *((f"{META}.ObjectMeta", f"{META}.ListMeta") if made else ())]
     while pending:
         name = pending.pop()
         if name not in made:
