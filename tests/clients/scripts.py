@@ -54,7 +54,7 @@ WIDGETS: dict[str, Any] = {
                                         "message": "nothing has no replicas",
                                     },
                                     {
-                                        "rule": "!has(oldSelf.locked) || has(self.locked) && self.locked == oldSelf.locked",
+                                        "rule": "!has(oldSelf.locked) || has(self.locked) && self.locked",
                                         "message": "locked is for ever",
                                         "fieldPath": ".locked",
                                         "reason": "FieldValueForbidden",
@@ -413,12 +413,10 @@ SCRIPTS = [
             get(f"{MAPS}?sendInitialEvents=true"),
             get(f"{MAPS}?watch=true&sendInitialEvents=true&timeoutSeconds=1"),
             get(f"{MAPS}?watch=true&resourceVersionMatch=NotOlderThan&resourceVersion=1&timeoutSeconds=1"),
-            get(f"{MAPS}?watch=maybe"),
             get(MAPS, accept=TABLE),
             get(f"{MAPS}/m1", accept=TABLE),
             get(f"{MAPS}/m1", accept="application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
             get(MAPS, accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
-            get(f"{MAPS}/m1", accept="text/html"),
         ],
     ),
     Script(
@@ -455,6 +453,7 @@ SCRIPTS = [
             get(f"{BETA}/a"),
             get(f"{W}?fieldSelector=spec.size%3Dsmall"),
             get(f"{W}?fieldSelector=spec.colour%3Dred"),
+            get(f"{W}/a", accept="text/html"),
             delete(f"{W}/a"),
         ],
     ),
@@ -709,7 +708,7 @@ SCRIPTS = [
             Call(method="PUT", path=MAPS, body={}),
             Call(method="PATCH", path=MAPS, body={}, type=MERGE),
             Call(method="POST", path=f"{MAPS}/a", body={}),
-            get(f"/api/v1/namespaces/$ns/namespaces"),
+            get("/api/v1/namespaces/$ns/namespaces"),
         ],
     ),
     Script(

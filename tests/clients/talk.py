@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from clients.exchanges import Call, Script, filled, lookup, normal
 
@@ -19,7 +20,9 @@ class Talk:
     async def __aenter__(self) -> "Talk":
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._context), headers={**headers, "User-Agent": "suite/1"}
+            connector=aiohttp.TCPConnector(ssl=self._context),
+            headers={**headers, "User-Agent": "suite/1"},
+            timeout=aiohttp.ClientTimeout(total=30),
         )
         return self
 
@@ -40,8 +43,6 @@ class Talk:
         if body is not None:
             headers["Content-Type"] = type_
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        from yarl import URL
-
         async with self._session.request(
             method, URL(self.url + path, encoded=True), data=data, headers=headers
         ) as answer:

@@ -62,7 +62,7 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
             return Form(TABLE, written, include)
         if kind in (PARTIAL, PARTIAL_LIST):
             return Form(PARTIAL, written)
-    raise status.not_acceptable(f"only the following media types are accepted: {ACCEPTED}")
+    raise status.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {ACCEPTED}")
 
 
 def prefix(resource: Resource, version: str) -> bytes:

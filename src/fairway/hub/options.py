@@ -55,15 +55,9 @@ class Deletion:
 
 
 def flag(query: Mapping[str, str], key: str) -> bool:
-    """As Go's strconv reads it; a key without a value is true."""
+    """Anything but false and 0 is true, also nothing after the key."""
     text = query.get(key)
-    if text is None:
-        return False
-    if text in ("", "1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise status.bad_request(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+    return text is not None and text.lower() not in ("false", "0")
 
 
 def number(query: Mapping[str, str], key: str) -> int:
@@ -105,7 +99,7 @@ def write(query: Mapping[str, str], *, agent: str, kind: str) -> Write:
         )
     validation = query.get("fieldValidation", "") or WARN
     if validation not in (STRICT, WARN, IGNORE):
-        causes.append(status.not_supported("fieldValidation", validation, ["Ignore", "Strict", "Warn"]))
+        causes.append(status.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
     _of(kind, causes)
     return Write(
         dry_run=_dry_run(query, kind),
@@ -126,12 +120,6 @@ def read(query: Mapping[str, str]) -> Read:
     def forbid(field: str, detail: str) -> None:
         causes.append(status.forbidden_field(field, detail))
 
-    if revision and not revision.isdecimal():
-        causes.append(
-            status.invalid_value(
-                "resourceVersion", revision, f'strconv.ParseUint: parsing "{revision}": invalid syntax'
-            )
-        )
     if match and not (watch and initial is not None):
         if watch:
             forbid(
@@ -160,6 +148,11 @@ def read(query: Mapping[str, str]) -> Read:
             else:
                 forbid("resourceVersionMatch", detail)
     _of("ListOptions", causes)
+    if revision and not revision.isdecimal():
+        raise status.bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{revision}": strconv.ParseUint: '
+            f'parsing "{revision}": invalid syntax'
+        )
     return Read(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),

@@ -60,11 +60,15 @@ def _continue(revision: int, item: Item) -> str:
 
 
 def _continued(text: str) -> tuple[int, tuple[str, str]]:
+    raw = b""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=_Token)
     except ValueError as error:
-        raise status.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+        told = str(error)
+        if raw[:1] not in (b"{", b""):
+            told = f"invalid character '{chr(raw[0])}' looking for beginning of value"
+        raise status.bad_request(f"invalid continue token: continue key is not valid: {told}") from error
     namespace, _, name = token.start.partition("/")
     return token.revision, (namespace, name)
 

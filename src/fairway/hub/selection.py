@@ -96,7 +96,9 @@ def labels(text: str) -> Labels:
         if separator not in ("", ","):
             raise _refuse(f"found '{separator}', expected: ',' or 'end of string'")
         if separator == "," and not reader.peek():
-            raise _refuse("found '', expected: identifier after ','")
+            raise status.bad_request("found '', expected: identifier after ','")
+        if separator == "," and reader.peek() == ",":
+            raise status.bad_request("found ',', expected: identifier after ','")
     return Labels(tuple(requirements))
 
 
@@ -106,13 +108,15 @@ def _requirement(reader: _Reader) -> Predicate:
         key = _key(reader.take())
         return lambda labels: key not in labels
     if not _is_word(first):
-        raise _refuse(f"found '{first}', expected: !, identifier, or 'end of string'")
+        raise status.bad_request(f"found '{first}', expected: !, identifier, or 'end of string'")
     key = _key(first)
     operator = reader.peek()
     if operator in ("", ","):
         return lambda labels: key in labels
     reader.take()
     if operator in ("=", "==", "!="):
+        if reader.peek() not in ("", ",") and not _is_word(reader.peek()):
+            raise _refuse(f"found '{reader.peek()}', expected: identifier")
         token = reader.take() if _is_word(reader.peek()) else ""
         wanted = _value(key, token)
         if operator == "!=":
@@ -196,9 +200,17 @@ def fields(query: str, resource: Resource) -> Fields:
             continue
         path, operator, wanted = _term(part)
         if path not in ("metadata.name", "metadata.namespace", *resource.selectable):
-            raise status.bad_request(f"field label not supported: {path}")
+            raise _unsupported(path, resource)
         terms.append((tuple(path.split(".")), wanted, operator))
     return Fields(tuple(terms))
+
+
+def _unsupported(path: str, resource: Resource) -> status.Refusal:
+    if resource.selectable or resource.custom:
+        return status.bad_request(f"field label not supported: {path}")
+    return status.bad_request(
+        f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
 
 
 def _terms(query: str) -> list[str]:

@@ -219,6 +219,8 @@ class Server:
         if not found.plural:
             return await self._document(exchange)
         resource = exchange.resource
+        if resource is None and not self._registry.of(found.group or "", found.version):
+            return web.Response(text="404 page not found\n", status=404)
         if resource is None or (resource.namespaced is False and found.namespace):
             raise status.unknown_path()
         if resource.deprecation:

@@ -158,7 +158,7 @@ class Special:
                 'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
                 "into Go struct field ScaleSpec.spec.replicas of type int32"
             )
-        if replicas < 0:
+        if replicas < 0 and not resource.custom:
             cause = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
             raise status.invalid("autoscaling", "Scale", found.name, [cause])
         path = [p for p in (resource.scale or _REPLICAS).spec_path.split(".") if p]

@@ -211,7 +211,7 @@ def unsupported_media(message: str) -> Refusal:
 
 
 def not_acceptable(message: str) -> Refusal:
-    return Refusal(code=406, reason="NotAcceptable", message=message)
+    return Refusal(code=406, reason="NotAcceptable", message=message, details={})
 
 
 def method_not_allowed(message: str) -> Refusal:

@@ -15,10 +15,22 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import apply, form, jsonpatch, managed, mergepatch, status, strategic, structural
-from fairway.hub.metadata import check_changed, check_new, finalizer_warnings
-from fairway.hub.object_meta import malformed
+from fairway.hub import (
+    apply,
+    builtin,
+    form,
+    jsonpatch,
+    jsonpath,
+    managed,
+    mergepatch,
+    status,
+    strategic,
+    structural,
+)
+from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.kinds import PLAIN, Kind
+from fairway.hub.metadata import STANDARD_FINALIZERS, check_changed, check_new, finalizer_warnings
+from fairway.hub.object_meta import malformed
 from fairway.hub.options import BACKGROUND, FOREGROUND, IGNORE, ORPHAN, STRICT, Deletion, Write
 from fairway.hub.registry import Registry
 from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
@@ -28,6 +40,8 @@ from fairway.hub.user import User
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 ORPHAN_FINALIZER: Final = "orphan"
+
+UNQUALIFIED: Final = "name is neither a standard finalizer name nor is it fully qualified"
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _BASE_LENGTH: Final = 58
@@ -103,48 +117,76 @@ class Writer:
         if version in (None, "", resource.api_version) and kind in (None, "", resource.kind):
             document.pop("apiVersion", None)
             document.pop("kind", None)
-            if fault := malformed(document.get("metadata")):
-                raise status.bad_request(
-                    f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {fault}'
-                )
             return
         if resource.custom and kind == resource.kind:
             raise status.bad_request(
                 f"the API version in the data ({version}) does not match the expected API version "
                 f"({resource.api_version})"
             )
-        told = (
-            f'{kind} in version "{str(version).rpartition("/")[2]}" cannot be handled as a {resource.kind}: '
-            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-        )
         group, _, short = str(version).rpartition("/")
-        if self._registry.of_kind(group, short, str(kind)) is not None and not resource.custom:
-            told = (
-                f'{kind} in version "{short}" cannot be handled as a {resource.kind}: converting '
-                f"({short}.{kind}) to (core.{resource.kind}): unknown conversion"
-            )
-        raise status.bad_request(told)
-
-    def _cleaned(self, resource: Resource, document: Document, request: Request) -> None:
-        """Drop what the schema doesn't know; refuse or warn of it as asked."""
-        unknown = self.checker(resource).prune(document)
-        if not unknown or request.options.validation == IGNORE:
-            return
-        if request.options.validation == STRICT:
-            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+        if resource.custom:
             raise status.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"strict decoding error: {listed}"
+                f"the kind in the data ({kind}) does not match the expected kind ({resource.kind})"
             )
-        request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
+        told = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        if self._registry.of_kind(group, short, str(kind)) is not None:
+            told = f"converting ({short}.{kind}) to (core.{resource.kind}): unknown conversion"
+        raise status.bad_request(
+            f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {told}'
+        )
+
+    def _read(self, resource: Resource, document: Document) -> tuple[Document, Sequence[str]]:
+        """The document as its kind can hold it, and what of it was unknown. Raises Malformed."""
+        if not resource.custom:
+            made = canonical(builtin.kind(resource.group, resource.version, resource.kind), document)
+            made.document.pop("apiVersion", None)
+            made.document.pop("kind", None)
+            return made.document, made.unknown
+        if fault := malformed(document.get("metadata")):
+            raise Malformed(fault)
+        return document, self.checker(resource).prune(document)
+
+    def _cleaned(self, resource: Resource, document: Document, request: Request) -> Document:
+        """The document without what its kind doesn't have; that is refused or warned of, as asked."""
+        as_kind = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        try:
+            cleaned, unknown = self._read(resource, document)
+        except Malformed as fault:
+            raise status.bad_request(f"{as_kind}: {fault}") from fault
+        if unknown and request.options.validation == STRICT:
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise status.bad_request(f"{as_kind}: strict decoding error: {listed}")
+        if request.options.validation != IGNORE:
+            request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
+        return cleaned
+
+    def _cleaned_patch(self, resource: Resource, document: Document, request: Request) -> Document:
+        """The same for a patched document, whose faults are the patch's."""
+        try:
+            cleaned, unknown = self._read(resource, document)
+        except Malformed as fault:
+            raise _bad_patch(document, str(fault)) from fault
+        if unknown and request.options.validation == STRICT:
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise _bad_patch(document, f"strict decoding error: {listed}")
+        if request.options.validation != IGNORE:
+            request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
+        return cleaned
+
+    def _rewritten(self, resource: Resource, document: Document) -> Document:
+        """Built-in kinds once more as they are written, after their defaults."""
+        return document if resource.custom else self._read(resource, document)[0]
+
+    def _converted(self, resource: Resource, document: Document) -> tuple[Resource, Document]:
+        if resource.conversion is None:
+            return resource, document
+        return self._registry.stored(resource), resource.conversion.inward(document)
 
     def _kept(self, resource: Resource, document: Document, request: Request) -> tuple[Resource, Document]:
         """The document in the shape the store keeps, without what its schema doesn't know."""
         self._typed(resource, document)
-        self._cleaned(resource, document, request)
-        if resource.conversion is None:
-            return resource, document
-        return self._registry.stored(resource), resource.conversion.inward(document)
+        document = self._cleaned(resource, document, request)
+        return self._converted(resource, document)
 
     def _checked(
         self, resource: Resource, document: Document, old: Document | None, request: Request
@@ -155,12 +197,18 @@ class Writer:
             document, old=old, subresource=request.subresource
         )
         if not resource.custom:
-            causes = _native(resource, causes)
+            causes = _native(causes)
         found = document["metadata"]
         if old is None:
             about = check_new(found, namespaced=resource.namespaced, rule=kind.naming)
         else:
             about = check_changed(found, old["metadata"])
+        if not resource.custom:
+            # The real ones are judged twice, in general and as what they are, and both are told.
+            about = [*about, *about] if old is not None else about
+            about += _finalizer_causes(found)
+        if resource.custom and resource.scale is not None:
+            about += _scale_causes(resource.scale.spec_path, document)
         causes = [
             *about,
             *causes,
@@ -228,6 +276,8 @@ class Writer:
         kind = self._kind(resource)
         self.checker(resource).default(document)
         kind.prepare(document, None, request)
+        document = self._rewritten(resource, document)
+        metadata = document["metadata"]
         self._owned(resource, None, document, request)
         self._checked(resource, document, None, request)
         if self._store.head(key) is not None:
@@ -246,9 +296,7 @@ class Writer:
             metadata.pop("namespace", None)
         if name:
             if metadata.get("name") not in (None, "", name):
-                raise status.bad_request(
-                    f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
-                )
+                raise status.bad_request(_misnamed(metadata["name"], name))
             metadata["name"] = name
 
     def _inhabited(self, resource: Resource, metadata: Document) -> None:
@@ -332,15 +380,22 @@ class Writer:
 
     def _current(self, resource: Resource, old: Document, metadata: Document) -> None:
         """A uid or a resourceVersion that the client sends must be the object's own."""
-        live = old["metadata"]
-        uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
+        uid, live = metadata.get("uid"), old["metadata"]
         if uid and uid != live["uid"]:
+            path = [resource.group] if resource.custom else []
+            key = "/".join(["/registry", *path, resource.plural, live.get("namespace", ""), live["name"]])
             raise status.conflict(
                 resource.group,
                 resource.plural,
                 live["name"],
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['uid']}",
+                f"StorageError: invalid object, Code: 4, Key: {key.replace('//', '/')}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                f"{live['uid']}",
             )
+        self._unchanged(resource, old, metadata)
+
+    def _unchanged(self, resource: Resource, old: Document, metadata: Document) -> None:
+        revision, live = metadata.get("resourceVersion"), old["metadata"]
         if revision and revision != live["resourceVersion"]:
             raise status.conflict(resource.group, resource.plural, live["name"])
 
@@ -358,8 +413,8 @@ class Writer:
         kind = self._kind(resource)
         metadata = _metadata(document)
         live = old["metadata"]
+        metadata["uid"] = metadata.get("uid") or live["uid"]
         for key in (
-            "uid",
             "creationTimestamp",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -377,6 +432,8 @@ class Writer:
         old.pop("apiVersion", None), old.pop("kind", None)
         document.pop("apiVersion", None), document.pop("kind", None)
         kind.prepare(document, old, request)
+        document = self._rewritten(resource, document)
+        metadata = document["metadata"]
         if "generation" in live and _specification(document) != _specification(old):
             metadata["generation"] = live["generation"] + 1
         if not applied:
@@ -430,10 +487,11 @@ class Writer:
         if not isinstance(metadata, dict) or not metadata:
             changed["metadata"] = metadata = {"name": name}
         if metadata.get("name") != name:
-            cause = status.invalid_value("metadata.name", metadata.get("name"), "field is immutable")
-            raise status.invalid(resource.group, resource.kind, name, [cause])
-        resource, changed = self._kept(resource, changed, request)
-        self._current(resource, old, _metadata(changed))
+            raise status.bad_request(_misnamed(metadata.get("name"), name))
+        self._typed(resource, changed)
+        changed = self._cleaned_patch(resource, changed, request)
+        resource, changed = self._converted(resource, changed)
+        self._unchanged(resource, old, _metadata(changed))
         self.checker(resource).default(changed)
         return await self._replace(resource, item, old, changed, request)
 
@@ -445,7 +503,7 @@ class Writer:
         elif patch.media == STRATEGIC_PATCH and not resource.custom:
             changed = strategic.apply(live, patch.body, resource.node)
         else:
-            accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH, "application/apply-patch+cbor"]
+            accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
             raise status.unsupported_media(
                 "the body of the request was in an unknown format - accepted media types include: "
                 + ", ".join(accepted)
@@ -461,21 +519,11 @@ class Writer:
             raise status.bad_request("error decoding YAML: the body must be an object")
         applied = copy.deepcopy(patch.body)
         version, kind = applied.get("apiVersion"), applied.get("kind")
-        if not kind:
-            raise status.bad_request(f"Object 'Kind' is missing in '{_shown(applied)}'")
-        if not version:
-            raise status.bad_request(f"Object 'apiVersion' is missing in '{_shown(applied)}'")
         if (version, kind) != (resource.api_version, resource.kind):
-            raise status.bad_request(
-                f"invalid object type: {version}, Kind={kind} doesn't match the path's "
-                f"{resource.api_version}, Kind={resource.kind}"
-            )
-        if resource.conversion is not None:
-            resource, applied = self._registry.stored(resource), resource.conversion.inward(applied)
+            group, _, short = str(version or "").rpartition("/")
+            raise status.bad_request(f"invalid object type: {group}/{short}, Kind={kind or ''}")
+        resource, applied = self._converted(resource, applied)
         metadata = _metadata(applied)
-        self._placed(resource, metadata, namespace, name)
-        if request.options.validation == STRICT:
-            self._cleaned(resource, copy.deepcopy(applied), request)
         key = (resource.key, namespace if resource.namespaced else "", name)
         item = self._store.head(key)
         live = None if item is None else form.decode(resource, item.raw)
@@ -500,17 +548,19 @@ class Writer:
             subresource=request.subresource,
             node=resource.node,
         )
-        self._cleaned(resource, merged, request)
+        self._typed(resource, merged)
+        merged = self._cleaned(resource, merged, request)
         if item is None:
             return await self._applied_anew(resource, namespace, name, merged, request)
         old = _decode(item.raw)
+        if merged["metadata"].get("name") != name:
+            raise status.bad_request(_misnamed(merged["metadata"].get("name"), name))
         self.checker(resource).default(merged)
         return await self._replace(resource, item, old, merged, request, applied=True)
 
     async def _applied_anew(
         self, resource: Resource, namespace: str, name: str, merged: Document, request: Request
     ) -> Written:
-        self._typed(resource, merged)
         metadata = _metadata(merged)
         self._placed(resource, metadata, namespace, name)
         owned = metadata.get("managedFields")
@@ -519,6 +569,8 @@ class Writer:
         kind = self._kind(resource)
         self.checker(resource).default(merged)
         kind.prepare(merged, None, request)
+        merged = self._rewritten(resource, merged)
+        metadata = merged["metadata"]
         if owned is not None:
             metadata["managedFields"] = owned
         self._checked(resource, merged, None, request)
@@ -565,18 +617,19 @@ class Writer:
         return Removed(raw, gone=False)
 
     def _preconditions(self, resource: Resource, metadata: Document, options: Deletion) -> None:
-        faults = []
+        told = ""
         if options.uid and options.uid != metadata["uid"]:
-            faults.append(
-                f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
+            told = (
+                f"the UID in the precondition ({options.uid}) does not match the UID in record "
+                f"({metadata['uid']}). The object might have been deleted and then recreated"
             )
-        if options.revision and options.revision != metadata["resourceVersion"]:
-            faults.append(
-                f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
-                f"ResourceVersion in object meta: {metadata['resourceVersion']}"
+        elif options.revision and options.revision != metadata["resourceVersion"]:
+            told = (
+                f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
+                f"in record ({metadata['resourceVersion']}). The object might have been modified"
             )
-        if faults:
-            raise status.conflict(resource.group, resource.plural, metadata["name"], faults[0])
+        if told:
+            raise status.conflict(resource.group, resource.kind, metadata["name"], told)
 
     @staticmethod
     def _finalizers(present: Sequence[str], options: Deletion, kind: Kind) -> list[str]:
@@ -618,19 +671,36 @@ def _specification(document: Document) -> Document:
     return {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion", "kind")}
 
 
-def _shown(document: Document) -> str:
-    return msgspec.json.encode(document).decode()
+def _finalizer_causes(metadata: Document) -> list[status.Cause]:
+    return [
+        status.invalid_value(f"metadata.finalizers[{index}]", name, UNQUALIFIED)
+        for index, name in enumerate(metadata.get("finalizers") or ())
+        if "/" not in name and name not in STANDARD_FINALIZERS
+    ]
 
 
-def _native(resource: Resource, causes: Sequence[status.Cause]) -> list[status.Cause]:
-    """Built-in kinds are decoded into types elsewhere, so a value of the wrong type can't even be read."""
-    kept = []
-    for cause in causes:
-        if cause.reason == status.TYPE_INVALID:
-            raise status.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"json: cannot unmarshal into Go struct field {resource.kind}.{cause.field}: {cause.message}"
-            )
-        if not (cause.field.startswith("status") and cause.reason == status.REQUIRED):
-            kept.append(cause)
-    return kept
+def _scale_causes(path: str, document: Document) -> list[status.Cause]:
+    replicas = jsonpath.compiled(path)(document)
+    if replicas and isinstance(replicas[0], int) and replicas[0] < 0:
+        return [status.invalid_value(path, replicas[0], "should be a non-negative integer")]
+    return []
+
+
+def _misnamed(found: object, wanted: str) -> str:
+    return f"the name of the object ({found}) does not match the name on the URL ({wanted})"
+
+
+def _bad_patch(document: Document, fault: str) -> status.Refusal:
+    """A patch that leaves something its kind can't hold."""
+    shown = msgspec.json.encode(document).decode()
+    return status.invalid("", "", "", [status.invalid_value("patch", shown, fault)])
+
+
+def _native(causes: Sequence[status.Cause]) -> list[status.Cause]:
+    """What the schema finds wrong with a built-in kind that its real counterpart would mind too: a type that
+    doesn't fit is found earlier, metadata is judged apart, and a status is taken as it comes."""
+    return [
+        cause
+        for cause in causes
+        if cause.reason != status.TYPE_INVALID and not cause.field.startswith(("metadata", "status"))
+    ]

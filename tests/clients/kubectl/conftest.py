@@ -1,0 +1,41 @@
+"""A shell per test, in a namespace of its own, on a hub that knows ships."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from clients.conftest import Suite
+from clients.kubectl.shell import DEADLINE, Shell
+
+SHIPS = Path(__file__).parent / "manifests" / "ships.yaml"
+GROUP = "kubectl.suite.fairway.dev"
+
+
+@pytest.fixture(scope="session")
+def harbour(hub: Suite, kubectl: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A shell in the namespace ``default`` of a hub that serves ships, and has published what they look like."""
+    home = tmp_path_factory.mktemp(f"kubectl-{hub.kind}")
+    shell = Shell(kubectl=kubectl, kubeconfig=hub.kubeconfig, home=home, folder=home, namespace="default")
+    asyncio.run(_prepare(shell))
+    return shell
+
+
+async def _prepare(shell: Shell) -> None:
+    await shell(f"create -f {SHIPS}")
+    await shell(f"wait --for=condition=Established crd/ships.{GROUP}")
+    async with asyncio.timeout(DEADLINE):
+        while (await shell.run(f"get --raw /openapi/v3/apis/{GROUP}/v1")).status:
+            await asyncio.sleep(0.05)  # published by and by, and nothing says when
+
+
+@pytest.fixture
+async def shell(harbour: Shell, namespace: str, tmp_path: Path) -> Shell:
+    await harbour(f"create namespace {namespace}")
+    return Shell(
+        kubectl=harbour.kubectl,
+        kubeconfig=harbour.kubeconfig,
+        home=harbour.home,
+        folder=tmp_path,
+        namespace=namespace,
+    )

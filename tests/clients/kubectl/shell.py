@@ -1,0 +1,139 @@
+"""kubectl as people use it: a line is typed in, a text is shown, and every hub must show the same.
+
+What can't be the same everywhere is replaced by something of the same width, so that an expected text looks as it
+would on a screen: the namespace is called ``suite-of-tests``, everything is ``0s`` old.
+"""
+
+import asyncio
+import re
+import shlex
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+from clients.exchanges import ADDRESS, TIME, UID
+
+DEADLINE = 30
+"""Seconds after which a line that shows nothing has failed."""
+NAMESPACE = "suite-of-tests"
+AGE = re.compile(r"(?<!\S)(?:\d+[smh])+(?=[\s),]|$)( *)", re.MULTILINE)
+VERSION = re.compile(r"(resourceVersion: |Resource Version: +)\"?\d+\"?")
+BLANKS = re.compile(r"[ \t]+$", re.MULTILINE)
+FAILED = "kubectl {line}\nended with status {status}\n{errors}{output}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    status: int
+    output: str
+    errors: str
+
+
+def page(text: str) -> str:
+    """An expected text, written between triple quotes and indented like the code around it."""
+    return dedent(text).removeprefix("\n")
+
+
+class Screen:
+    """What a kubectl that keeps running shows, line by line."""
+
+    def __init__(self, process: Process, *, namespace: str) -> None:
+        self._process, self._namespace = process, namespace
+
+    async def lines(self, count: int) -> str:
+        shown = [await self._line() for _ in range(count)]
+        return steady("".join(shown), namespace=self._namespace)
+
+    async def _line(self) -> str:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(DEADLINE):
+            return (await self._process.stdout.readline()).decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Runs kubectl in one namespace of one hub. ``folder`` is the current one, ``home`` is for kubectl's caches."""
+
+    kubectl: Path
+    kubeconfig: Path
+    home: Path
+    folder: Path
+    namespace: str
+
+    async def __call__(self, line: str, *, given: str = "", env: Mapping[str, str] | None = None) -> str:
+        """What is shown by a line that must succeed without complaint."""
+        shown = await self.run(line, given=given, env=env)
+        assert (shown.status, shown.errors) == (0, ""), FAILED.format(
+            line=line, status=shown.status, errors=shown.errors, output=shown.output
+        )
+        return shown.output
+
+    async def refused(self, line: str, *, given: str = "") -> str:
+        """The complaint about a line that must fail and show nothing else."""
+        shown = await self.run(line, given=given)
+        assert (shown.status, shown.output) == (1, ""), FAILED.format(
+            line=line, status=shown.status, errors=shown.errors, output=shown.output
+        )
+        return shown.errors
+
+    async def run(self, line: str, *, given: str = "", env: Mapping[str, str] | None = None) -> Shown:
+        process = await self._start(line, env=env or {})
+        try:
+            async with asyncio.timeout(DEADLINE):
+                output, errors = await process.communicate(dedent(given).encode())
+        finally:
+            await _end(process)
+        return Shown(process.returncode or 0, self._steady(output), self._steady(errors))
+
+    @asynccontextmanager
+    async def running(self, line: str) -> AsyncIterator[Screen]:
+        process = await self._start(line, env={})
+        try:
+            yield Screen(process, namespace=self.namespace)
+        finally:
+            await _end(process)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+
+    async def _start(self, line: str, *, env: Mapping[str, str]) -> Process:
+        return await asyncio.create_subprocess_exec(
+            self.kubectl,
+            f"--kubeconfig={self.kubeconfig}",
+            f"--namespace={self.namespace}",
+            *shlex.split(line),
+            cwd=self.folder,
+            env={
+                "HOME": str(self.home),
+                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                "KUBECACHEDIR": str(self.home / "cache"),
+                "KUBECTL_KUBERC": "false",
+                **env,
+            },
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+
+    def _steady(self, shown: bytes) -> str:
+        return steady(shown.decode(), namespace=self.namespace)
+
+
+def steady(text: str, *, namespace: str) -> str:
+    text = UID.sub("<uid>", text)
+    text = TIME.sub("<time>", text)
+    text = ADDRESS.sub("<address>", text)
+    text = VERSION.sub(r"\1<version>", text)
+    text = AGE.sub(lambda found: "0s".ljust(len(found[0])) if found[1] else "0s", text)
+    return BLANKS.sub("", text.replace(namespace, NAMESPACE))
+
+
+async def _end(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,418 @@
+"""Declared state: what was applied becomes so, what is applied no longer goes, what others wrote stays."""
+
+from clients.kubectl.shell import Shell, page
+
+CHART = """
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: chart
+      labels:
+        sea: north
+        scale: small
+    data:
+      depth: "9"
+      buoys: "4"
+"""
+REDRAWN = """
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: chart
+      labels:
+        sea: north
+    data:
+      depth: "11"
+"""
+SHIP = """
+    apiVersion: kubectl.suite.fairway.dev/v1
+    kind: Ship
+    metadata:
+      name: anna
+    spec:
+      port: kiel
+      stops: [lübeck, rostock]
+      crew:
+        - name: jo
+          rank: captain
+        - name: kim
+          rank: cook
+"""
+FLEET = """
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: fleet
+    spec:
+      replicas: 2
+      selector:
+        matchLabels: {app: fleet}
+      template:
+        metadata:
+          labels: {app: fleet}
+        spec:
+          containers:
+            - name: bridge
+              image: registry.example/bridge:1
+              env:
+                - {name: COURSE, value: north}
+                - {name: SPEED, value: slow}
+            - name: engine
+              image: registry.example/engine:1
+"""
+CONFLICT = """\
+error: Apply failed with 1 conflict: conflict with "{manager}"{what}: {field}
+Please review the fields above--they currently have other managers. Here
+are the ways you can resolve this warning:
+* If you intend to manage all of these fields, please re-run the apply
+  command with the `--force-conflicts` flag.
+* If you do not intend to manage all of the fields, please edit your
+  manifest to remove references to the fields that should keep their
+  current managers.
+* You may co-own fields by updating your manifest to match the existing
+  value; in this case, you'll become the manager if the other manager(s)
+  stop managing the field (remove it from their configuration).
+See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts
+"""
+DATA = "get configmap chart -o jsonpath='{.metadata.labels} {.data}'"
+OWNERS = (
+    "get configmap chart --show-managed-fields -o jsonpath="
+    r"'{range .metadata.managedFields[*]}{.manager} {.operation} {.fieldsV1}{\"\n\"}{end}'"
+)
+
+
+async def test_what_is_applied_is_created_then_changed_then_left_alone(shell: Shell) -> None:
+    assert await shell("apply -f -", given=CHART) == "configmap/chart created\n"
+    assert await shell("apply -f -", given=CHART) == "configmap/chart unchanged\n"
+    assert await shell("apply -f -", given=REDRAWN) == "configmap/chart configured\n"
+    assert await shell("apply -f -", given=REDRAWN) == "configmap/chart unchanged\n"
+
+
+async def test_what_is_no_longer_applied_goes_and_what_others_wrote_stays(shell: Shell) -> None:
+    await shell("apply -f -", given=CHART)
+    await shell("""patch configmap chart --type=merge -p '{"data": {"wrecks": "2"}}'""")
+    await shell("label configmap chart drawn-by=jo")
+
+    await shell("apply -f -", given=REDRAWN)
+
+    assert await shell("get configmap chart -o yaml") == page("""
+        apiVersion: v1
+        data:
+          depth: "11"
+          wrecks: "2"
+        kind: ConfigMap
+        metadata:
+          annotations:
+            kubectl.kubernetes.io/last-applied-configuration: |
+              {"apiVersion":"v1","data":{"depth":"11"},"kind":"ConfigMap","metadata":{"annotations":{},"labels":{"sea":"north"},"name":"chart","namespace":"suite-of-tests"}}
+          creationTimestamp: "<time>"
+          labels:
+            drawn-by: jo
+            sea: north
+          name: chart
+          namespace: suite-of-tests
+          resourceVersion: <version>
+          uid: <uid>
+    """)
+
+
+async def test_the_lists_of_a_built_in_kind_are_merged_by_their_keys(shell: Shell) -> None:
+    await shell("apply -f -", given=FLEET)
+    await shell("set env deployment/fleet -c bridge LOAD=full")
+    await shell("set image deployment/fleet engine=registry.example/engine:2")
+    lean = FLEET.replace("                - {name: SPEED, value: slow}\n", "").replace("  replicas: 2\n", "")
+
+    assert await shell("apply -f -", given=lean.replace("bridge:1", "bridge:3")) == (
+        "deployment.apps/fleet configured\n"
+    )
+
+    shown = await shell(
+        "get deployment fleet -o jsonpath='{.spec.replicas}{range .spec.template.spec.containers[*]}"
+        " {.image} {.env}{end}'"
+    )
+    assert shown == (
+        "1"  # the default, since nobody asks for 2 any more
+        ' registry.example/bridge:3 [{"name":"COURSE","value":"north"},{"name":"LOAD","value":"full"}]'
+        " registry.example/engine:1 "
+    )
+
+
+async def test_the_lists_of_a_custom_kind_are_replaced(shell: Shell) -> None:
+    assert await shell("apply -f -", given=SHIP) == "ship.kubectl.suite.fairway.dev/anna created\n"
+    await shell("""patch ship anna --type=json -p '[{"op": "add", "path": "/spec/stops/-", "value": "wismar"}]'""")
+    assert await shell("apply -f -", given=SHIP) == "ship.kubectl.suite.fairway.dev/anna configured\n"
+    alone = SHIP.replace("        - name: kim\n          rank: cook\n", "")
+    assert await shell("apply -f -", given=alone) == "ship.kubectl.suite.fairway.dev/anna configured\n"
+    assert await shell("get ship anna -o jsonpath='{.spec}'") == (
+        '{"boats":1,"crew":[{"name":"jo","rank":"captain"}],"port":"kiel","stops":["lübeck","rostock"]}'
+    )
+
+
+async def test_applying_to_what_was_created_otherwise_warns_and_adopts(shell: Shell) -> None:
+    await shell("create configmap chart --from-literal=depth=9 --from-literal=tide=low")
+    shown = await shell.run("apply -f -", given=REDRAWN)
+    assert (shown.status, shown.output) == (0, "configmap/chart configured\n")
+    assert shown.errors == (
+        "Warning: resource configmaps/chart is missing the kubectl.kubernetes.io/last-applied-configuration"
+        " annotation which is required by kubectl apply. kubectl apply should only be used on resources created"
+        " declaratively by either kubectl create --save-config or kubectl apply. The missing annotation will be"
+        " patched automatically.\n"
+    )
+    assert await shell(DATA) == '{"sea":"north"} {"depth":"11","tide":"low"}'
+
+
+async def test_the_last_applied_state_can_be_seen_and_set(shell: Shell) -> None:
+    await shell("apply -f -", given=CHART)
+    shell.write("redrawn.yaml", REDRAWN)
+    assert await shell("apply set-last-applied -f redrawn.yaml") == "configmap/chart configured\n"
+    assert await shell("apply view-last-applied configmap chart") == page("""
+        apiVersion: v1
+        data:
+          depth: "11"
+        kind: ConfigMap
+        metadata:
+          labels:
+            sea: north
+          name: chart
+          namespace: suite-of-tests
+    """)
+
+
+async def test_several_documents_are_applied_in_their_order_and_told_one_by_one(shell: Shell) -> None:
+    documents = "\n---\n".join([CHART, SHIP, FLEET])
+    assert await shell("apply -f -", given=documents) == page("""
+        configmap/chart created
+        ship.kubectl.suite.fairway.dev/anna created
+        deployment.apps/fleet created
+    """)
+    assert await shell("apply -f -", given=documents) == page("""
+        configmap/chart unchanged
+        ship.kubectl.suite.fairway.dev/anna unchanged
+        deployment.apps/fleet unchanged
+    """)
+
+
+async def test_one_bad_document_does_not_stop_the_others(shell: Shell) -> None:
+    documents = "\n---\n".join([CHART, SHIP.replace("kiel", "kiel-holtenau"), FLEET])
+    shown = await shell.run("apply -f -", given=documents)
+    assert shown.status == 1
+    assert shown.output == "configmap/chart created\ndeployment.apps/fleet created\n"
+    assert shown.errors == (
+        'The Ship "anna" is invalid: spec.port: Too long: may not be more than 12 bytes\n'
+    )
+
+
+async def test_a_folder_is_applied_file_by_file(shell: Shell) -> None:
+    shell.write("all/a.yaml", CHART)
+    shell.write("all/more/b.yaml", SHIP)
+    assert await shell("apply -f all") == "configmap/chart created\n"
+    assert await shell("apply -R -f all") == page("""
+        configmap/chart unchanged
+        ship.kubectl.suite.fairway.dev/anna created
+    """)
+
+
+async def test_a_kustomization_is_built_and_applied(shell: Shell) -> None:
+    shell.write("ship.yaml", SHIP)
+    shell.write(
+        "kustomization.yaml",
+        """
+        namePrefix: old-
+        resources: [ship.yaml]
+        configMapGenerator:
+          - name: log
+            literals: [day=1]
+            options: {disableNameSuffixHash: true}
+        patches:
+          - target: {kind: Ship}
+            patch: '[{"op": "replace", "path": "/spec/port", "value": "husum"}]'
+        """,
+    )
+    assert await shell("apply -k .") == page("""
+        configmap/old-log created
+        ship.kubectl.suite.fairway.dev/old-anna created
+    """)
+    assert await shell("get -k . -o jsonpath='{.items[*].spec.port} {.items[*].data}'") == 'husum {"day":"1"}'
+    assert await shell("diff -k .") == ""
+    assert await shell("delete -k .") == page("""
+        configmap "old-log" deleted from suite-of-tests namespace
+        ship.kubectl.suite.fairway.dev "old-anna" deleted from suite-of-tests namespace
+    """)
+
+
+async def test_pruning_deletes_what_was_applied_before_and_is_not_now(shell: Shell) -> None:
+    shell.write("both.yaml", "\n---\n".join([CHART, REDRAWN.replace("name: chart", "name: sketch")]))
+    shell.write("one.yaml", REDRAWN)
+    await shell("apply -f both.yaml")
+    await shell("create configmap untold")
+    await shell("label configmap untold sea=north")
+    assert await shell("apply --prune -l sea=north --prune-allowlist=core/v1/ConfigMap -f one.yaml") == page("""
+        configmap/chart configured
+        configmap/sketch pruned
+    """)
+    assert await shell("get configmaps -l sea=north -o name") == "configmap/chart\nconfigmap/untold\n"
+
+
+async def test_server_side_apply_owns_the_fields_it_sets_and_no_others(shell: Shell) -> None:
+    assert await shell("apply --server-side -f -", given=CHART) == "configmap/chart serverside-applied\n"
+    await shell("""patch configmap chart --type=merge -p '{"data": {"wrecks": "2"}}'""")
+    assert await shell("apply --server-side -f -", given=REDRAWN) == "configmap/chart serverside-applied\n"
+    assert await shell(DATA) == '{"sea":"north"} {"depth":"11","wrecks":"2"}'
+    assert await shell(OWNERS) == page("""
+        kubectl Apply {"f:data":{"f:depth":{}},"f:metadata":{"f:labels":{"f:sea":{}}}}
+        kubectl-patch Update {"f:data":{"f:wrecks":{}}}
+    """)
+
+
+async def test_server_side_apply_refuses_the_fields_of_another_unless_forced(shell: Shell) -> None:
+    await shell("apply --server-side --field-manager=jo -f -", given=CHART)
+
+    assert await shell.refused("apply --server-side --field-manager=kim -f -", given=REDRAWN) == CONFLICT.format(
+        manager="jo", what="", field=".data.depth"
+    )
+    assert await shell(DATA) == '{"scale":"small","sea":"north"} {"buoys":"4","depth":"9"}'
+
+    assert await shell("apply --server-side --field-manager=kim --force-conflicts -f -", given=REDRAWN) == (
+        "configmap/chart serverside-applied\n"
+    )
+    assert await shell(OWNERS) == page("""
+        jo Apply {"f:data":{"f:buoys":{}},"f:metadata":{"f:labels":{"f:scale":{},"f:sea":{}}}}
+        kim Apply {"f:data":{"f:depth":{}},"f:metadata":{"f:labels":{"f:sea":{}}}}
+    """)
+    assert await shell(DATA) == '{"scale":"small","sea":"north"} {"buoys":"4","depth":"11"}'
+
+
+async def test_server_side_apply_merges_the_keyed_lists_of_a_custom_kind(shell: Shell) -> None:
+    await shell("apply --server-side --field-manager=jo -f -", given=SHIP)
+    mate = """
+        apiVersion: kubectl.suite.fairway.dev/v1
+        kind: Ship
+        metadata:
+          name: anna
+        spec:
+          crew:
+            - name: mo
+              rank: mate
+    """
+    await shell("apply --server-side --field-manager=kim -f -", given=mate)
+    alone = SHIP.replace("        - name: kim\n          rank: cook\n", "")
+    await shell("apply --server-side --field-manager=jo -f -", given=alone)
+    assert await shell("get ship anna -o jsonpath='{.spec.crew}'") == (
+        '[{"name":"jo","rank":"captain"},{"name":"mo","rank":"mate"}]'
+    )
+    assert await shell.refused(
+        "apply --server-side --field-manager=kim -f -", given=mate.replace("name: mo", "name: jo")
+    ) == CONFLICT.format(manager="jo", what="", field='.spec.crew[name="jo"].rank')
+
+
+async def test_a_conflict_with_who_wrote_otherwise_says_how_and_when(shell: Shell) -> None:
+    await shell("create configmap chart --from-literal=depth=9")
+    assert await shell.refused("apply --server-side --field-manager=jo -f -", given=REDRAWN) == CONFLICT.format(
+        manager="kubectl-create", what=" using v1", field=".data.depth"
+    )
+
+
+async def test_who_changes_from_client_side_to_server_side_keeps_the_power_to_remove(shell: Shell) -> None:
+    await shell("apply -f -", given=CHART)
+    await shell("""patch configmap chart --type=merge -p '{"data": {"wrecks": "2"}}'""")
+    assert await shell("apply --server-side -f -", given=CHART) == "configmap/chart serverside-applied\n"
+    assert await shell(OWNERS) == page("""
+        kubectl-last-applied Apply {"f:metadata":{"f:annotations":{"f:kubectl.kubernetes.io/last-applied-configuration":{}}}}
+        kubectl Apply {"f:data":{"f:buoys":{},"f:depth":{}},"f:metadata":{"f:labels":{"f:scale":{},"f:sea":{}}}}
+        kubectl-patch Update {"f:data":{"f:wrecks":{}}}
+    """)
+    assert await shell("apply --server-side -f -", given=REDRAWN) == "configmap/chart serverside-applied\n"
+    assert await shell(DATA) == '{"sea":"north"} {"depth":"11","wrecks":"2"}'
+
+
+async def test_who_changes_back_to_client_side_keeps_it_too(shell: Shell) -> None:
+    await shell("apply -f -", given=CHART)
+    await shell("apply --server-side -f -", given=CHART)
+    assert await shell("apply -f -", given=REDRAWN) == "configmap/chart configured\n"
+    assert await shell(DATA) == '{"sea":"north"} {"depth":"11"}'
+
+
+async def test_diff_shows_nothing_and_ends_with_0_when_all_is_as_declared(shell: Shell) -> None:
+    documents = "\n---\n".join([CHART, SHIP, FLEET])
+    await shell("apply -f -", given=documents)
+    assert await shell("diff -f -", given=documents) == ""
+    assert await shell("diff --server-side -f -", given=SHIP) == ""
+
+
+async def test_diff_shows_what_would_change_and_ends_with_1(shell: Shell) -> None:
+    await shell("apply -f -", given=CHART)
+    changed = SHIP.replace("anna", "berta")
+    env = {"KUBECTL_EXTERNAL_DIFF": "diff -N -u --label live --label merged"}
+    shown = await shell.run("diff -f -", given=REDRAWN, env=env)
+    assert (shown.status, shown.errors) == (1, "")
+    assert shown.output == page("""
+        --- live
+        +++ merged
+        @@ -1,7 +1,6 @@
+         apiVersion: v1
+         data:
+        -  buoys: "4"
+        -  depth: "9"
+        +  depth: "11"
+         kind: ConfigMap
+         metadata:
+           annotations:
+        @@ -9,7 +8,6 @@
+               {"apiVersion":"v1","data":{"buoys":"4","depth":"9"},"kind":"ConfigMap","metadata":{"annotations":{},"labels":{"scale":"small","sea":"north"},"name":"chart","namespace":"suite-of-tests"}}
+           creationTimestamp: "<time>"
+           labels:
+        -    scale: small
+             sea: north
+           name: chart
+           namespace: suite-of-tests
+    """)
+    shown = await shell.run("diff -f -", given=changed, env=env)
+    assert (shown.status, shown.errors) == (1, "")
+    assert shown.output == page("""
+        --- live
+        +++ merged
+        @@ -0,0 +1,18 @@
+        +apiVersion: kubectl.suite.fairway.dev/v1
+        +kind: Ship
+        +metadata:
+        +  creationTimestamp: "<time>"
+        +  generation: 1
+        +  name: berta
+        +  namespace: suite-of-tests
+        +  uid: <uid>
+        +spec:
+        +  boats: 1
+        +  crew:
+        +  - name: jo
+        +    rank: captain
+        +  - name: kim
+        +    rank: cook
+        +  port: kiel
+        +  stops:
+        +  - lübeck
+        +  - rostock
+    """)
+
+
+async def test_nothing_is_written_by_a_dry_run(shell: Shell) -> None:
+    assert await shell("apply --dry-run=client -f -", given=CHART) == "configmap/chart created (dry run)\n"
+    assert await shell("apply --dry-run=server -f -", given=CHART) == (
+        "configmap/chart created (server dry run)\n"
+    )
+    assert await shell.refused("get configmap chart") == (
+        'Error from server (NotFound): configmaps "chart" not found\n'
+    )
+    await shell("apply -f -", given=CHART)
+    assert await shell(
+        "apply --dry-run=server -o jsonpath='{.data}' -f -", given=REDRAWN
+    ) == '{"depth":"11"}'
+    assert await shell("apply --server-side --dry-run=server --force-conflicts -f -", given=REDRAWN) == (
+        "configmap/chart serverside-applied (server dry run)\n"
+    )
+    assert await shell(DATA) == '{"scale":"small","sea":"north"} {"buoys":"4","depth":"9"}'
+
+
+async def test_a_dry_run_of_the_server_judges_like_it_does_in_earnest(shell: Shell) -> None:
+    assert await shell.refused(
+        "apply --dry-run=server -f -", given=SHIP.replace("kiel", "kiel-holtenau")
+    ) == 'The Ship "anna" is invalid: spec.port: Too long: may not be more than 12 bytes\n'
