@@ -12,23 +12,18 @@ import pytest
 
 from fairway.api.lease import Lease, format_micro_time
 from fairway.kube.errors import Conflict, NotFound, TransportError
+from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, LeaderError, Lost, Unconfirmed
 from fairway.kube.leader import (
     BAD_TIMING,
     DELETED,
     DISTURBED,
     FAILED,
     LEADER_ELECTION,
-    NOT_LEADING,
-    NOT_RENEWED,
     STOPPED,
     TAKEN,
     UNCONFIRMED,
     Elector,
-    Fence,
-    LeaderError,
-    Lost,
     Timing,
-    Unconfirmed,
     unique_identity,
 )
 from kube_client.lease_hub import START, Hub, ReplicaClock
@@ -73,6 +68,17 @@ def answer_after(seconds: float) -> Fault:
 async def answer_lost(request: Callable[[], Lease]) -> Lease:
     request()
     raise TransportError("connection reset")
+
+
+def frozen(clock: ReplicaClock, seconds: float) -> Fault:
+    """The process stands still between question and answer."""
+
+    async def fault(request: Callable[[], Lease]) -> Lease:
+        answer = request()
+        clock.since += seconds
+        return answer
+
+    return fault
 
 
 async def no_fault(request: Callable[[], Lease]) -> Lease:
@@ -315,29 +321,36 @@ class TestOne:
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         fence = replica.fences[0]
-        replica.wire.faults = [answer_after(0)]
-
-        async def slow_clock_ahead(request: Callable[[], Lease]) -> Lease:
-            answer = request()
-            replica.clock.since = 20  # the process stood still between question and answer
-            return answer
-
-        replica.wire.faults = [slow_clock_ahead]
-        await asyncio.sleep(1.5)
+        replica.wire.faults = [frozen(replica.clock, 8.5)]
+        await asyncio.sleep(1.25)
+        assert hub.spec["renewTime"] == format_micro_time(START + timedelta(seconds=2))
         assert not fence.valid
         assert replica.ended == [2.0]
+        await replica.end()
+
+    async def test_a_renewal_counts_from_when_it_was_sent(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        replica.wire.faults = [frozen(replica.clock, 4)]
+        fence = await replica.elector.check()
+        assert fence.remaining == 6
+        await replica.end()
+
+    async def test_an_acquisition_counts_from_when_it_was_sent(self) -> None:
+        hub = Hub()
+        replica = Replica(hub, "a")
+        replica.wire.faults = [no_fault, frozen(replica.clock, 7)]
+        replica.start()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert replica.fences[0].remaining == 3
         await replica.end()
 
     async def test_acquisition_answered_too_late_is_none(self) -> None:
         hub = Hub()
         replica = Replica(hub, "a")
-
-        async def frozen(request: Callable[[], Lease]) -> Lease:
-            answer = request()
-            replica.clock.since = 12
-            return answer
-
-        replica.wire.faults = [no_fault, frozen]
+        replica.wire.faults = [no_fault, frozen(replica.clock, 12)]
         replica.start()
         await asyncio.sleep(1)
         assert hub.holder == "a"
@@ -365,14 +378,20 @@ class TestOne:
         assert hub.writes == writes
         await replica.end()
 
-    async def test_a_clock_that_stands_still_renews_all_the_same(self) -> None:
+    @pytest.mark.parametrize("back", [timedelta(), timedelta(seconds=2), timedelta(hours=1)])
+    async def test_a_clock_that_stands_still_or_goes_back_renews_all_the_same(self, back: timedelta) -> None:
+        """Nothing is written twice: others may compare the record instead of its version."""
         hub = Hub()
         first = Replica(hub, "a", clock=ReplicaClock(now, stuck=True)).start()
         await asyncio.sleep(1)
         second = Replica(hub, "b").start()
-        await asyncio.sleep(100)
+        records = set()
+        for _ in range(50):
+            first.clock.skew -= back
+            await asyncio.sleep(2)
+            records.add(hub.spec["renewTime"])
         assert first.leads()
-        assert hub.writes > 40
+        assert len(records) == 50
         await second.end()
         await first.end()
 
@@ -431,6 +450,19 @@ class TestSeveral:
         await asyncio.sleep(29)
         assert not replica.fences
         await asyncio.sleep(2)
+        assert replica.fences
+        await replica.end()
+
+    async def test_what_it_sees_counts_from_when_it_has_seen_it(self) -> None:
+        """Not from when it asked: the holder may have renewed between question and answer."""
+        hub = Hub()
+        hub.create({"holderIdentity": "a", "leaseDurationSeconds": 15})
+        replica = Replica(hub, "b")
+        replica.wire.faults = [frozen(replica.clock, 8)]
+        replica.start()
+        await asyncio.sleep(14)
+        assert not replica.fences
+        await asyncio.sleep(3)
         assert replica.fences
         await replica.end()
 

@@ -47,14 +47,20 @@ from uuid import uuid4
 from fairway.api.lease import Lease, format_micro_time
 from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, Lost, Term, Unconfirmed
+from fairway.kube.options import Patch
+from fairway.kube.resource import Resource
+from fairway.kube.rest import Client
 
 log: Final = logging.getLogger(__name__)
+
+LEASES: Final = Resource(
+    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True, type=Lease
+)
 
 LEADER_ELECTION: Final = "LeaderElection"
 """The reason of the events."""
 
-NOT_LEADING: Final = "is not leading"
-NOT_RENEWED: Final = "could not renew the lease in time"
 TAKEN: Final = "the lease was taken by {holder}"
 DELETED: Final = "the lease was deleted"
 STOPPED: Final = "was asked to stop"
@@ -69,18 +75,6 @@ _TICK: Final = 0.001
 _CONFLICTS: Final = 3  # as many strange edits of the lease in a row are taken for bad luck
 
 
-class LeaderError(Exception):
-    """Leadership cannot be relied on."""
-
-
-class Lost(LeaderError):
-    """The term is over. Whatever is not written yet must not be written."""
-
-
-class Unconfirmed(LeaderError):
-    """The hub could not be asked. The term may still run: try the batch again."""
-
-
 class LeaseStore(Protocol):
     """One Lease. Raises KubeErrors: NotFound, AlreadyExists, Conflict."""
 
@@ -91,6 +85,25 @@ class LeaseStore(Protocol):
 
     async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
         """Change these fields only, None removing one. Conflict if the Lease is not of that version any more."""
+
+
+class HubLease:
+    """On a hub. Best with a client of its own: a renewal must not queue up behind a thousand other requests."""
+
+    def __init__(self, client: Client, *, namespace: str, name: str) -> None:
+        self._client = client
+        self.namespace, self.name = namespace, name
+
+    async def read(self) -> Lease:
+        return await self._client.get(LEASES, self.name, namespace=self.namespace)
+
+    async def create(self, spec: Mapping[str, Any]) -> Lease:
+        body = {"metadata": {"name": self.name, "namespace": self.namespace}, "spec": spec}
+        return await self._client.create(LEASES, body, namespace=self.namespace)
+
+    async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
+        body = {"metadata": {"resourceVersion": resource_version}, "spec": spec}
+        return await self._client.patch(LEASES, self.name, body, kind=Patch.MERGE, namespace=self.namespace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,56 +127,6 @@ class Timing:
     def request(self) -> float:
         """For one request; leaves time for a second one."""
         return self.renew / 2
-
-
-class Fence:
-    """One term of leadership. ``token`` grows with every term, as long as the Lease, told by ``uid``, exists."""
-
-    def __init__(
-        self, *, lease: Lease, holder: str, previous: str, clock: Clock, sent: float, renew: float
-    ) -> None:
-        self.uid: Final = lease.metadata.uid
-        self.token: Final = lease.spec.leaseTransitions
-        self.holder: Final = holder
-        self.previous: Final = previous
-        """Who led before, as far as this elector saw; empty when it did not."""
-        self._clock, self._renew = clock, renew
-        self._ended = ""
-        self._over = asyncio.Event()
-        self._limits: set[asyncio.Timeout] = set()
-        self._sent = self._deadline = 0.0
-        self._version = self._stamp = ""
-        self._renewed(lease, sent=sent)
-
-    def __repr__(self) -> str:
-        return f"Fence(holder={self.holder!r}, token={self.token}, uid={self.uid!r}, valid={self.valid})"
-
-    @property
-    def valid(self) -> bool:
-        """By the clock, at this moment. Costs no request, and once False stays False."""
-        return not self._ended and self._clock.monotonic() < self._deadline
-
-    @property
-    def remaining(self) -> float:
-        """Seconds for which the term lasts without another renewal."""
-        return 0.0 if self._ended else max(0.0, self._deadline - self._clock.monotonic())
-
-    def ensure(self) -> None:
-        """Raise Lost unless ``valid``. For right before a write: there is nothing cheaper, and nothing later."""
-        if not self.valid:
-            raise Lost(f"{self.holder} {NOT_LEADING}: {self._ended or NOT_RENEWED}")
-
-    def _renewed(self, lease: Lease, *, sent: float) -> None:
-        self._sent, self._deadline = sent, sent + self._renew
-        self._version, self._stamp = lease.metadata.resourceVersion, lease.spec.renewTime
-
-    def _end(self, why: str) -> None:
-        if self._ended:
-            return
-        self._ended = why
-        self._over.set()
-        for limit in self._limits:
-            limit.reschedule(asyncio.get_running_loop().time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +175,7 @@ class Elector:
         self._on_started, self._on_stopped = on_started, on_stopped
         self._on_new_leader, self._on_event = on_new_leader, on_event
         self._clock, self._chance = clock, chance
-        self._fence: Fence | None = None
+        self._term: Term | None = None
         self._seen: _Sighting | None = None
         self._leader = ""
         self._complaint = ""
@@ -222,7 +185,12 @@ class Elector:
     @property
     def is_leading(self) -> bool:
         """By the clock, at this moment; see ``Fence.valid``."""
-        return self._fence is not None and self._fence.valid
+        return self._term is not None and self._term.valid
+
+    @property
+    def fence(self) -> Fence | None:
+        """The term that runs, or is just ending."""
+        return self._term
 
     @property
     def leader(self) -> str:
@@ -234,8 +202,8 @@ class Elector:
 
         Either way the work is ended first and then the Lease given back, so that the next one need not wait.
         """
-        while (fence := await self._campaign()) is not None:
-            await self._lead(fence)
+        while (term := await self._campaign()) is not None:
+            await self._lead(term)
 
     def stop(self) -> None:
         """Have ``run`` return. The work of the leader is cancelled and may end in peace: until then it still leads."""
@@ -247,51 +215,54 @@ class Elector:
         A renewal sent less than ``fresh`` seconds ago is proof enough and saves the request. Calls at the same time
         share one.
         """
-        fence = self._fence
-        if fence is None:
+        return await self._checked(fresh)
+
+    async def _checked(self, fresh: float) -> Term:
+        term = self._term
+        if term is None:
             raise Lost(f"{self.identity} {NOT_LEADING}")
-        fence.ensure()
+        term.ensure()
         now = self._clock.monotonic()
-        if now - fence._sent >= fresh:
-            await self._prove(fence, since=now)
-        fence.ensure()
-        return fence
+        if now - term.sent >= fresh:
+            await self._prove(term, since=now)
+        term.ensure()
+        return term
 
     @asynccontextmanager
     async def guard(self, *, fresh: float = 0.0) -> AsyncIterator[Fence]:
         """``check``, then the block, which is cancelled when the term ends. Raises Lost if it did not last."""
-        fence = await self.check(fresh=fresh)
+        term = await self._checked(fresh)
         limit = asyncio.timeout(None)
         try:
             async with limit:
-                fence._limits.add(limit)
+                term.limits.add(limit)
                 try:
-                    yield fence
+                    yield term
                 finally:
-                    fence._limits.discard(limit)
+                    term.limits.discard(limit)
         except TimeoutError:
             if not limit.expired():
                 raise
-        fence.ensure()
+        term.ensure()
 
     # --- waiting ---
 
-    async def _campaign(self) -> Fence | None:
+    async def _campaign(self) -> Term | None:
         while not self._stop.is_set():
             try:
                 async with asyncio.timeout(self._timing.request):
-                    fence = await self._attempt()
+                    term = await self._attempt()
             except (KubeError, TimeoutError) as error:
                 self._complain(f"cannot take part in the election: {str(error) or UNCONFIRMED}")
             else:
-                if fence is not None:
-                    return fence
+                if term is not None:
+                    return term
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.retry * (1 + self._timing.jitter * self._chance())):
                     await self._stop.wait()
         return None
 
-    async def _attempt(self) -> Fence | None:
+    async def _attempt(self) -> Term | None:
         try:
             lease = await self._store.read()
         except NotFound:
@@ -310,8 +281,9 @@ class Elector:
             and self._clock.monotonic() < seen.until
         )
 
-    async def _take(self, lease: Lease | None) -> Fence | None:
-        stamp = format_micro_time(self._clock.wall())
+    async def _take(self, lease: Lease | None) -> Term | None:
+        wall = self._clock.wall()
+        stamp = format_micro_time(wall)
         spec = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self._timing.lease,
@@ -330,15 +302,15 @@ class Elector:
             return None
         previous = self._leader
         self._see(lease)
-        fence = Fence(
+        term = Term(
             lease=lease,
-            holder=self.identity,
             previous=previous,
             clock=self._clock,
             sent=sent,
-            renew=self._timing.renew,
+            stamp=wall,
+            lasts=self._timing.renew,
         )
-        return fence if fence.valid else None
+        return term if term.valid else None
 
     def _see(self, lease: Lease) -> None:
         """Any change of the Lease counts as a sign of life, and it counts from when it was seen, not sent or asked."""
@@ -352,32 +324,32 @@ class Elector:
 
     # --- leading ---
 
-    async def _lead(self, fence: Fence) -> None:
-        after = f", after {fence.previous}" if fence.previous not in ("", self.identity) else ""
+    async def _lead(self, term: Term) -> None:
+        after = f", after {term.previous}" if term.previous not in ("", self.identity) else ""
         self._on_event(LEADER_ELECTION, f"{self.identity} became leader{after}")
-        work = asyncio.create_task(self._on_started(fence))
-        keeper = asyncio.create_task(self._keep(fence))
-        self._fence = fence
+        work = asyncio.create_task(self._on_started(term))
+        keeper = asyncio.create_task(self._keep(term))
+        self._term = term
         try:
-            await self._until_over(fence, work)
+            await self._until_over(term, work)
         finally:
             try:
                 await _end(work)  # while the term goes on being renewed, unless it is lost
             finally:
                 failure = _failure(work)
-                fence._end((FAILED if failure else STOPPED) if fence.valid else NOT_RENEWED)
+                term.end((FAILED if failure else STOPPED) if term.valid else NOT_RENEWED)
                 await _end(keeper)
-                self._fence = None
-                self._on_event(LEADER_ELECTION, f"{self.identity} stopped leading: {fence._ended}")
+                self._term = None
+                self._on_event(LEADER_ELECTION, f"{self.identity} stopped leading: {term.ended}")
                 self._on_stopped()
-                if work.done() and fence._ended in (STOPPED, FAILED):
-                    await self._release(fence)
-        if failure is not None and (fence._ended == FAILED or not isinstance(failure, Lost)):
+                if work.done() and term.ended in (STOPPED, FAILED):
+                    await self._release(term)
+        if failure is not None and (term.ended == FAILED or not isinstance(failure, Lost)):
             raise failure
 
-    async def _until_over(self, fence: Fence, work: asyncio.Task[None]) -> None:
+    async def _until_over(self, term: Term, work: asyncio.Task[None]) -> None:
         """Until the term is lost, ``stop`` was called, or the work failed; that it is done is no reason."""
-        over, stop = asyncio.create_task(fence._over.wait()), asyncio.create_task(self._stop.wait())
+        over, stop = asyncio.create_task(term.over.wait()), asyncio.create_task(self._stop.wait())
         try:
             while not (over.done() or stop.done() or _failure(work)):
                 pending: set[asyncio.Task[Any]] = {each for each in (over, stop, work) if not each.done()}
@@ -386,80 +358,79 @@ class Elector:
             over.cancel()
             stop.cancel()
 
-    async def _keep(self, fence: Fence) -> None:
+    async def _keep(self, term: Term) -> None:
         """Renew until the term ends, and end it when its time is over."""
-        while fence.valid:
+        while term.valid:
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(self._timing.retry, max(fence.remaining, _TICK))):
-                    await fence._over.wait()
+                async with asyncio.timeout(min(self._timing.retry, max(term.remaining, _TICK))):
+                    await term.over.wait()
             try:
-                await self._prove(fence, since=self._clock.monotonic())
+                await self._prove(term, since=self._clock.monotonic())
             except Unconfirmed as error:
                 self._complain(f"could not renew the lease: {error}")
             except Lost:
                 break
-        fence._end(NOT_RENEWED)
+        term.end(NOT_RENEWED)
 
-    async def _prove(self, fence: Fence, *, since: float) -> None:
+    async def _prove(self, term: Term, *, since: float) -> None:
         try:
-            async with asyncio.timeout(min(self._timing.request, fence.remaining)), self._renewing:
-                if fence._sent < since:
-                    await self._renew(fence)
+            async with asyncio.timeout(min(self._timing.request, term.remaining)), self._renewing:
+                if term.sent < since:
+                    await self._renew(term)
         except TimeoutError:
-            fence.ensure()
+            term.ensure()
             raise Unconfirmed(UNCONFIRMED) from None
         except KubeError as error:
-            fence.ensure()
+            term.ensure()
             raise Unconfirmed(f"{UNCONFIRMED}: {error}") from error
 
-    async def _renew(self, fence: Fence) -> None:
+    async def _renew(self, term: Term) -> None:
         for _ in range(_CONFLICTS):
-            fence.ensure()
-            moment = self._clock.wall()
-            if (stamp := format_micro_time(moment)) == fence._stamp:
-                # A write that changes nothing is none, and others would not see a sign of life.
-                stamp = format_micro_time(moment + timedelta(microseconds=1))
-            spec = {"leaseDurationSeconds": self._timing.lease, "renewTime": stamp}
+            term.ensure()
+            # Others take a changed Lease for a sign of life, and a write that changes nothing is none. So what is
+            # written is never the same twice, even if the wall clock stands still or goes back.
+            term.stamp = max(self._clock.wall(), term.stamp + timedelta(microseconds=1))
+            spec = {"leaseDurationSeconds": self._timing.lease, "renewTime": format_micro_time(term.stamp)}
             sent = self._clock.monotonic()
             try:
-                lease = await self._store.patch(spec, resource_version=fence._version)
+                lease = await self._store.patch(spec, resource_version=term.version)
             except NotFound:
-                fence._end(DELETED)
+                term.end(DELETED)
             except Conflict:
-                await self._look_again(fence)
+                await self._look_again(term)
             else:
-                fence.ensure()
-                fence._renewed(lease, sent=sent)
+                term.ensure()
+                term.renewed(lease, sent=sent)
                 self._see(lease)
                 return
         raise Unconfirmed(DISTURBED)
 
-    async def _look_again(self, fence: Fence) -> bool:
+    async def _look_again(self, term: Term) -> bool:
         """A conflict is a loss, an edit of something else, or our own write whose answer did not come."""
         try:
             lease = await self._store.read()
         except NotFound:
-            fence._end(DELETED)
+            term.end(DELETED)
             return False
         self._see(lease)
         spec, meta = lease.spec, lease.metadata
-        if (meta.uid, spec.holderIdentity, spec.leaseTransitions) == (fence.uid, fence.holder, fence.token):
-            fence._version, fence._stamp = meta.resourceVersion, spec.renewTime
+        if (meta.uid, spec.holderIdentity, spec.leaseTransitions) == (term.uid, term.holder, term.token):
+            term.version = meta.resourceVersion
             return True
-        fence._end(TAKEN.format(holder=spec.holderIdentity or "nobody"))
+        term.end(TAKEN.format(holder=spec.holderIdentity or "nobody"))
         return False
 
-    async def _release(self, fence: Fence) -> None:
+    async def _release(self, term: Term) -> None:
         """Only after the work has ended. Whoever took the Lease meanwhile changed its version, and keeps it."""
         spec = {"holderIdentity": None, "renewTime": format_micro_time(self._clock.wall())}
         try:
             async with asyncio.timeout(self._timing.request):
                 for _ in range(_CONFLICTS):
                     try:
-                        await self._store.patch(spec, resource_version=fence._version)
+                        await self._store.patch(spec, resource_version=term.version)
                         return
                     except Conflict:
-                        if not await self._look_again(fence):
+                        if not await self._look_again(term):
                             return
         except (KubeError, TimeoutError) as error:
             self._complain(f"could not give the lease back, others must wait: {str(error) or UNCONFIRMED}")

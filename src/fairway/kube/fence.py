@@ -1,0 +1,89 @@
+"""One term of leadership, as those see it who write on its strength. What it is good for: see ``leader``."""
+
+import asyncio
+from datetime import datetime
+from typing import Final
+
+from fairway.api.lease import Lease
+from fairway.kube.clock import Clock
+
+NOT_LEADING: Final = "is not leading"
+NOT_RENEWED: Final = "could not renew the lease in time"
+
+
+class LeaderError(Exception):
+    """Leadership cannot be relied on."""
+
+
+class Lost(LeaderError):
+    """The term is over. Whatever is not written yet must not be written."""
+
+
+class Unconfirmed(LeaderError):
+    """The hub could not be asked. The term may still run: try the batch again."""
+
+
+class Fence:
+    """``token`` grows with every term for as long as the Lease, told by ``uid``, exists."""
+
+    def __init__(self, *, lease: Lease, previous: str, clock: Clock) -> None:
+        self.uid: Final = lease.metadata.uid
+        self.token: Final = lease.spec.leaseTransitions
+        self.holder: Final = lease.spec.holderIdentity
+        self.previous: Final = previous
+        """Who led before, as far as this elector saw; empty when it did not."""
+        self.ended = ""
+        """Why the term was ended; empty while it was not, even if its time is over."""
+        self._clock = clock
+        self._deadline = 0.0
+
+    def __repr__(self) -> str:
+        return f"Fence(holder={self.holder!r}, token={self.token}, uid={self.uid!r}, valid={self.valid})"
+
+    @property
+    def valid(self) -> bool:
+        """By the clock, at this moment. Costs no request, and once False stays False."""
+        return not self.ended and self._clock.monotonic() < self._deadline
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which the term lasts without another renewal."""
+        return 0.0 if self.ended else max(0.0, self._deadline - self._clock.monotonic())
+
+    def ensure(self) -> None:
+        """Raise Lost unless ``valid``. For right before a write: there is nothing cheaper, and nothing later."""
+        if not self.valid:
+            raise Lost(f"{self.holder} {NOT_LEADING}: {self.ended or NOT_RENEWED}")
+
+
+class Term(Fence):
+    """The elector's side of it."""
+
+    def __init__(
+        self, *, lease: Lease, previous: str, clock: Clock, sent: float, stamp: datetime, lasts: float
+    ) -> None:
+        super().__init__(lease=lease, previous=previous, clock=clock)
+        self._lasts = lasts
+        self.over = asyncio.Event()
+        self.limits: set[asyncio.Timeout] = set()
+        """Of the blocks that must not outlive the term."""
+        self.sent = 0.0
+        """When the last confirmed renewal was sent."""
+        self.version = ""
+        """The resourceVersion of the Lease, as of the last answer."""
+        self.stamp = stamp
+        """The last renewTime written, confirmed or not."""
+        self.renewed(lease, sent=sent)
+
+    def renewed(self, lease: Lease, *, sent: float) -> None:
+        self.sent, self._deadline = sent, sent + self._lasts
+        self.version = lease.metadata.resourceVersion
+
+    def end(self, why: str) -> None:
+        """Only the first reason counts."""
+        if self.ended:
+            return
+        self.ended = why
+        self.over.set()
+        for limit in self.limits:
+            limit.reschedule(asyncio.get_running_loop().time())
