@@ -3,12 +3,12 @@
 from functools import cache
 
 import pytest
-from hub.recorded import Kind, ignored, kind, recording, unordered
 
 from fairway.hub import managed
 from fairway.hub.apply import apply
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
+from hub.recorded import Kind, ignored, kind, recording, unordered
 
 HEADER, CASES = recording("apply.jsonl.gz")
 

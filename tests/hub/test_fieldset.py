@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from fairway.hub import fieldset
-from fairway.hub.fieldset import Malformed, contains, difference, intersection, of, prune, union
+from fairway.hub.fieldset import FieldSet, Malformed, contains, difference, intersection, of, prune, union
 
 
 def test_a_set_of_named_paths() -> None:
@@ -99,7 +99,7 @@ def test_paths_in_order_as_messages_show_them() -> None:
 
 
 def test_ordered_is_the_same_set_in_order() -> None:
-    fields = {"f:b": {"f:x": {}, ".": {}, 'k:{"a":10}': {}, 'k:{"a":9}': {}}, "f:a": {}}
+    fields: FieldSet = {"f:b": {"f:x": {}, ".": {}, 'k:{"a":10}': {}, 'k:{"a":9}': {}}, "f:a": {}}
     made = fieldset.ordered(fields)
     assert made == fields
     assert list(made) == ["f:a", "f:b"]
@@ -107,7 +107,7 @@ def test_ordered_is_the_same_set_in_order() -> None:
 
 
 def test_reading_what_a_client_sent() -> None:
-    sent = {
+    sent: dict[str, Any] = {
         "f:a": {".": {}},
         "f:b": None,
         "f:c": {".": 1, "f:d": {}},

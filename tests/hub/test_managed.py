@@ -1,5 +1,5 @@
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -9,7 +9,7 @@ from fairway.hub.resource import Document
 from fairway.hub.schema import parse
 
 TEXT = {"type": "string"}
-SPEC = {
+SPEC: dict[str, Any] = {
     "type": "object",
     "properties": {
         "text": TEXT,
@@ -261,7 +261,10 @@ class TestWhatTheClientSends:
         update(self.first, new, manager="o", api_version="example.com/v1", time="2", node=NODE, **more)
         return owned(new)
 
-    kept: dict[str, Any] = {"m": {"f:spec": {".": {}, "f:number": {}}}, "o": {"f:spec": {"f:text": {}}}}
+    kept: ClassVar[dict[str, Any]] = {
+        "m": {"f:spec": {".": {}, "f:number": {}}},
+        "o": {"f:spec": {"f:text": {}}},
+    }
 
     @pytest.mark.parametrize("entries", [None, [{"manager": "x"}], ["x"], [1]])
     def test_leaving_them_out_or_garbling_them_changes_nothing(self, entries: Any) -> None:

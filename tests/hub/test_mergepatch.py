@@ -32,7 +32,7 @@ def test_merge(document: dict[str, Any], patch: dict[str, Any], result: dict[str
 
 def test_null_fields_of_listed_objects_go_unless_the_list_replaces_an_object() -> None:
     patch = {"a": [None, {"b": None, "c": [{"d": None}]}]}
-    without = {"a": [None, {"c": [{}]}]}
+    without: dict[str, Any] = {"a": [None, {"c": [{}]}]}
     assert apply({}, patch) == apply({"a": [1]}, patch) == apply({"a": "x"}, patch) == without
     assert apply({"a": {}}, patch) == patch
 

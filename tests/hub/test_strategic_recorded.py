@@ -5,12 +5,12 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hub.recorded import kind, recording, unordered
 
 from fairway.hub import jsonpatch, mergepatch, strategic
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
 from fairway.hub.status import Refusal
+from hub.recorded import kind, recording, unordered
 
 HEADER, CASES = recording("patches.jsonl.gz")
 DO: dict[str, Callable[[Document, Any, Node], Document]] = {
