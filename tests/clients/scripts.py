@@ -453,7 +453,6 @@ SCRIPTS = [
             get(f"{BETA}/a"),
             get(f"{W}?fieldSelector=spec.size%3Dsmall"),
             get(f"{W}?fieldSelector=spec.colour%3Dred"),
-            get(f"{W}/a", accept="text/html"),
             delete(f"{W}/a"),
         ],
     ),

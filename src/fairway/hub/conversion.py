@@ -15,7 +15,8 @@ class Renaming:
     """From the name in what is kept to the name in what is shown."""
 
     def outward(self, document: Document) -> Document:
-        return {self.names.get(key, key): value for key, value in document.items()}
+        # What is kept as an empty text isn't shown at all in the other shape.
+        return {self.names.get(key, key): value for key, value in document.items() if value != ""}
 
     def inward(self, document: Document) -> Document:
         back = {shown: kept for kept, shown in self.names.items()}

@@ -219,7 +219,7 @@ class Server:
         if not found.plural:
             return await self._document(exchange)
         resource = exchange.resource
-        if resource is None and not self._registry.of(found.group or "", found.version):
+        if resource is None and found.group not in self._registry.groups:
             return web.Response(text="404 page not found\n", status=404)
         if resource is None or (resource.namespaced is False and found.namespace):
             raise status.unknown_path()
@@ -266,6 +266,8 @@ class Server:
 
     async def _document(self, exchange: Exchange) -> web.StreamResponse:
         """Everything that isn't an object: discovery, OpenAPI, health, metrics."""
+        found = exchange.target
+        assert found is not None
         if exchange.request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed("the server does not allow this method on the requested resource")
         answer = self._documents.find(
@@ -274,6 +276,8 @@ class Server:
             etag=exchange.request.headers.get("If-None-Match", ""),
             query=exchange.query,
         )
+        if answer is None and found.group in self._registry.groups:
+            raise status.unknown_path()
         if answer is None:
             return web.Response(text="404 page not found\n", status=404)
         response = web.Response(

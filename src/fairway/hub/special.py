@@ -74,6 +74,8 @@ class Special:
     ) -> bytes:
         match (resource.plural, found.subresource):
             case ("pods", "binding"):
+                if (document.get("metadata") or {}).get("name") != found.name:
+                    raise status.bad_request("name in URL does not match name in Binding object")
                 return await self._bind(found.namespace, found.name, document, request)
             case ("bindings", ""):
                 name = (document.get("metadata") or {}).get("name", "")
@@ -84,7 +86,10 @@ class Special:
                 self._current(resource, found)
                 answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
                 return _encoded(answer)
-        return _encoded(self._reviewed(resource, found, document, request))
+        written = self._writer.owned(resource, document, request)
+        answer = self._reviewed(resource, found, document, request)
+        answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": written}
+        return _encoded(answer)
 
     def _reviewed(self, resource: Resource, found: Target, document: Document, request: Request) -> Document:
         user, authorizer = request.user, self._authorizer

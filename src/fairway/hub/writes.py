@@ -23,6 +23,7 @@ from fairway.hub import (
     jsonpath,
     managed,
     mergepatch,
+    presence,
     status,
     strategic,
     structural,
@@ -114,20 +115,14 @@ class Writer:
     def _typed(self, resource: Resource, document: Document) -> None:
         """The body must be of the kind the path is for; a body that doesn't say is taken to be."""
         version, kind = document.get("apiVersion"), document.get("kind")
-        if version in (None, "", resource.api_version) and kind in (None, "", resource.kind):
+        silent = () if resource.custom else (None, "")
+        if version in (resource.api_version, *silent) and kind in (resource.kind, *silent):
             document.pop("apiVersion", None)
             document.pop("kind", None)
             return
-        if resource.custom and kind == resource.kind:
-            raise status.bad_request(
-                f"the API version in the data ({version}) does not match the expected API version "
-                f"({resource.api_version})"
-            )
         group, _, short = str(version).rpartition("/")
         if resource.custom:
-            raise status.bad_request(
-                f"the kind in the data ({kind}) does not match the expected kind ({resource.kind})"
-            )
+            raise _mistyped(resource, document)
         told = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
         if self._registry.of_kind(group, short, str(kind)) is not None:
             told = f"converting ({short}.{kind}) to (core.{resource.kind}): unknown conversion"
@@ -197,7 +192,7 @@ class Writer:
             document, old=old, subresource=request.subresource
         )
         if not resource.custom:
-            causes = _native(causes)
+            causes = [*_native(causes), *(presence.causes(resource.node, document) if kind.presence else ())]
         found = document["metadata"]
         if old is None:
             about = check_new(found, namespaced=resource.namespaced, rule=kind.naming)
@@ -254,6 +249,7 @@ class Writer:
         self, resource: Resource, namespace: str, document: Document, request: Request, *, name: str = ""
     ) -> Written:
         """``name`` is what the path says, when it does (an apply or an upsert)."""
+        view = resource
         resource, document = self._kept(resource, copy.deepcopy(document), request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
@@ -278,7 +274,7 @@ class Writer:
         kind.prepare(document, None, request)
         document = self._rewritten(resource, document)
         metadata = document["metadata"]
-        self._owned(resource, None, document, request)
+        self._owned(view, None, document, request)
         self._checked(resource, document, None, request)
         if self._store.head(key) is not None:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
@@ -339,23 +335,42 @@ class Writer:
         if resource.custom and "status" in resource.subresources:
             document.pop("status", None)
 
-    def _owned(self, resource: Resource, old: Document | None, document: Document, request: Request) -> None:
+    def _owned(self, view: Resource, old: Document | None, document: Document, request: Request) -> None:
+        """Who manages which field, in the shape that the client wrote."""
+        after = document
+        if view.conversion is not None:
+            after = view.conversion.outward(document)
+            old = None if old is None else view.conversion.outward(old)
         managed.update(
             old,
-            document,
+            after,
             manager=request.options.manager,
             operation="Update",
-            api_version=resource.api_version,
-            time=timestamp(self._clock()),
+            api_version=view.api_version,
+            # A scale is written without saying when, so that it doesn't come between others.
+            time="" if request.subresource == "scale" else timestamp(self._clock()),
             subresource=request.subresource,
-            node=resource.node,
+            node=view.node,
+            blank=self._nothing(view),
         )
+
+    def owned(self, resource: Resource, document: Document, request: Request) -> list[Document]:
+        """Who manages the fields of a document that isn't kept."""
+        cleaned = self._cleaned(resource, copy.deepcopy(document), request)
+        self._owned(resource, None, cleaned, request)
+        listed: list[Document] = cleaned["metadata"].get("managedFields", [])
+        return listed
+
+    def _nothing(self, resource: Resource) -> Document | None:
+        """What a built-in kind writes of an object with nothing in it: nobody owns that."""
+        return None if resource.custom else self._read(resource, {})[0]
 
     # Update
 
     async def update(
         self, resource: Resource, namespace: str, name: str, document: Document, request: Request
     ) -> Written:
+        view = resource
         resource, document = self._kept(resource, copy.deepcopy(document), request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
@@ -376,7 +391,7 @@ class Writer:
             raise status.invalid(resource.group, resource.kind, name, [cause])
         self._current(resource, old, metadata)
         self.checker(resource).default(document)
-        return await self._replace(resource, item, old, document, request)
+        return await self._replace(resource, item, old, document, request, view=view)
 
     def _current(self, resource: Resource, old: Document, metadata: Document) -> None:
         """A uid or a resourceVersion that the client sends must be the object's own."""
@@ -407,6 +422,7 @@ class Writer:
         document: Document,
         request: Request,
         *,
+        view: Resource | None = None,
         applied: bool = False,
     ) -> Written:
         """The second half of every change: from the wished-for document to the committed one."""
@@ -437,7 +453,7 @@ class Writer:
         if "generation" in live and _specification(document) != _specification(old):
             metadata["generation"] = live["generation"] + 1
         if not applied:
-            self._owned(resource, old, document, request)
+            self._owned(view or resource, old, document, request)
         if document == old:
             return Written(item.raw)
         self._checked(resource, document, old, request)
@@ -490,10 +506,11 @@ class Writer:
             raise status.bad_request(_misnamed(metadata.get("name"), name))
         self._typed(resource, changed)
         changed = self._cleaned_patch(resource, changed, request)
+        view = resource
         resource, changed = self._converted(resource, changed)
         self._unchanged(resource, old, _metadata(changed))
         self.checker(resource).default(changed)
-        return await self._replace(resource, item, old, changed, request)
+        return await self._replace(resource, item, old, changed, request, view=view)
 
     def _patched(self, resource: Resource, live: Document, patch: Patch) -> Document:
         if patch.media == JSON_PATCH:
@@ -684,6 +701,27 @@ def _scale_causes(path: str, document: Document) -> list[status.Cause]:
     if replicas and isinstance(replicas[0], int) and replicas[0] < 0:
         return [status.invalid_value(path, replicas[0], "should be a non-negative integer")]
     return []
+
+
+def _mistyped(resource: Resource, document: Document) -> status.Refusal:
+    """A custom resource must say what it is, and that must be true."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    for key, value in (("Kind", kind), ("apiVersion", version)):
+        if not value:
+            text = msgspec.json.encode(document).decode()
+            cut = f"{text[:34]} ..." if len(text) > 34 else text
+            return status.bad_request(
+                f"the object provided is unrecognized (must be of type {resource.kind}): Object '{key}' is missing "
+                f"in '{text}' ({cut})"
+            )
+    if version != resource.api_version:
+        return status.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    cause = status.invalid_value("kind", kind, f"must be {resource.kind}")
+    name = (document.get("metadata") or {}).get("name", "")
+    return status.invalid(resource.group, str(kind), name, [cause])
 
 
 def _misnamed(found: object, wanted: str) -> str:

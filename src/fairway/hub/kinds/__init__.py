@@ -27,6 +27,9 @@ class Kind:
     returned: bool = False
     """A deletion answers with the object even when it is gone at once."""
 
+    presence: bool = True
+    """Fields that the schema calls required must not be empty; False for kinds that say so themselves."""
+
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         """Defaults, and fields a client has no say in. May change ``document``."""
 

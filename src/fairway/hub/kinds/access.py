@@ -13,6 +13,7 @@ from fairway.hub.status import Cause
 class _Granting(Kind):
     naming = staticmethod(naming.path_segment)
     upsert = True
+    presence = False
 
     def __init__(self, *, resource: str, authorizer: Authorizer) -> None:
         self._resource, self._authorizer = resource, authorizer

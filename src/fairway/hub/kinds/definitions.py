@@ -13,6 +13,7 @@ from fairway.hub.upkeep.definitions import FINALIZER
 
 class Definition(Kind):
     generation = True
+    presence = False
 
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fairway.api.quantity import Quantity
-from fairway.hub import status
+from fairway.hub import naming, status
 from fairway.hub.kinds import Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
@@ -77,8 +77,27 @@ def _amount(value: Any) -> object:
         return value
 
 
+def pod_spec_causes(spec: Document, path: str) -> Iterator[Cause]:
+    if not spec.get("containers"):
+        yield status.required(f"{path}.containers")
+    for part in ("containers", "initContainers"):
+        names: list[str] = []
+        for index, container in enumerate(spec.get(part) or ()):
+            place, name = f"{path}.{part}[{index}]", container.get("name") or ""
+            if not name:
+                yield status.required(f"{place}.name")
+            elif name in names:
+                yield status.duplicate(f"{place}.name", name)
+            else:
+                yield from (status.invalid_value(f"{place}.name", name, f) for f in naming.label(name))
+            names.append(name)
+            if not container.get("image"):
+                yield status.required(f"{place}.image")
+
+
 class Pod(Kind):
     generation = True
+    presence = False
     returned = True
 
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
@@ -101,17 +120,9 @@ class Pod(Kind):
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         spec = document.get("spec") or {}
-        causes = []
-        if not spec.get("containers"):
-            causes.append(status.required("spec.containers"))
-        names: list[str] = []
-        for index, container in enumerate(spec.get("containers") or ()):
-            if not container.get("image"):
-                causes.append(status.required(f"spec.containers[{index}].image"))
-            if container.get("name") in names:
-                causes.append(status.duplicate(f"spec.containers[{index}].name", container.get("name")))
-            names.append(container.get("name", ""))
-        if old is not None and not request.subresource and _fixed(spec) != _fixed(old.get("spec") or {}):
+        causes = list(pod_spec_causes(spec, "spec"))
+        changed = old is not None and _fixed(spec) != _fixed(old.get("spec") or {})
+        if changed and not request.subresource:
             causes.append(
                 status.forbidden_field("spec", f"pod updates may not change fields other than {_MUTABLE}\n")
             )
@@ -140,6 +151,7 @@ class Workload(Kind):
     """Deployments, sets and jobs: stored and defaulted; no controller of the hub acts on them."""
 
     generation = True
+    presence = False
 
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         spec = document.setdefault("spec", {})
@@ -153,14 +165,17 @@ class Workload(Kind):
         spec = document.get("spec") or {}
         template = spec.get("template") or {}
         causes = []
+        if not spec.get("selector"):
+            causes.append(status.required("spec.selector"))
         selector = (spec.get("selector") or {}).get("matchLabels") or {}
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        if any(labels.get(k) != v for k, v in selector.items()):
+        labels = (template.get("metadata") or {}).get("labels")
+        if not spec.get("selector") or any((labels or {}).get(k) != v for k, v in selector.items()):
             causes.append(
                 status.invalid_value(
                     "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
                 )
             )
+        causes += pod_spec_causes(template.get("spec") or {}, "spec.template.spec")
         if old is not None and (old.get("spec") or {}).get("selector") != spec.get("selector"):
             causes.append(status.invalid_value("spec.selector", spec.get("selector"), "field is immutable"))
         replicas = spec.get("replicas")

@@ -1,0 +1,34 @@
+"""What a built-in kind can't do without: fields its schema calls required must not be empty."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fairway.hub import status
+from fairway.hub.resource import Document
+from fairway.hub.schema import Node
+
+_APART: Final = frozenset({"metadata", "status"})
+"""Judged elsewhere, or taken as it comes."""
+
+
+def causes(node: Node, document: Document) -> list[status.Cause]:
+    found: list[status.Cause] = []
+    for name, value in document.items():
+        child = node.properties.get(name)
+        if child is not None and name not in _APART:
+            found += _missing(child, value, name)
+    return found
+
+
+def _missing(node: Node, value: Any, path: str) -> Iterator[status.Cause]:
+    if isinstance(value, dict):
+        for name in node.required:
+            if value.get(name) in (None, "", [], {}):
+                yield status.required(f"{path}.{name}")
+        for name, inner in value.items():
+            child = node.child(name)
+            if child is not None and inner is not None:
+                yield from _missing(child, inner, f"{path}.{name}")
+    elif isinstance(value, list) and node.items is not None:
+        for index, inner in enumerate(value):
+            yield from _missing(node.items, inner, f"{path}[{index}]")
