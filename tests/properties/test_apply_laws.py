@@ -1,0 +1,338 @@
+"""What must hold of patches, field sets and field ownership whatever the objects are."""
+
+import copy
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fairway.hub import atoms, claims, fieldset, jsonpatch, managed, mergepatch, strategic
+from fairway.hub.apply import apply
+from fairway.hub.fieldset import FieldSet
+from fairway.hub.resource import Document
+from fairway.hub.schema import parse
+from fairway.hub.status import Refusal
+
+VERSION = "example.com/v1"
+TEXT = {"type": "string"}
+SCALARS = ("text", "other", "number")
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "fixed": TEXT,
+        "text": TEXT,
+        "other": TEXT,
+        "number": {"type": "integer"},
+        "labels": {"type": "object", "additionalProperties": TEXT},
+        "inner": {"type": "object", "properties": {"a": TEXT, "b": TEXT}},
+        "whole": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": TEXT, "b": TEXT}},
+        "list": {"type": "array", "items": TEXT},
+        "set": {
+            "type": "array",
+            "x-kubernetes-list-type": "set",
+            "x-kubernetes-patch-strategy": "merge",
+            "items": TEXT,
+        },
+        "items": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "x-kubernetes-patch-strategy": "merge",
+            "x-kubernetes-patch-merge-key": "name",
+            "items": {"type": "object", "properties": {"name": TEXT, "a": TEXT, "b": TEXT}},
+        },
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+NODE = parse({"type": "object", "properties": {"spec": SCHEMA}})
+SPEC_NODE = parse(SCHEMA)
+ATOM = atoms.of(NODE)
+
+letters = st.sampled_from("abc")
+numbers = st.integers(0, 2)
+
+
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def distinct(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    item = st.tuples(letters, some(**fields)).map(lambda pair: {"name": pair[0], **pair[1]})
+    return st.lists(item, max_size=3, unique_by=lambda made: str(made["name"]))
+
+
+free = st.recursive(
+    st.one_of(st.booleans(), numbers, letters),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(letters, inner, max_size=2)),
+    max_leaves=4,
+)
+specs = st.fixed_dictionaries(
+    {"fixed": st.just("x")},
+    optional={
+        "text": letters,
+        "other": letters,
+        "number": numbers,
+        "labels": st.dictionaries(letters, letters, min_size=1, max_size=3),
+        "inner": some(a=letters, b=letters).filter(bool),
+        "whole": some(a=letters, b=letters),
+        "list": st.lists(letters, max_size=2),
+        "set": st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True),
+        "items": distinct(a=letters, b=letters).filter(bool),
+        "free": st.dictionaries(letters, free, min_size=1, max_size=2),
+    },
+)
+"""Nothing that is merged is ever empty: nobody can own the emptiness of what others may fill."""
+managers = st.sampled_from(["m1", "m2", "m3"])
+writes = st.lists(st.tuples(st.sampled_from(["apply", "force", "update"]), managers, specs), max_size=5)
+
+
+def thing(spec: dict[str, Any]) -> Document:
+    return {"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "a"}, "spec": copy.deepcopy(spec)}
+
+
+def applied(live: Document | None, spec: dict[str, Any], manager: str, *, force: bool = False) -> Document:
+    return apply(live, thing(spec), manager=manager, force=force, api_version=VERSION, time="t", node=NODE)
+
+
+def updated(live: Document | None, spec: dict[str, Any], manager: str) -> Document:
+    new = thing(spec)
+    managed.update(live, new, manager=manager, api_version=VERSION, time="t", node=NODE)
+    return new
+
+
+def after(history: list[tuple[str, str, dict[str, Any]]]) -> Document | None:
+    """An object that has seen some writes; those that conflict are no writes."""
+    live: Document | None = None
+    for do, manager, spec in history:
+        if do == "update":
+            live = updated(live, spec, manager)
+        else:
+            live = attempted(live, spec, manager, force=do == "force") or live
+    return live
+
+
+def attempted(
+    live: Document | None, spec: dict[str, Any], manager: str, *, force: bool = False
+) -> Document | None:
+    try:
+        return applied(live, spec, manager, force=force)
+    except Refusal as refused:
+        if refused.code != 409:
+            raise
+        return None
+
+
+objects = writes.map(after)
+
+
+def owners(document: Document | None) -> managed.Managers:
+    return managed.read(((document or {}).get("metadata") or {}).get("managedFields"), trusted=True)
+
+
+def present(document: Document) -> FieldSet:
+    return claims.differences(ATOM, {}, document).added
+
+
+# Server-side apply
+
+
+@given(objects, specs, managers, st.booleans())
+def test_applying_twice_is_applying_once(
+    live: Document | None, spec: dict[str, Any], manager: str, force: bool
+) -> None:
+    once = attempted(live, spec, manager, force=force)
+    assume(once is not None)
+    assert applied(once, spec, manager) is once
+
+
+@given(objects, specs, managers)
+def test_force_makes_the_owner_and_the_value(
+    live: Document | None, spec: dict[str, Any], manager: str
+) -> None:
+    result = applied(live, spec, manager, force=True)
+    claimed = managed.unowned(claims.fields(ATOM, thing(spec)))
+    mine = owners(result).get((manager, managed.APPLY, "", ""))
+    assert (mine.fields if mine else {}) == claimed
+    for name in (*SCALARS, "whole", "list"):
+        if name in spec:
+            assert result["spec"][name] == spec[name]
+    assert set(spec.get("set", ())) <= set(result["spec"].get("set") or ())
+
+
+@given(objects, specs, managers)
+def test_an_apply_without_force_takes_nothing_from_others(
+    live: Document | None, spec: dict[str, Any], manager: str
+) -> None:
+    assume(owners(live))
+    result = attempted(live, spec, manager)
+    assume(result is not None)
+    assert result is not None
+    there = present(result)
+    for key, entry in owners(live).items():
+        if key[:2] != (manager, managed.APPLY):
+            kept = owners(result).get(key)
+            assert fieldset.intersection(entry.fields, there) == (kept.fields if kept else {})
+
+
+@given(objects, specs, specs, managers)
+def test_what_is_no_longer_applied_goes_if_nobody_else_owns_it(
+    live: Document | None, first: dict[str, Any], second: dict[str, Any], manager: str
+) -> None:
+    before = applied(live, first, manager, force=True)
+    result = applied(before, second, manager, force=True)
+    others = [entry for key, entry in owners(before).items() if key[:2] != (manager, managed.APPLY)]
+    for name in set(SCALARS) & set(first) - set(second):
+        held = any(fieldset.contains(entry.fields, "f:spec", f"f:{name}") for entry in others)
+        assert (name in result["spec"]) == held
+    for item in set(first.get("set", ())) - set(second.get("set", ())):
+        path = ("f:spec", "f:set", fieldset.value(item))
+        held = any(fieldset.contains(entry.fields, *path) for entry in others)
+        assert (item in (result["spec"].get("set") or ())) == held
+
+
+@given(objects)
+def test_all_that_is_owned_is_there(live: Document | None) -> None:
+    assume(live is not None)
+    assert live is not None
+    for entry in owners(live).values():
+        assert entry.fields
+        assert fieldset.subset(entry.fields, present(live))
+
+
+@given(objects, specs, managers)
+def test_a_write_owns_what_it_changed_alone(
+    live: Document | None, spec: dict[str, Any], manager: str
+) -> None:
+    assume(owners(live))
+    assert live is not None
+    new = updated(live, spec, manager)
+    changes = claims.differences(ATOM, live, new, skipped=managed.UNOWNED)
+    changed = fieldset.union(changes.added, changes.modified)
+    for key, entry in owners(new).items():
+        if key[:2] == (manager, managed.UPDATE):
+            assert fieldset.subset(changed, entry.fields)
+        else:
+            assert not fieldset.intersection(changed, entry.fields)
+        assert not fieldset.intersection(changes.removed, entry.fields)
+
+
+@given(specs, specs)
+def test_differences_tell_what_to_add_and_to_remove(first: dict[str, Any], second: dict[str, Any]) -> None:
+    changes = claims.differences(ATOM, thing(first), thing(second))
+    back = claims.differences(ATOM, thing(second), thing(first))
+    assert (changes.added, changes.removed) == (back.removed, back.added)
+    assert changes.modified == back.modified
+    assert bool(changes) == (not claims.same(without_order(first), without_order(second)))
+    kept = fieldset.difference(present(thing(first)), changes.removed)
+    assert fieldset.union(kept, changes.added) == present(thing(second))
+
+
+def without_order(spec: dict[str, Any]) -> dict[str, Any]:
+    """Ownership doesn't know of order in sets and keyed lists."""
+    listed = {
+        "set": sorted(spec.get("set", ())),
+        "items": sorted(spec.get("items", ()), key=lambda i: str(i["name"])),
+    }
+    return spec | {name: listed[name] for name in listed if name in spec}
+
+
+# Field sets
+
+paths = st.lists(st.lists(letters, min_size=1, max_size=3).map(tuple), max_size=6).map(frozenset)
+
+
+def made(model: frozenset[tuple[str, ...]]) -> FieldSet:
+    return fieldset.of(*model)
+
+
+@given(paths, paths)
+def test_field_sets_are_sets(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]) -> None:
+    one, other = made(left), made(right)
+    assert fieldset.union(one, other) == made(left | right)
+    assert fieldset.difference(one, other) == made(left - right)
+    assert fieldset.intersection(one, other) == made(left & right)
+    assert fieldset.subset(one, other) == (left <= right)
+    below = {path for path in left if not any(path[: len(prefix)] == prefix for prefix in right)}
+    assert fieldset.prune(one, other) == made(frozenset(below))
+
+
+@given(paths)
+def test_field_sets_are_what_they_hold(model: frozenset[tuple[str, ...]]) -> None:
+    fields = made(model)
+    assert {tuple(e[2:] for e in path) for path in fieldset.paths(fields)} == model
+    assert all(fieldset.contains(fields, *(f"f:{name}" for name in path)) for path in model)
+    assert fieldset.read(fields) == fieldset.ordered(fields) == fields
+    ends = {path for path in model if not any(p[: len(path)] == path and p != path for p in model)}
+    assert fieldset.leaves(fields) == made(frozenset(ends))
+
+
+# Patches
+
+
+def merge_diff(before: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {name: None for name in before if name not in then}
+    for name, value in then.items():
+        if name not in before or not isinstance(value, dict) or not isinstance(before[name], dict):
+            patch[name] = value
+        else:
+            patch[name] = merge_diff(before[name], value)
+    return patch
+
+
+def strategic_diff(before: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    """As kubectl writes it: only what changes in merged lists, and their order."""
+    patch = merge_diff(before, then)
+    if "set" in before and "set" in then:
+        patch["set"] = [item for item in then["set"] if item not in before["set"]]
+        patch["$deleteFromPrimitiveList/set"] = [item for item in before["set"] if item not in then["set"]]
+        patch["$setElementOrder/set"] = then["set"]
+    if "items" in before and "items" in then:
+        old = {item["name"]: item for item in before["items"]}
+        new = {item["name"]: item for item in then["items"]}
+        patch["items"] = [
+            merge_diff(old.get(name, {}), item) | {"name": name}
+            for name, item in new.items()
+            if item != old.get(name)
+        ] + [{"name": name, "$patch": "delete"} for name in old if name not in new]
+        patch["$setElementOrder/items"] = [{"name": name} for name in new]
+    return patch
+
+
+@given(specs, specs)
+def test_a_merge_patch_of_the_difference(before: dict[str, Any], then: dict[str, Any]) -> None:
+    given_both = copy.deepcopy((before, then))
+    assert mergepatch.apply(before, merge_diff(before, then)) == then
+    assert (before, then) == given_both
+
+
+@given(specs, specs)
+def test_a_strategic_patch_of_the_difference(before: dict[str, Any], then: dict[str, Any]) -> None:
+    patch = strategic_diff(before, then)
+    given_both = copy.deepcopy((before, patch))
+    assert strategic.apply(before, patch, SPEC_NODE) == then
+    assert (before, patch) == given_both
+
+
+@given(specs, specs)
+def test_a_strategic_patch_is_idempotent(document: dict[str, Any], patch: dict[str, Any]) -> None:
+    once = strategic.apply(document, patch, SPEC_NODE)
+    assert strategic.apply(once, patch, SPEC_NODE) == once
+    plain = parse({"type": "object"})
+    assert strategic.apply(document, patch, plain) == mergepatch.apply(document, patch)
+
+
+@given(specs, st.sampled_from(["text", "labels", "new"]), free)
+def test_a_json_patch_and_its_undoing(document: dict[str, Any], name: str, value: Any) -> None:
+    path = f"/{name}"
+    undo: list[dict[str, Any]] = [
+        {"op": "test", "path": path, "value": value},
+        {"op": "remove", "path": path},
+    ]
+    if name in document:
+        undo.append({"op": "add", "path": path, "value": document[name]})
+    changed = jsonpatch.apply(document, [{"op": "add", "path": path, "value": value}])
+    assert changed == document | {name: value}
+    assert jsonpatch.apply(changed, undo) == document
+    moved = jsonpatch.apply(changed, [{"op": "move", "from": path, "path": "/there"}])
+    assert name not in moved
+    assert jsonpatch.apply(moved, [{"op": "move", "from": "/there", "path": path}]) == changed
