@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairway.api.lease import Lease, format_micro_time
-from fairway.kube.errors import Conflict, NotFound, TransportError
+from fairway.kube.connection import Connection
+from fairway.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
 from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, LeaderError, Lost, Unconfirmed
 from fairway.kube.leader import (
     BAD_TIMING,
@@ -23,10 +24,13 @@ from fairway.kube.leader import (
     TAKEN,
     UNCONFIRMED,
     Elector,
+    HubLease,
     Timing,
     unique_identity,
 )
+from fairway.kube.rest import Client
 from kube_client.lease_hub import START, Hub, ReplicaClock
+from kube_client.small_hub import small_hub
 
 Fault = Callable[[Callable[[], Lease]], Awaitable[Lease]]
 
@@ -761,3 +765,41 @@ class TestGuard:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/fairway/leases/scheduler"
+
+
+async def test_a_lease_over_the_wire() -> None:
+    async with small_hub() as (hub, url), Client(Connection(server=url)) as client:
+        store = HubLease(client, namespace="fairway", name="scheduler")
+        with pytest.raises(NotFound):
+            await store.read()
+        lease = await store.create({"holderIdentity": "a", "leaseTransitions": 3, "strategy": "x"})
+        assert hub.objects[PATH]["kind"] == "Lease"
+        assert (lease.spec.holderIdentity, lease.spec.leaseTransitions) == ("a", 3)
+        assert lease.metadata.uid == "uid-of-scheduler"
+        with pytest.raises(AlreadyExists):
+            await store.create({"holderIdentity": "b"})
+        version = lease.metadata.resourceVersion
+        lease = await store.patch({"holderIdentity": None, "leaseTransitions": 4}, resource_version=version)
+        assert hub.objects[PATH]["spec"] == {"leaseTransitions": 4, "strategy": "x"}
+        assert await store.read() == lease
+        with pytest.raises(Conflict):
+            await store.patch({"holderIdentity": "b"}, resource_version=version)
+
+
+async def test_an_election_over_the_wire_by_the_system_clock() -> None:
+    async with small_hub() as (hub, url), Client(Connection(server=url)) as client:
+        written = []
+
+        async def work(_: Fence) -> None:
+            async with elector.guard() as fence:
+                written.append((fence.token, hub.objects[PATH]["spec"]["holderIdentity"]))
+            elector.stop()
+
+        elector = Elector(HubLease(client, namespace="fairway", name="scheduler"), on_started=work)
+        await elector.run()
+        assert written == [(0, elector.identity)]
+        assert "holderIdentity" not in hub.objects[PATH]["spec"]
+        assert [method for method, _, _ in hub.bodies] == ["POST", "PATCH", "PATCH"]

@@ -1,0 +1,329 @@
+"""Events about objects, for whoever runs ``kubectl describe``: many may happen, few are written.
+
+Recording one takes no time and never fails: it is put together with what is known already, and the rest is left to a
+background task.
+
+- The same thing again, within an hour: the event's count and time change, and not even that is written more than once
+  if the hub is slow.
+- The same reason with ever new messages: after ten of them, those that follow are one event, whose message begins with
+  ``(combined from similar events)``.
+- Too much about one object: 25 writes at once, then one every five minutes. What is held back still counts.
+
+By default these are events of the core group, as kubectl and OCM's texts know them. Those of events.k8s.io say the same
+with a series in place of a count.
+"""
+
+import asyncio
+import enum
+import logging
+import socket
+from collections import deque
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+from fairway.api.event import NORMAL, CoreEvent, Event, EventSeries, EventSource, ObjectReference
+from fairway.api.lease import format_micro_time
+from fairway.api.meta import ObjectMeta, format_time
+from fairway.kube.clock import SYSTEM_CLOCK, Backoff, Clock
+from fairway.kube.correlator import Correlator, Entry, Limits, Occurrence, cut
+from fairway.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
+from fairway.kube.options import Patch
+from fairway.kube.resource import KubeStruct, Resource
+from fairway.kube.rest import Client
+
+log: Final = logging.getLogger(__name__)
+
+LONGEST_WORD: Final = 128
+"""Bytes; of a reason, an action, an instance."""
+NO_NAMESPACE: Final = "default"
+"""Where events about cluster-wide objects are."""
+NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+"""The cause the hub gives for refusing what is created in a namespace that is being deleted."""
+
+CORE_EVENTS: Final = Resource(
+    group="", version="v1", plural="events", kind="Event", namespaced=True, type=CoreEvent
+)
+EVENTS: Final = Resource(
+    group="events.k8s.io", version="v1", plural="events", kind="Event", namespaced=True, type=Event
+)
+
+
+class Api(enum.Enum):
+    CORE = "v1"
+    EVENTS = "events.k8s.io/v1"
+
+
+class Sink(Protocol):
+    """Where events go. Raises KubeErrors."""
+
+    async def create(self, event: CoreEvent | Event) -> None: ...
+
+    async def patch(self, event: CoreEvent | Event) -> None:
+        """It is there and happened again: how often and when, and whatever else may change. NotFound if it is not."""
+
+
+class HubEvents:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def create(self, event: CoreEvent | Event) -> None:
+        namespace = event.metadata.namespace
+        if isinstance(event, CoreEvent):
+            await self._client.create(CORE_EVENTS, event, namespace=namespace)
+        else:
+            await self._client.create(EVENTS, event, namespace=namespace)
+
+    async def patch(self, event: CoreEvent | Event) -> None:
+        name, namespace = event.metadata.name, event.metadata.namespace
+        if isinstance(event, CoreEvent):
+            await self._client.patch(CORE_EVENTS, name, changes(event), kind=Patch.MERGE, namespace=namespace)
+        else:
+            await self._client.patch(EVENTS, name, changes(event), kind=Patch.MERGE, namespace=namespace)
+
+
+def changes(event: CoreEvent | Event) -> dict[str, Any]:
+    """What is patched. Of an event of events.k8s.io everything but the series is fixed."""
+    if isinstance(event, CoreEvent):
+        last = format_time(event.lastTimestamp) if event.lastTimestamp else None
+        return {"count": event.count, "lastTimestamp": last, "message": event.message}
+    series = event.series
+    return {
+        "series": {"count": series.count, "lastObservedTime": series.lastObservedTime} if series else None
+    }
+
+
+def reference_to(obj: KubeStruct) -> ObjectReference:
+    meta = obj.metadata
+    return ObjectReference(
+        apiVersion=getattr(obj, "apiVersion", ""),
+        kind=getattr(obj, "kind", ""),
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Figures:
+    """Since the start, except ``pending``."""
+
+    recorded: int = 0
+    created: int = 0
+    patched: int = 0
+    held_back: int = 0
+    """Because enough was written about the object."""
+    dropped: int = 0
+    """Because the queue was full, or the recorder closed."""
+    refused: int = 0
+    """By the hub, for good."""
+    failed: int = 0
+    """After the last try."""
+    pending: int = 0
+
+
+class Recorder:
+    """Use it in ``async with``: the background task runs in the block, and what is left is written at its end.
+
+    ``component`` is who reports, such as ``fairway``, ``instance`` which one of them. At most ``capacity`` events wait;
+    a write that fails is tried ``tries`` times; at the end of the block they get ``grace`` seconds. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        component: str,
+        instance: str = "",
+        api: Api = Api.CORE,
+        limits: Limits | None = None,
+        capacity: int = 1000,
+        tries: int = 12,
+        backoff: Backoff | None = None,
+        grace: float = 5.0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._sink = sink
+        self._component, self._instance = component, cut(instance or socket.gethostname(), LONGEST_WORD)
+        self._api = api
+        self._correlator = Correlator(limits or Limits())
+        self._capacity, self._tries = capacity, tries
+        self._backoff = backoff or Backoff(base=0.5, cap=30.0)
+        self._grace = grace
+        self._clock = clock
+        self._queue: deque[Entry] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._figures = Figures()
+        self._busy = False
+
+    def event(
+        self,
+        about: ObjectReference | KubeStruct,
+        *,
+        reason: str,
+        message: str,
+        type_: str = NORMAL,
+        action: str = "",
+        related: ObjectReference | None = None,
+    ) -> bool:
+        """Whether it will be written, on its own or together with others. Returns at once in any case."""
+        self._figures.recorded += 1
+        occurrence = Occurrence(
+            about=about if isinstance(about, ObjectReference) else reference_to(about),
+            type=type_,
+            reason=cut(reason, LONGEST_WORD),
+            message=message,
+            action=cut(action, LONGEST_WORD),
+            related=related,
+            wall=self._clock.wall(),
+            at=self._clock.monotonic(),
+        )
+        entry = self._correlator.observe(occurrence)
+        if entry is None:
+            self._figures.held_back += 1
+            return False
+        if not entry.queued:
+            if self._closed or len(self._queue) >= self._capacity:
+                self._figures.dropped += 1
+                return False
+            entry.queued = True
+            self._queue.append(entry)
+            self._idle.clear()
+            self._more.set()
+        return True
+
+    def figures(self) -> Figures:
+        return replace(self._figures, pending=self._pending)
+
+    async def flush(self) -> None:
+        """Until everything recorded so far is written or given up."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Take no more, and give what is left ``grace`` seconds."""
+        self._closed = True
+        if self._task is None:
+            return
+        try:
+            async with asyncio.timeout(self._grace):
+                await self.flush()
+        except TimeoutError:
+            self._figures.dropped += self._pending
+            log.warning("%d events are lost: the hub did not take them in time", self._pending)
+        finally:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._task = None
+
+    async def __aenter__(self) -> "Recorder":
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def _pending(self) -> int:
+        return len(self._queue) + self._busy
+
+    async def _run(self) -> None:
+        while True:
+            while self._queue:
+                entry = self._queue.popleft()
+                # From now on it is queued again when it happens again, even if that is written along with this.
+                entry.queued = False
+                self._busy = True
+                await self._write(entry)
+                self._busy = False
+            self._idle.set()
+            self._more.clear()
+            await self._more.wait()
+
+    async def _write(self, entry: Entry) -> None:
+        for failures in range(self._tries):
+            try:
+                await self._send(entry)
+                return
+            except KubeError as error:
+                if not error.retryable:
+                    self._refuse(entry, error)
+                    return
+                asked = error.retry_after if isinstance(error, ApiError) else None
+                if failures + 1 < self._tries:
+                    pause = max(self._backoff.delay(failures), asked or 0.0)
+                    await asyncio.sleep(min(pause, self._backoff.cap))
+            except ValueError as error:  # the object has a name or namespace that none can have
+                self._refuse(entry, error)
+                return
+        self._figures.failed += 1
+        log.warning("event %s is given up after %d tries", entry.name, self._tries)
+
+    def _refuse(self, entry: Entry, error: Exception) -> None:
+        self._figures.refused += 1
+        # An object and its namespace going away together is nothing to worry about.
+        ending = isinstance(error, NotFound) or (
+            isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING)
+        )
+        log.log(logging.DEBUG if ending else logging.WARNING, "event %s is not taken: %s", entry.name, error)
+
+    async def _send(self, entry: Entry) -> None:
+        if entry.written == entry.count:
+            return
+        count, event = entry.count, self._render(entry)
+        if entry.written:
+            try:
+                await self._sink.patch(event)
+            except NotFound:  # the hub has forgotten it
+                entry.written = 0
+            else:
+                self._figures.patched += 1
+        if not entry.written:
+            try:
+                await self._sink.create(event)
+            except AlreadyExists:  # by ourselves: the answer was lost
+                if count > 1:
+                    await self._sink.patch(event)
+            self._figures.created += 1
+        entry.written = count
+
+    def _render(self, entry: Entry) -> CoreEvent | Event:
+        latest = entry.latest
+        about = latest.about
+        meta = ObjectMeta(name=entry.name, namespace=about.namespace or NO_NAMESPACE)
+        if self._api is Api.CORE:
+            return CoreEvent(
+                metadata=meta,
+                involvedObject=about,
+                reason=latest.reason,
+                message=latest.message,
+                source=EventSource(component=self._component),
+                firstTimestamp=entry.first,
+                lastTimestamp=latest.wall,
+                count=entry.count,
+                type=latest.type,
+                action=latest.action,
+                related=latest.related,
+                reportingComponent=self._component,
+                reportingInstance=self._instance,
+            )
+        series = EventSeries(count=entry.count, lastObservedTime=format_micro_time(latest.wall))
+        return Event(
+            metadata=meta,
+            eventTime=format_micro_time(entry.first),
+            series=series if entry.count > 1 else None,
+            reportingController=self._component,
+            reportingInstance=self._instance,
+            action=latest.action or latest.reason,  # must not be empty there
+            reason=latest.reason,
+            regarding=about,
+            related=latest.related,
+            note=latest.message,
+            type=latest.type,
+        )

@@ -1,0 +1,510 @@
+"""Events: recording never waits, and little is written however much happens."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.event import NORMAL, WARNING, CoreEvent, Event, EventSeries, EventSource, ObjectReference
+from fairway.api.meta import ObjectMeta
+from fairway.kube.clock import Backoff
+from fairway.kube.connection import Connection
+from fairway.kube.correlator import COMBINED, ELLIPSIS, LONGEST_NAME, Correlator, Limits, Occurrence, cut
+from fairway.kube.errors import (
+    AlreadyExists,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    StatusCause,
+    StatusDetails,
+    TooManyRequests,
+    TransportError,
+)
+from fairway.kube.events import NAMESPACE_TERMINATING, Api, HubEvents, Recorder, changes, reference_to
+from fairway.kube.rest import Client
+from kube_client.small_hub import small_hub
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PLACEMENT = ObjectReference(
+    apiVersion="cluster.open-cluster-management.io/v1beta1",
+    kind="Placement",
+    namespace="ns1",
+    name="p1",
+    uid="u1",
+    resourceVersion="7",
+)
+
+
+class LoopClock:
+    def wall(self) -> datetime:
+        return START + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+ANSWER_LOST = TransportError("reset after it was done")
+
+
+@dataclass
+class Shelf:
+    """A sink that keeps events by name. ``faults`` are used up one per request; None is none, a number a delay."""
+
+    events: dict[str, CoreEvent | Event] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    faults: list[KubeError | ValueError | float | None] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
+
+    async def create(self, event: CoreEvent | Event) -> None:
+        lost = self.faults[:1] == [ANSWER_LOST]
+        await self._arrive("create")
+        if event.metadata.name in self.events:
+            raise AlreadyExists("there is one")
+        self.events[event.metadata.name] = event
+        if lost:
+            raise ANSWER_LOST
+
+    async def patch(self, event: CoreEvent | Event) -> None:
+        await self._arrive("patch")
+        if event.metadata.name not in self.events:
+            raise NotFound("no such event")
+        self.events[event.metadata.name] = event
+
+    async def _arrive(self, verb: str) -> None:
+        self.requests.append(verb)
+        self.moments.append(asyncio.get_running_loop().time())
+        fault = self.faults.pop(0) if self.faults else None
+        if isinstance(fault, float):
+            await asyncio.sleep(fault)
+        elif fault is not None and fault is not ANSWER_LOST:
+            raise fault
+
+    @property
+    def counts(self) -> list[int]:
+        return [event.count for event in self.events.values() if isinstance(event, CoreEvent)]
+
+    @property
+    def messages(self) -> list[str]:
+        return [event.message for event in self.events.values() if isinstance(event, CoreEvent)]
+
+
+def recorder(shelf: Shelf, **options: object) -> Recorder:
+    settings: dict[str, object] = {
+        "component": "fairway",
+        "instance": "fairway-0",
+        "clock": LoopClock(),
+        **options,
+    }
+    make: Callable[..., Recorder] = Recorder
+    return make(shelf, **settings)
+
+
+def say(to: Recorder, message: str = "chose cluster1", reason: str = "DecisionUpdate") -> bool:
+    return to.event(PLACEMENT, reason=reason, message=message)
+
+
+@pytest.mark.looptime
+class TestRecorder:
+    async def test_a_core_event_as_client_go_writes_it(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf) as events:
+            await asyncio.sleep(1.5)
+            assert events.event(
+                PLACEMENT, reason="DecisionUpdate", message="chose cluster1", type_=WARNING, action="Decide"
+            )
+        assert shelf.events == {
+            "p1.1898b5da0d3eaf00": CoreEvent(
+                metadata=ObjectMeta(name="p1.1898b5da0d3eaf00", namespace="ns1"),
+                involvedObject=PLACEMENT,
+                reason="DecisionUpdate",
+                message="chose cluster1",
+                source=EventSource(component="fairway"),
+                firstTimestamp=START + timedelta(seconds=1.5),
+                lastTimestamp=START + timedelta(seconds=1.5),
+                count=1,
+                type=WARNING,
+                action="Decide",
+                reportingComponent="fairway",
+                reportingInstance="fairway-0",
+            )
+        }
+
+    async def test_the_same_again_is_a_patch(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf) as events:
+            say(events)
+            await asyncio.sleep(30)
+            say(events)
+            await asyncio.sleep(30)
+            say(events)
+        (event,) = shelf.events.values()
+        assert isinstance(event, CoreEvent)
+        assert (event.count, event.type) == (3, NORMAL)
+        assert (event.firstTimestamp, event.lastTimestamp) == (START, START + timedelta(seconds=60))
+        assert shelf.requests == ["create", "patch", "patch"]
+        assert changes(event) == {
+            "count": 3,
+            "lastTimestamp": "2026-03-01T12:01:00Z",
+            "message": "chose cluster1",
+        }
+        assert events.figures().created == 1
+        assert events.figures().patched == 2
+
+    async def test_the_same_after_an_hour_is_another(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf) as events:
+            say(events)
+            await asyncio.sleep(3601)
+            say(events)
+        assert shelf.counts == [1, 1]
+
+    async def test_a_slow_hub_gets_the_sum_not_each(self) -> None:
+        shelf = Shelf(faults=[5.0])
+        async with recorder(shelf, grace=10.0) as events:
+            for _ in range(20):
+                assert say(events)
+                await asyncio.sleep(0.1)
+            assert events.figures().pending == 2
+        assert shelf.requests == ["create", "patch"]
+        assert shelf.counts == [20]
+
+    async def test_what_came_along_with_a_retry_is_not_written_again(self) -> None:
+        shelf = Shelf(faults=[TransportError("reset")])
+        async with recorder(shelf) as events:
+            say(events)
+            await asyncio.sleep(0.1)
+            say(events)
+        assert shelf.requests == ["create", "create"]
+        assert shelf.counts == [2]
+
+    async def test_the_hub_has_forgotten_the_event(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf) as events:
+            say(events)
+            await events.flush()
+            shelf.events.clear()
+            say(events)
+        assert shelf.requests == ["create", "patch", "create"]
+        assert shelf.counts == [2]
+
+    async def test_many_similar_ones_become_one(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf, limits=Limits(burst=1000)) as events:
+            for number in range(15):
+                say(events, f"chose cluster{number}")
+                await events.flush()
+            say(events, "chose cluster3")
+        assert shelf.messages[:10] == [f"chose cluster{number}" for number in range(10)]
+        assert shelf.messages[10:] == [f"{COMBINED}chose cluster14"]
+        assert shelf.counts == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 5]
+
+    async def test_similar_ones_count_anew_after_a_quiet_time(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf, limits=Limits(burst=1000)) as events:
+            for number in range(12):
+                say(events, f"a{number}")
+                await asyncio.sleep(590)
+            assert any(message.startswith(COMBINED) for message in shelf.messages)
+            await asyncio.sleep(11)
+            say(events, "b")
+        assert shelf.messages[-1] == "b"
+
+    async def test_other_reasons_and_objects_are_not_similar(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf) as events:
+            for number in range(12):
+                say(events, f"m{number}", reason=f"Reason{number}")
+                other = ObjectReference(kind="Placement", namespace="ns1", name=f"q{number}")
+                events.event(other, reason="DecisionUpdate", message=f"m{number}")
+        assert len(shelf.events) == 24
+
+    async def test_enough_is_enough_for_one_object(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf) as events:
+            written = 0
+            for _ in range(100):
+                written += say(events)
+                await events.flush()
+            assert (written, len(shelf.requests)) == (25, 25)
+            assert events.figures().held_back == 75
+            assert events.event(ObjectReference(name="other"), reason="R", message="m")
+            await asyncio.sleep(300)
+            assert say(events)
+            await events.flush()
+            assert not say(events)
+        assert shelf.counts == [101, 1]
+
+    async def test_what_is_held_back_during_a_write_is_not_written(self) -> None:
+        """Or a slow hub would be asked for ever."""
+        shelf = Shelf(faults=[1.0] * 50)
+        async with recorder(shelf, limits=Limits(burst=2), grace=100.0) as events:
+            for _ in range(50):
+                say(events)
+                await asyncio.sleep(0.5)
+        assert shelf.requests == ["create", "patch"]
+
+    async def test_events_of_events_k8s_io_have_a_series(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf, api=Api.EVENTS) as events:
+            await asyncio.sleep(1.5)
+            say(events)
+            await asyncio.sleep(60)
+            first = next(iter(shelf.events.values()))
+            say(events)
+        assert first == Event(
+            metadata=ObjectMeta(name="p1.1898b5da0d3eaf00", namespace="ns1"),
+            eventTime="2026-03-01T12:00:01.500000Z",
+            reportingController="fairway",
+            reportingInstance="fairway-0",
+            action="DecisionUpdate",
+            reason="DecisionUpdate",
+            regarding=PLACEMENT,
+            note="chose cluster1",
+            type="Normal",
+        )
+        (second,) = shelf.events.values()
+        assert isinstance(second, Event)
+        assert second.series == EventSeries(count=2, lastObservedTime="2026-03-01T12:01:01.500000Z")
+        assert changes(second) == {
+            "series": {"count": 2, "lastObservedTime": "2026-03-01T12:01:01.500000Z"},
+        }
+
+    async def test_cluster_wide_objects_have_their_events_in_default(self) -> None:
+        shelf = Shelf()
+        cluster = ManagedCluster(metadata=ObjectMeta(name="cluster1", uid="u", resourceVersion="3"))
+        async with recorder(shelf) as events:
+            events.event(cluster, reason="Joined", message="welcome")
+        (event,) = shelf.events.values()
+        assert event.metadata.namespace == "default"
+        assert isinstance(event, CoreEvent)
+        assert event.involvedObject == reference_to(cluster)
+        assert event.involvedObject == ObjectReference(
+            apiVersion="cluster.open-cluster-management.io/v1",
+            kind="ManagedCluster",
+            name="cluster1",
+            uid="u",
+            resourceVersion="3",
+        )
+
+    async def test_recording_never_waits_and_a_full_queue_drops(self) -> None:
+        shelf = Shelf(faults=[1000.0])
+        async with recorder(shelf, capacity=3) as events:
+            await asyncio.sleep(0)
+            taken = [say(events, f"m{number}", reason=f"R{number}") for number in range(5)]
+            assert taken == [True, True, True, False, False]
+            assert asyncio.get_running_loop().time() == 0
+            assert events.figures().dropped == 2
+            assert say(events, "m1", reason="R1")  # waits already, so it takes no more room
+        assert events.figures().dropped == 5
+
+    async def test_a_failing_hub_is_tried_again_and_again(self) -> None:
+        shelf = Shelf(faults=[TransportError("reset"), ServerError("oops"), TransportError("reset")])
+        async with recorder(shelf, backoff=Backoff(base=1, cap=60)) as events:
+            say(events)
+            await asyncio.sleep(10)
+        assert shelf.moments == [0, 1, 3, 7]
+        assert shelf.counts == [1]
+
+    async def test_a_busy_hub_is_given_the_time_it_asks_for(self) -> None:
+        busy = TooManyRequests("busy", retry_after=9.0)
+        shelf = Shelf(faults=[busy, TooManyRequests("busy", retry_after=5000.0)])
+        async with recorder(shelf, backoff=Backoff(base=1, cap=60)) as events:
+            say(events)
+            await asyncio.sleep(100)
+        assert shelf.moments == [0, 9, 69]
+
+    async def test_tries_end(self, caplog: pytest.LogCaptureFixture) -> None:
+        shelf = Shelf(faults=[TransportError("reset")] * 3)
+        async with recorder(shelf, tries=3) as events:
+            say(events)
+            await events.flush()
+            assert events.figures().failed == 1
+            assert not shelf.events
+            say(events, reason="Next")
+        assert shelf.counts == [1]
+        assert "is given up after 3 tries" in caplog.text
+
+    @pytest.mark.parametrize(
+        ("error", "level"),
+        [
+            (
+                Forbidden(
+                    "being terminated",
+                    details=StatusDetails(causes=(StatusCause(reason=NAMESPACE_TERMINATING),)),
+                ),
+                logging.DEBUG,
+            ),
+            (NotFound("no such namespace"), logging.DEBUG),
+            (Forbidden("may not create events"), logging.WARNING),
+            (Invalid("message: too long"), logging.WARNING),
+            (ValueError("'a/b' cannot be part of a path"), logging.WARNING),
+        ],
+        ids=lambda each: type(each).__name__,
+    )
+    async def test_a_refused_event_is_dropped_and_the_next_one_written(
+        self, error: KubeError | ValueError, level: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shelf = Shelf(faults=[error])
+        with caplog.at_level(logging.DEBUG, logger="fairway.kube.events"):
+            async with recorder(shelf) as events:
+                say(events)
+                say(events, reason="Other")
+        assert shelf.requests == ["create", "create"]
+        assert events.figures().refused == 1
+        assert [record.levelno for record in caplog.records] == [level]
+
+    @pytest.mark.parametrize("count", [1, 2])
+    async def test_a_creation_whose_answer_was_lost_is_not_made_twice(self, count: int) -> None:
+        shelf = Shelf(faults=[ANSWER_LOST])
+        async with recorder(shelf) as events:
+            say(events)
+            await asyncio.sleep(0.1)
+            for _ in range(count - 1):
+                say(events)
+        assert shelf.requests == ["create", "create", *["patch"] * (count - 1)]
+        assert shelf.counts == [count]
+
+    async def test_what_is_left_is_written_at_the_end_but_not_for_ever(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shelf = Shelf(faults=[None, 1000.0])
+        async with recorder(shelf, grace=7.0) as events:
+            for number in range(4):
+                say(events, reason=f"R{number}")
+        assert asyncio.get_running_loop().time() == 7
+        assert shelf.counts == [1]
+        assert events.figures().dropped == 3
+        assert "3 events are lost" in caplog.text
+        assert not say(events, reason="Late")
+        assert events.figures().dropped == 4
+
+    async def test_closing_what_was_never_opened(self) -> None:
+        await recorder(Shelf()).close()
+
+
+def seen(message: str = "m", *, name: str = "p1", at: float = 0.0) -> Occurrence:
+    about = ObjectReference(kind="Placement", namespace="ns1", name=name)
+    wall = START + timedelta(seconds=at)
+    return Occurrence(about=about, type=NORMAL, reason="R", message=message, wall=wall, at=at)
+
+
+def name_of(name: str) -> str:
+    entry = Correlator(Limits()).observe(seen(name=name))
+    assert entry is not None
+    return entry.name
+
+
+def test_events_of_the_same_moment_have_names_of_their_own() -> None:
+    correlator = Correlator(Limits(burst=100))
+    entries = [correlator.observe(seen(f"m{number}")) for number in range(5)]
+    assert len({entry.name for entry in entries if entry}) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("p1", "p1"),
+        ("a.b-c", "a.b-c"),
+        ("system:node", "event"),
+        ("", "event"),
+        ("x" * 253, "x" * (LONGEST_NAME - 17)),
+        ("x" * 235 + "." + "y" * 17, "x" * 235),
+    ],
+)
+def test_names_are_those_an_event_can_have(name: str, stem: str) -> None:
+    assert name_of(name) == f"{stem}.1898b5d9b3d68000"
+    assert len(name_of(name)) <= LONGEST_NAME
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    correlator = Correlator(Limits(remembered=10))
+    for number in range(100):
+        correlator.observe(seen(name=f"p{number}"))
+        correlator.observe(seen(name="often"))
+    sizes = [len(correlator._entries), len(correlator._similar), len(correlator._buckets)]
+    assert sizes == [10, 10, 10]
+    often = correlator._entries.get((_kind("often"), "m"))
+    assert often is not None
+    assert often.count == 100
+    assert correlator._entries.get((_kind("p0"), "m")) is None
+
+
+def _kind(name: str) -> tuple[object, ...]:
+    return ("", "Placement", "ns1", name, "", "", NORMAL, "R", "", None)
+
+
+def test_a_message_is_cut_between_characters() -> None:
+    assert cut("x" * 1024) == "x" * 1024
+    assert cut("x" * 1025) == "x" * 1021 + ELLIPSIS
+    assert cut("é" * 600) == "é" * 510 + ELLIPSIS
+    assert cut("a\udc80b") == "a?b"
+
+
+@given(st.text(max_size=600), st.integers(min_value=3, max_value=600))
+@settings(max_examples=200)
+def test_cut_text_is_a_beginning_and_fits(text: str, limit: int) -> None:
+    result = cut(text, limit)
+    assert len(result.encode()) <= limit
+    if result != text:
+        assert len(text.encode()) > limit
+        assert result.endswith(ELLIPSIS)
+        kept = result.removesuffix(ELLIPSIS)
+        assert text.startswith(kept)
+        assert len((kept + text[len(kept)]).encode()) > limit - len(ELLIPSIS.encode())
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdefghijklmnop"), st.integers(min_value=0, max_value=900)),
+        max_size=60,
+    )
+)
+@settings(max_examples=200)
+def test_nothing_that_happened_goes_uncounted(happenings: list[tuple[str, int]]) -> None:
+    """Whatever is combined or held back, the counts of the entries add up to what happened."""
+    correlator = Correlator(Limits())
+    at, taken, found = 0.0, 0, {}
+    for message, pause in happenings:
+        at += pause
+        entry = correlator.observe(seen(message, at=at))
+        taken += entry is not None
+        for each in list(correlator._entries._items.values()):
+            found[each.name] = each
+    assert sum(entry.count for entry in found.values()) == len(happenings)
+    assert taken <= 25 + at // 300
+    for entry in found.values():
+        assert START <= entry.first <= entry.latest.wall
+
+
+@pytest.mark.parametrize("api", list(Api))
+async def test_over_the_wire(api: Api) -> None:
+    async with small_hub() as (hub, url), Client(Connection(server=url)) as client:
+        async with Recorder(HubEvents(client), component="fairway", api=api) as events:
+            say(events)
+            await events.flush()
+            say(events)
+            await events.flush()
+        ((path, document),) = hub.objects.items()
+        (post, _, created), (patch, patched_path, patched) = hub.bodies
+    assert (post, patch, patched_path) == ("POST", "PATCH", path)
+    assert (document["kind"], document["apiVersion"]) == ("Event", api.value)
+    assert created["reason"] == "DecisionUpdate"
+    if api is Api.CORE:
+        assert path.startswith("/api/v1/namespaces/ns1/events/p1.")
+        assert document["count"] == 2
+        assert document["involvedObject"]["kind"] == "Placement"
+        assert len(document["firstTimestamp"]) == len("2026-03-01T12:00:00Z")
+        assert set(patched) == {"count", "lastTimestamp", "message"}
+    else:
+        assert path.startswith("/apis/events.k8s.io/v1/namespaces/ns1/events/p1.")
+        assert len(document["eventTime"]) == len("2026-03-01T12:00:00.000000Z")
+        assert document["series"]["count"] == 2
+        assert set(patched) == {"series"}
