@@ -126,6 +126,13 @@ class TestRule:
     def test_paths(self, url: str, path: str, expected: bool) -> None:
         assert Rule.of(paths("get", url)).opens("get", path) is expected
 
+    def test_odd_rules_cover_nothing_more(self) -> None:
+        """Validation keeps these out; one that got in must not be of use."""
+        both = Rule(verbs=("*",), urls=("*",), names=("a",))
+        assert not both.covers(Rule(verbs=("get",), urls=("/x",)))
+        slash = Rule(verbs=("*",), groups=("*",), resources=("*/",))
+        assert not slash.covers(Rule(verbs=("get",), groups=("",), resources=("pods",)))
+
     def test_nulls_are_nothing(self) -> None:
         written: Document = {"verbs": None, "apiGroups": None, "resources": None, "nonResourceURLs": None}
         assert Rule.of(written) == Rule()

@@ -235,6 +235,7 @@ class TestAdmission:
         for names, may in (
             ("kubernetes.io/kubelet-serving", False),
             ("example.com/*", False),
+            ("*", False),
             ("kubernetes.io/*", True),
             (CLIENT, True),
             ("", True),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from fairway.hub import jwt, status, tokens
 from fairway.hub.certs import CertificateFault
@@ -291,6 +291,28 @@ class TestJudging:
         asked_for = part(f"{header}.x.x", 0) | extra
         with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
             issuer.authenticate(f"{encoded(asked_for)}.{payload}.{signature}")
+
+    @pytest.mark.parametrize(
+        "header",
+        [{"alg": "none"}, {"alg": "ES384"}, {"alg": "ES256", "crit": ["exp"]}, {"alg": "ES256", "kid": "x"}],
+    )
+    def test_only_one_header_counts_even_when_signed_by_the_key(
+        self, kept: Kept, tmp_path: Path, header: dict[str, Any]
+    ) -> None:
+        issuer = Issuer(key=Key.open(tmp_path), objects=kept, clock=Clock())
+        private = serialization.load_pem_private_key((tmp_path / jwt.KEY_FILE).read_bytes(), password=None)
+        assert isinstance(private, ec.EllipticCurvePrivateKey)
+        payload = token_of(issuer).split(".")[1]
+
+        def resigned(header: dict[str, Any]) -> str:
+            text = f"{encoded(header)}.{payload}"
+            r, s = decode_dss_signature(private.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+            raw = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+            return f"{text}.{base64.urlsafe_b64encode(raw).rstrip(b'=').decode()}"
+
+        assert issuer.authenticate(resigned({"alg": "ES256"})) is not None
+        with pytest.raises(Rejected):
+            issuer.authenticate(resigned(header))
 
     def test_changed_claims(self, issuer: Issuer) -> None:
         header, payload, signature = token_of(issuer).split(".")

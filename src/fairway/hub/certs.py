@@ -308,8 +308,11 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """In the older form: Kubernetes' programs take no other where they want the public key of a pair."""
     return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
     )
 
 
