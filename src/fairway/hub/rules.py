@@ -64,14 +64,19 @@ class Rules:
     def __bool__(self) -> bool:
         return bool(self._reach)
 
-    def check(self, document: Any, old: Any) -> list[Cause]:
+    def check(self, value: Any, old: Any, *, path: str = "") -> list[Cause]:
+        """A whole document, or the value at ``path`` within one."""
         run = _Run()
-        run.visit(self._root, document, "", ABSENT if old is None else old, None)
+        run.visit(self._root if not path else self._part, value, path, ABSENT if old is None else old, None)
         return run.found
 
     @cached_property
     def _root(self) -> "_Scope":
         return _Scope(self._node, self._reach, root=True)
+
+    @cached_property
+    def _part(self) -> "_Scope":
+        return _Scope(self._node, self._reach, root=False)
 
 
 class _Scope:
