@@ -222,17 +222,6 @@ class TestValidation:
         found = rbac.check_role({"metadata": {"name": "ok"}, "rules": [paths("get", "/x")]}, namespaced=False)
         assert found == []
 
-    @pytest.mark.parametrize(
-        ("name", "fault"),
-        [("a/b", "may not contain '/'"), ("a%b", "may not contain '%'"), ("..", "may not be '..'")],
-    )
-    def test_name(self, name: str, fault: str) -> None:
-        found = rbac.check_role({"metadata": {"name": name}, "rules": None}, namespaced=False)
-        assert told(found) == [f'metadata.name: Invalid value: "{name}": {fault}']
-
-    def test_names_that_others_may_not_have(self) -> None:
-        assert rbac.check_role({"metadata": {"name": "system:A_b"}}, namespaced=True) == []
-
     def test_aggregation(self) -> None:
         selector: Document = {
             "matchLabels": {"a": "%"},

@@ -12,10 +12,9 @@ from urllib.parse import unquote
 import msgspec
 
 from fairway.api.selector import quote
-from fairway.hub import status
+from fairway.hub import naming, status
 from fairway.hub.authz import Attributes, Authorizer, refusal
-from fairway.hub.names import account_of, subdomain_faults
-from fairway.hub.tokens import NODE_NAME, groups
+from fairway.hub.tokens import NODE_NAME, account_of, groups
 from fairway.hub.user import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 
 USER: Final = "impersonate-user"
@@ -120,7 +119,7 @@ def _applies(mode: str, named: User, user: User) -> bool:
 
 def _node_of(name: str) -> str | None:
     node = name.removeprefix("system:node:")
-    return node if node != name and not any(subdomain_faults(node)) else None
+    return node if node != name and not naming.subdomain(node) else None
 
 
 def _identity(mode: str, named: User) -> Iterator[Attributes]:

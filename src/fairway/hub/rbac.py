@@ -18,8 +18,7 @@ from fairway.api.selector import (
     label_value_faults,
     quote,
 )
-from fairway.hub import status
-from fairway.hub.names import segment_faults, subdomain_faults
+from fairway.hub import naming, status
 from fairway.hub.resource import Document
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -214,8 +213,8 @@ def default_binding(document: Document) -> None:
 
 
 def check_role(document: Document, *, namespaced: bool) -> list[status.Cause]:
-    """Of a Role or a ClusterRole, its name included."""
-    causes = list(_name_causes(document))
+    """Of a Role or a ClusterRole, beside its metadata."""
+    causes: list[status.Cause] = []
     for index, rule in enumerate(document.get("rules") or ()):
         causes.extend(_rule_causes(rule, f"rules[{index}]", namespaced))
     aggregation = document.get("aggregationRule")
@@ -227,12 +226,6 @@ def check_role(document: Document, *, namespaced: bool) -> list[status.Cause]:
         for index, selector in enumerate(selectors):
             causes.extend(_selector_causes(selector, f"{path}[{index}]"))
     return causes
-
-
-def _name_causes(document: Document) -> Iterator[status.Cause]:
-    name = document["metadata"].get("name", "")
-    for fault in segment_faults(name):
-        yield status.invalid_value("metadata.name", name, fault)
 
 
 def _rule_causes(rule: Document, path: str, namespaced: bool) -> Iterator[status.Cause]:
@@ -282,8 +275,8 @@ def _selector_faults(selector: Document, path: str) -> Iterator[status.Cause]:
 
 
 def check_binding(document: Document, old: Document | None, *, namespaced: bool) -> list[status.Cause]:
-    """Of a RoleBinding or a ClusterRoleBinding with its defaults, its name included."""
-    causes = list(_name_causes(document))
+    """Of a RoleBinding or a ClusterRoleBinding with its defaults, beside its metadata."""
+    causes: list[status.Cause] = []
     ref = document.get("roleRef") or {}
     group, kind, name = ref.get("apiGroup", ""), ref.get("kind", ""), ref.get("name", "")
     if group and group != GROUP:
@@ -293,7 +286,7 @@ def check_binding(document: Document, old: Document | None, *, namespaced: bool)
         causes.append(status.not_supported("roleRef.kind", kind, kinds))
     if not name:
         causes.append(status.required("roleRef.name"))
-    causes.extend(status.invalid_value("roleRef.name", name, fault) for fault in segment_faults(name))
+    causes.extend(status.invalid_value("roleRef.name", name, fault) for fault in naming.path_segment(name))
     for index, subject in enumerate(document.get("subjects") or ()):
         causes.extend(_subject_causes(subject, f"subjects[{index}]", namespaced))
     if old is not None and old.get("roleRef") != document.get("roleRef"):
@@ -307,7 +300,7 @@ def _subject_causes(subject: Document, path: str, namespaced: bool) -> Iterator[
     if not name:
         yield status.required(f"{path}.name")
     if kind == "ServiceAccount":
-        for fault in subdomain_faults(name) if name else ():
+        for fault in naming.subdomain(name) if name else ():
             yield status.invalid_value(f"{path}.name", name, fault)
         if group:
             yield status.not_supported(f"{path}.apiGroup", group, [""])

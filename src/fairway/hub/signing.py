@@ -11,9 +11,8 @@ from typing import Final
 from cryptography import x509
 
 from fairway.api.selector import quote
-from fairway.hub import status
+from fairway.hub import naming, status
 from fairway.hub.authz import Attributes, Authorizer
-from fairway.hub.names import label_faults, subdomain_faults
 from fairway.hub.resource import Document
 from fairway.hub.signer import (
     CLIENT,
@@ -168,14 +167,14 @@ def _signer_causes(signer: str) -> Iterator[status.Cause]:
         return
     labels = domain.split(".")
     for label in labels:
-        if faults := list(label_faults(label)):
+        if faults := naming.label(label):
             for fault in faults:
                 yield status.invalid_value(here, domain, f"validating label {quote(label)}: {fault}")
             break
     if len(labels) < 2:
         yield status.invalid_value(here, domain, SIGNER_DOMAIN)
     for label in rest[0].split("."):
-        if faults := list(subdomain_faults(label)):
+        if faults := naming.subdomain(label):
             for fault in faults:
                 yield status.invalid_value(here, rest[0], f"validating label {quote(label)}: {fault}")
             break

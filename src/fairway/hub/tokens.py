@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from fairway.api.selector import quote
-from fairway.hub import status
+from fairway.hub import naming, status
 from fairway.hub.jwt import ALGORITHM, Bound, Claims, Key, Reference, Rejected
 from fairway.hub.objects import Objects
 from fairway.hub.resource import Document
@@ -309,6 +309,15 @@ def _watched(claims: Claims) -> Iterable[str]:
 
 def username(namespace: str, name: str) -> str:
     return f"system:serviceaccount:{namespace}:{name}"
+
+
+def account_of(user: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user name is of."""
+    prefix, _, rest = user.partition("system:serviceaccount:")
+    parts = rest.split(":")
+    if prefix or len(parts) != 2 or naming.label(parts[0]) or naming.subdomain(parts[1]):
+        return None
+    return parts[0], parts[1]
 
 
 def groups(namespace: str) -> tuple[str, ...]:
