@@ -176,16 +176,19 @@ def _approval_state(document: Document) -> str:
 # --- establishing ------------------------------------------------------------------------------------------------
 
 
-def establish(document: Document, others: Iterable[Document], *, now: str) -> bool:
-    """Accepts the names that no other definition of the group has, and notes in ``status`` whether that is all of
-    them: only then is the resource served. In place; returns whether ``status`` changed. ``now`` is RFC 3339."""
+def establish(document: Document, served: Iterable[Resource], *, now: str) -> bool:
+    """Accepts the names that no other served resource of the group has, and notes in ``status`` whether that is
+    all of them: only then is the resource served. In place; returns whether ``status`` changed.
+
+    ``now`` is RFC 3339. The definition's own resources may be among the served ones.
+    """
     state = document.setdefault("status", {})
     wanted = document["spec"]["names"]
     accepted = state.get("acceptedNames") or {}
     store_version(document)
     if accepted == wanted and _condition(document, ESTABLISHED):
         return False
-    resources, kinds = _taken(document, others)
+    resources, kinds = _taken(document, served)
     accepted, conflict = _accept(wanted, accepted, resources, kinds)
     state["acceptedNames"] = accepted
     reason, message = conflict or ("NoConflicts", "no conflicts found")
@@ -202,20 +205,18 @@ def established(document: Document) -> bool:
     return bool(_condition(document, ESTABLISHED).get("status") == "True")
 
 
-def _taken(document: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
+def _taken(document: Document, served: Iterable[Resource]) -> tuple[set[str], set[str]]:
+    spec = document["spec"]
+    group, plural = spec.get("group"), spec["names"].get("plural")
+    if _condition(document, ESTABLISHED).get("status") != "True":
+        # Until it is established, a resource of that name is another one's.
+        plural = None
     resources: set[str] = set()
     kinds: set[str] = set()
-    for other in others:
-        if other["metadata"]["name"] == document["metadata"]["name"]:
-            continue
-        if other["spec"].get("group") == document["spec"].get("group"):
-            names = (other.get("status") or {}).get("acceptedNames") or {}
-            resources |= {
-                names.get("plural", ""),
-                names.get("singular", ""),
-                *(names.get("shortNames") or ()),
-            }
-            kinds |= {names.get("kind", ""), names.get("listKind", "")}
+    for each in served:
+        if each.group == group and each.plural != plural:
+            resources |= {each.plural, each.singular, *each.short_names}
+            kinds |= {each.kind, each.list_kind}
     return resources - {""}, kinds - {""}
 
 
