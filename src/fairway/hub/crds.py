@@ -208,9 +208,6 @@ def established(document: Document) -> bool:
 def _taken(document: Document, served: Iterable[Resource]) -> tuple[set[str], set[str]]:
     spec = document["spec"]
     group, plural = spec.get("group"), spec["names"].get("plural")
-    if _condition(document, ESTABLISHED).get("status") != "True":
-        # Until it is established, a resource of that name is another one's.
-        plural = None
     resources: set[str] = set()
     kinds: set[str] = set()
     for each in served:
