@@ -245,6 +245,21 @@ class TestAccess:
             reviews.local_subject_access_review(document, authorizer=authorizer)
         assert caught.value.message == f'.authorization.k8s.io "" is invalid: {told}'
 
+    def test_the_namespace_that_counts_is_the_requests(self, authorizer: Authorizer) -> None:
+        spec = {"user": "carol", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "x"}}
+        with pytest.raises(status.Refusal) as caught:
+            reviews.local_subject_access_review(
+                {"metadata": {"namespace": "x"}, "spec": spec}, authorizer=authorizer, namespace="default"
+            )
+        assert (caught.value.code, caught.value.message) == (400, reviews.NOT_THE_REQUESTS)
+        with pytest.raises(status.Refusal, match=reviews.OTHER_NAMESPACE):
+            reviews.local_subject_access_review({"spec": spec}, authorizer=authorizer, namespace="default")
+        own = {"user": "carol", "resourceAttributes": PODS}
+        answer = reviews.local_subject_access_review(
+            {"spec": own}, authorizer=authorizer, namespace="default"
+        )
+        assert answer["metadata"] == {"namespace": "default"}
+
     def test_one_namespace_says_nothing_about_another(self, authorizer: Authorizer) -> None:
         spec = {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods"}}
         with pytest.raises(status.Refusal, match=reviews.OTHER_NAMESPACE):

@@ -26,6 +26,9 @@ NO_METADATA: Final = "must be empty"
 ONLY_NAMESPACE: Final = "must be empty except for namespace"
 OTHER_NAMESPACE: Final = "must match metadata.namespace"
 NO_PATHS: Final = "disallowed on this kind of request"
+NOT_THE_REQUESTS: Final = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
 ONE_FORM: Final = "may not specified at the same time as requirements"
 
 
@@ -60,9 +63,18 @@ def subject_access_review(document: Document, *, authorizer: Authorizer) -> Docu
     return _reviewed(document, "SubjectAccessReview", authorizer, _subject(spec))
 
 
-def local_subject_access_review(document: Document, *, authorizer: Authorizer) -> Document:
-    """Of a namespace, which the document's metadata names."""
-    spec, namespace = document.get("spec") or {}, document["metadata"].get("namespace", "")
+def local_subject_access_review(
+    document: Document, *, authorizer: Authorizer, namespace: str = ""
+) -> Document:
+    """Of one namespace: who may ask about that learns nothing of another.
+
+    ``namespace`` is the one the request was allowed for; without it the document's own must be that already.
+    """
+    meta, spec = document.get("metadata") or {}, document.get("spec") or {}
+    if namespace and meta.get("namespace", namespace) != namespace:
+        raise status.bad_request(NOT_THE_REQUESTS)
+    namespace = namespace or meta.get("namespace", "")
+    document = document | {"metadata": meta | {"namespace": namespace}}
     causes = [*_spec_causes(spec, named=True), *_metadata_causes(document, allowed=("namespace",))]
     asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if asked is not None and (elsewhere := asked.get("namespace", "")) != namespace:
