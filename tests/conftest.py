@@ -6,6 +6,7 @@ be a matter of luck, so CI tries the same ones each time.
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["kube.fixtures"]
@@ -13,3 +14,9 @@ pytest_plugins = ["kube.fixtures"]
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--record", action="store_true", help="write what the real hub answers into tests/golden"
+    )

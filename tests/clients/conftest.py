@@ -1,12 +1,15 @@
 """Every test here runs twice: against the embedded hub, and against a real kube-apiserver with its controllers."""
 
+import asyncio
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from clients import boats as custom
+from clients.talk import Talk, context, established
 from fairway.testing.hub import hub_in_thread
 from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
 
@@ -54,3 +57,35 @@ def kubectl(kube_tools: Tools) -> Path:
 def namespace() -> str:
     """A name nobody else uses; the test creates it."""
     return f"suite-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+async def talk(hub: Suite) -> AsyncIterator[Talk]:
+    """As the administrator, in plain HTTP."""
+    url, tls, token = context(hub.kubeconfig)
+    async with Talk(url=url, context=tls, token=token) as made:
+        yield made
+
+
+@pytest.fixture
+async def room(talk: Talk, namespace: str) -> str:
+    """A namespace of the test's own that is there."""
+    code, answer = await talk.call("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    assert code == 201, answer
+    return namespace
+
+
+@pytest.fixture(scope="session")
+def boats(hub: Suite) -> None:
+    """The hub serves boats."""
+
+    async def define() -> None:
+        url, tls, token = context(hub.kubeconfig)
+        async with Talk(url=url, context=tls, token=token) as talk:
+            code, answer = await talk.call(
+                "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=custom.DEFINITION
+            )
+            assert code == 201, answer
+            await established(talk, custom.DEFINITION_NAME)
+
+    asyncio.run(define())

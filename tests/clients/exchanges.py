@@ -59,6 +59,7 @@ def normal(value: Any, *, namespace: str, key: str = "") -> Any:
     if isinstance(value, dict):
         if key == "columnDefinitions":
             value = {**value, "description": "<words>"}
+        value = _unordered(value)
         return {k: normal(v, namespace=namespace, key=k) for k, v in sorted(value.items())}
     if isinstance(value, list):
         kept = [v for v in value if not _published(v)]
@@ -76,6 +77,30 @@ def normal(value: Any, *, namespace: str, key: str = "") -> Any:
         value = ADDRESS.sub("<address>", value)
         value = re.sub(rf"\b{re.escape(namespace)}\b", "<namespace>", value)
         return re.sub(r"\b([Gg]enerated-)[a-z0-9]{5}\b", r"\1<random>", value)
+    return value
+
+
+def _unordered(value: dict[str, Any]) -> dict[str, Any]:
+    """Causes of a refusal come in any order, and the entries of managers in that of the second they wrote in."""
+    causes = (value.get("details") or {}).get("causes") if value.get("kind") == "Status" else None
+    if causes and len(causes) > 1:
+        told = {f"{c.get('field')}: {c.get('message')}" for c in causes}
+        message = str(value["message"])
+        for each in sorted(told, key=len, reverse=True):
+            message = message.replace(each, "")
+        ordered = sorted(causes, key=lambda c: (str(c.get("field")), str(c.get("message"))))
+        value = {**value, "message": message, "details": {**value["details"], "causes": ordered}}
+    if isinstance(value.get("managedFields"), list):
+        entries = sorted(
+            value["managedFields"],
+            key=lambda e: (
+                e.get("operation"),
+                e.get("manager"),
+                e.get("subresource", ""),
+                e.get("apiVersion"),
+            ),
+        )
+        value = {**value, "managedFields": entries}
     return value
 
 

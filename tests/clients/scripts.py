@@ -386,8 +386,11 @@ SCRIPTS = [
                 for i in range(5)
             ],
             get(MAPS),
-            get(f"{MAPS}?limit=2", keep="metadata.continue"),
-            get(f"{MAPS}?limit=2&continue=$continue"),
+            *[post(LEASES, lease(f"l{i}", holderIdentity=str(i))) for i in range(5)],
+            get(f"{LEASES}?limit=2", keep="metadata.continue"),
+            get(f"{LEASES}?limit=2&continue=$continue", keep="metadata.continue"),
+            get(f"{LEASES}?limit=2&continue=$continue"),
+            get(f"{LEASES}?limit=5"),
             get(f"{MAPS}?labelSelector=odd%3D1"),
             get(f"{MAPS}?labelSelector=n+in+(1,2),odd!%3D1"),
             get(f"{MAPS}?labelSelector=!n"),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Talk:
         data = None
         if body is not None:
             headers["Content-Type"] = type_
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
         async with self._session.request(
             method, URL(self.url + path, encoded=True), data=data, headers=headers
         ) as answer:
@@ -51,6 +52,12 @@ class Talk:
                 return answer.status, json.loads(text)
             except ValueError:
                 return answer.status, text
+
+    def open(
+        self, path: str, *, accept: str = "application/json"
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """An answer that is read as it comes."""
+        return self._session.get(URL(self.url + path, encoded=True), headers={"Accept": accept})
 
     async def run(self, script: Script, *, namespace: str) -> list[dict[str, Any]]:
         """The answers to a script, made comparable."""

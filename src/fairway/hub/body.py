@@ -59,12 +59,12 @@ def value(raw: bytes, content_type: str) -> Any:
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
 
 
-def document(raw: bytes, content_type: str) -> Document:
-    """An object. A body without a type is JSON."""
+def document(raw: bytes, content_type: str, *, group: str, version: str, kind: str) -> Document:
+    """An object of that kind, unless it says otherwise. A body without a type is JSON."""
     if not raw:
         return {}
     if media_type(content_type) == "application/vnd.kubernetes.protobuf":
-        return protobuf.decode(raw)
+        return protobuf.decode(raw, group=group, version=version, kind=kind)
     found = value(raw, content_type)
     if not isinstance(found, dict):
         raise status.bad_request(

@@ -24,6 +24,7 @@ from fairway.hub.documents import Documents
 from fairway.hub.facts import Facts
 from fairway.hub.jwt import Key as TokenKey
 from fairway.hub.kinds.catalog import kinds
+from fairway.hub.kinds.definitions import DEFINITIONS
 from fairway.hub.meters import Meters
 from fairway.hub.options import Write
 from fairway.hub.reads import Reader
@@ -31,14 +32,13 @@ from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.server import Server
-from fairway.hub.signing import Signing
 from fairway.hub.special import Special
 from fairway.hub.status import Refusal
 from fairway.hub.store import Change, Durability, ReadOnly, Store
 from fairway.hub.tokens import Issuer
 from fairway.hub.upkeep.accounts import Accounts, Tokens
 from fairway.hub.upkeep.collector import Collector
-from fairway.hub.upkeep.definitions import DEFINITIONS, Definitions
+from fairway.hub.upkeep.definitions import Definitions
 from fairway.hub.upkeep.expiry import Expiry
 from fairway.hub.upkeep.namespaces import Namespaces
 from fairway.hub.upkeep.signer import Signer
@@ -87,12 +87,11 @@ class Hub:
         self.authenticator = Authenticator(
             authority=certificates.authority, issuer=self.issuer, objects=facts, static=static
         )
-        self.signing = Signing(authority=certificates.authority, authorizer=self.authorizer)
         self.writer = Writer(
             store=store,
             registry=self.registry,
-            kinds=kinds(authorizer=self.authorizer, registry=self.registry, signing=self.signing),
-            clock=lambda: datetime.now(UTC),
+            kinds=kinds(authorizer=self.authorizer, facts=facts, clock=_now),
+            clock=_now,
         )
         self.reader = Reader(store=store)
         self.meters = Meters(
@@ -110,7 +109,6 @@ class Hub:
                 authenticator=self.authenticator,
                 authorizer=self.authorizer,
                 issuer=self.issuer,
-                signing=self.signing,
             ),
             documents=Documents(
                 registry=self.registry,
@@ -178,6 +176,9 @@ class Hub:
             self._define(change.key[2], _decode(change.raw))
 
     def _define(self, name: str, definition: Document) -> None:
+        if not crds.established(definition):
+            self.registry.forget(name)
+            return
         try:
             self.registry.define(name, crds.resources_of(definition))
         except Exception:
@@ -235,12 +236,16 @@ class Hub:
         if upkeep.TOKENS in on:
             workers.append(Tokens(issuer=self.issuer, certificate=self.authority_pem, **parts))
         if upkeep.SIGNER in on:
-            workers.append(Signer(signing=self.signing, **parts))
+            workers.append(Signer(authority=self.certificates.authority, clock=_now, **parts))
         if upkeep.EXPIRY in on:
             workers.append(Expiry(**parts))
         if upkeep.DEFINITIONS in on:
             workers.append(Definitions(**parts))
         return workers
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _renewed(resource: Resource, kept: Document, wanted: Document) -> Document | None:

@@ -107,6 +107,8 @@ class Reader:
                 exact = int(options.revision)
         items, revision, more, remaining = self._page(resource, namespace, options, chosen, after, exact)
         metadata: Document = {"resourceVersion": str(revision)}
+        if resource.custom and style.kind == form.PLAIN:
+            metadata = {"continue": "", **metadata}  # lists of custom resources always have it
         if more:
             metadata["continue"] = _continue(revision, items[-1])
             if chosen.everything:

@@ -15,6 +15,7 @@ from fairway.api.selector import (
     compile_selector,
 )
 from fairway.hub import status
+from fairway.hub.notation import shown
 from fairway.hub.resource import Document, Resource
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|=|<|>|,|\(|\)|!|[^\s=!,()<>]+)")
@@ -72,7 +73,7 @@ def _is_word(token: str) -> bool:
 def _key(token: str) -> str:
     found = _QUALIFIED.fullmatch(token)
     prefix, name = (found[1], found[2]) if found else (None, "")
-    shown = status.shown(token)
+    shown = shown(token)
     if not found or (prefix is not None and not _SUBDOMAIN.fullmatch(prefix)):
         raise _refuse(f"<nil>: Invalid value: {shown}: prefix part {SUBDOMAIN_REFUSED}")
     if not _NAME.fullmatch(name) or len(name) > 63:
@@ -82,7 +83,7 @@ def _key(token: str) -> str:
 
 def _value(key: str, token: str) -> str:
     if token and (not _NAME.fullmatch(token) or len(token) > 63):
-        raise _refuse(f"values[0][{key}]: Invalid value: {status.shown(token)}: {VALUE_REFUSED}")
+        raise _refuse(f"values[0][{key}]: Invalid value: {shown(token)}: {VALUE_REFUSED}")
     return token
 
 

@@ -226,6 +226,8 @@ class Server:
         if resource.deprecation:
             exchange.warnings.append(resource.deprecation)
         if found.subresource and found.subresource not in resource.subresources:
+            if resource.custom:
+                raise status.not_found(resource.group, resource.plural, found.name)
             raise status.unknown_path()
         allowed = resource.subresources[found.subresource].verbs if found.subresource else resource.verbs
         if exchange.verb not in allowed or _misplaced(exchange.verb, found, resource):
@@ -366,7 +368,9 @@ class Server:
         }
         return await verbs[exchange.verb](exchange, resource, found, raw)
 
-    def _body(self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool) -> Document:
+    def _body(
+        self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
+    ) -> Document:
         content_type = exchange.request.headers.get("Content-Type", form.JSON)
         if body.media_type(content_type) not in ("", form.JSON, form.YAML, "text/yaml", form.PROTOBUF, "*/*"):
             raise status.unsupported_media(
@@ -374,7 +378,13 @@ class Server:
                 f"{form.JSON}, {form.YAML}, {form.PROTOBUF}"
             )
         try:
-            document = body.document(raw, content_type)
+            document = body.document(
+                raw,
+                content_type,
+                group=resource.group,
+                version=resource.version,
+                kind=kind or resource.kind,
+            )
         except Refusal as refusal:
             if refusal.code == 400 and refusal.message.startswith("couldn't get"):
                 raise status.bad_request(
@@ -454,7 +464,7 @@ class Server:
         return self._response(exchange, payload, style=style)
 
     def _deletion_body(self, exchange: Exchange, resource: Resource, raw: bytes) -> Document | None:
-        return self._body(exchange, resource, raw, strict=False) if raw else None
+        return self._body(exchange, resource, raw, strict=False, kind="DeleteOptions") if raw else None
 
     async def _delete_many(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes

@@ -15,13 +15,12 @@ from fairway.hub.options import deletion
 from fairway.hub.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource, Scale
 from fairway.hub.selection import matches_selector
-from fairway.hub.signing import Signing
 from fairway.hub.store import Store
 from fairway.hub.target import Target
 from fairway.hub.tokens import Issuer
 from fairway.hub.writes import Writer
 
-PLAIN_SUBRESOURCES: Final = ("", "status", "finalize")
+PLAIN_SUBRESOURCES: Final = ("", "status", "finalize", "approval")
 """What an ordinary update does."""
 
 EVICTION_REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -49,11 +48,10 @@ class Special:
         authenticator: Authenticator,
         authorizer: Authorizer,
         issuer: Issuer,
-        signing: Signing,
     ) -> None:
         self._store, self._writer = store, writer
         self._authenticator, self._authorizer = authenticator, authorizer
-        self._issuer, self._signing = issuer, signing
+        self._issuer = issuer
 
     def serves(self, resource: Resource, found: Target) -> bool:
         if found.subresource:
@@ -101,8 +99,9 @@ class Special:
             case "subjectaccessreviews":
                 return reviews.subject_access_review(document, authorizer=authorizer)
             case "localsubjectaccessreviews":
-                document.setdefault("metadata", {}).setdefault("namespace", found.namespace)
-                return reviews.local_subject_access_review(document, authorizer=authorizer)
+                return reviews.local_subject_access_review(
+                    document, namespace=found.namespace, authorizer=authorizer
+                )
             case "selfsubjectaccessreviews":
                 return reviews.self_subject_access_review(document, user=user, authorizer=authorizer)
             case "selfsubjectrulesreviews":
@@ -112,17 +111,12 @@ class Special:
     async def update(self, resource: Resource, found: Target, document: Document, request: Request) -> bytes:
         if found.subresource == "scale":
             return await self._rescale(resource, found, document, request)
-        if found.subresource == "approval":
-            return await self._approve(resource, found, document, request)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     async def patch(self, resource: Resource, found: Target, patch: Patch, request: Request) -> bytes:
         if found.subresource == "scale":
             current = self._scale(resource, self._current(resource, found))
             return await self._rescale(resource, found, _merged(current, patch), request)
-        if found.subresource == "approval":
-            current = self._current(resource, found)
-            return await self._approve(resource, found, _merged(current, patch), request)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     def _current_raw(self, resource: Resource, found: Target) -> bytes:
@@ -272,17 +266,6 @@ class Special:
                     ]
                 }
                 raise refusal
-
-    # Certificates
-
-    async def _approve(
-        self, resource: Resource, found: Target, document: Document, request: Request
-    ) -> bytes:
-        def make(current: Document) -> None:
-            self._signing.approve(current, document, user=request.user, now=self._writer.now())
-
-        written = await self._writer.change(resource, "", found.name, make, request)
-        return form.one(resource, written.raw, form.PLAIN_JSON)
 
 
 def _merged(current: Document, patch: Patch) -> Document:

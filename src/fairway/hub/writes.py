@@ -10,7 +10,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +20,6 @@ from fairway.hub import (
     builtin,
     form,
     jsonpatch,
-    jsonpath,
     managed,
     mergepatch,
     presence,
@@ -29,14 +28,17 @@ from fairway.hub import (
     structural,
 )
 from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.fieldset import EMPTY, FieldSet
 from fairway.hub.kinds import PLAIN, Kind
 from fairway.hub.metadata import STANDARD_FINALIZERS, check_changed, check_new, finalizer_warnings
+from fairway.hub.moments import timestamp
 from fairway.hub.object_meta import malformed
 from fairway.hub.options import BACKGROUND, FOREGROUND, IGNORE, ORPHAN, STRICT, Deletion, Write
 from fairway.hub.registry import Registry
 from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.store import Item, Store
+from fairway.hub.structural import RULES_NOT_CHECKED
 from fairway.hub.user import User
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
@@ -64,10 +66,6 @@ class Removed:
 
     raw: bytes
     gone: bool
-
-
-def timestamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def suffix() -> str:
@@ -203,7 +201,12 @@ class Writer:
             about = [*about, *about] if old is not None else about
             about += _finalizer_causes(found)
         if resource.custom and resource.scale is not None:
-            about += _scale_causes(resource.scale.spec_path, document)
+            at = next(
+                (i for i, cause in enumerate(causes) if cause.message.endswith(RULES_NOT_CHECKED)),
+                len(causes),
+            )
+            scaled = _scale_causes(resource.scale.spec_path, document)
+            causes = [*causes[:at], *scaled, *causes[at:]]
         causes = [
             *about,
             *causes,
@@ -388,7 +391,7 @@ class Writer:
                 reason=status.INVALID,
                 message="Invalid value: 0: must be specified for an update",
             )
-            raise status.invalid(resource.group, resource.kind, name, [cause])
+            raise status.invalid(resource.group, resource.plural, name, [cause])
         self._current(resource, old, metadata)
         self.checker(resource).default(document)
         return await self._replace(resource, item, old, document, request, view=view)
@@ -564,6 +567,8 @@ class Writer:
             time=timestamp(self._clock()),
             subresource=request.subresource,
             node=resource.node,
+            ignored=_elsewhere(resource, request.subresource),
+            blank=self._nothing(resource),
         )
         self._typed(resource, merged)
         merged = self._cleaned(resource, merged, request)
@@ -688,6 +693,15 @@ def _specification(document: Document) -> Document:
     return {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion", "kind")}
 
 
+def _elsewhere(resource: Resource, subresource: str) -> FieldSet:
+    """What this endpoint doesn't write, so that whoever applies through it doesn't come to own it."""
+    if "status" not in resource.subresources:
+        return EMPTY
+    if subresource == "status":
+        return {"f:spec": {}}
+    return {"f:status": {}} if not subresource else EMPTY
+
+
 def _finalizer_causes(metadata: Document) -> list[status.Cause]:
     return [
         status.invalid_value(f"metadata.finalizers[{index}]", name, UNQUALIFIED)
@@ -697,10 +711,25 @@ def _finalizer_causes(metadata: Document) -> list[status.Cause]:
 
 
 def _scale_causes(path: str, document: Document) -> list[status.Cause]:
-    replicas = jsonpath.compiled(path)(document)
-    if replicas and isinstance(replicas[0], int) and replicas[0] < 0:
-        return [status.invalid_value(path, replicas[0], "should be a non-negative integer")]
+    value: Any = document
+    for part in path.strip(".").split("."):
+        if value is None:
+            return []
+        if not isinstance(value, dict):
+            told = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected map[string]interface{{}}"
+            return [status.invalid_value(path, 0, told)]
+        value = value.get(part)
+    if value is not None and _go_type(value) != "int64":
+        told = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected int64"
+        return [status.invalid_value(path, 0, told)]
+    if value is not None and value < 0:
+        return [status.invalid_value(path, value, "should be a non-negative integer")]
     return []
+
+
+def _go_type(value: Any) -> str:
+    names = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
+    return names.get(type(value), "map[string]interface {}")
 
 
 def _mistyped(resource: Resource, document: Document) -> status.Refusal:
@@ -709,7 +738,7 @@ def _mistyped(resource: Resource, document: Document) -> status.Refusal:
     for key, value in (("Kind", kind), ("apiVersion", version)):
         if not value:
             text = msgspec.json.encode(document).decode()
-            cut = f"{text[:34]} ..." if len(text) > 34 else text
+            cut = f"{text[:30]} ..." if len(text) > 30 else text
             return status.bad_request(
                 f"the object provided is unrecognized (must be of type {resource.kind}): Object '{key}' is missing "
                 f"in '{text}' ({cut})"

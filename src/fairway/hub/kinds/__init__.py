@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fairway.hub import naming
-from fairway.hub.metadata import NameRule
+from fairway.hub.naming import NameRule
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause

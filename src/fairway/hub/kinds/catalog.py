@@ -1,6 +1,7 @@
 """Which built-in resource behaves how."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from fairway.hub.authz import Authorizer
 from fairway.hub.kinds import Kind
@@ -19,11 +20,10 @@ from fairway.hub.kinds.pods import (
     Replicated,
     Service,
 )
-from fairway.hub.registry import Registry
-from fairway.hub.signing import Signing
+from fairway.hub.objects import Objects
 
 
-def kinds(*, authorizer: Authorizer, registry: Registry, signing: Signing) -> Mapping[str, Kind]:
+def kinds(*, authorizer: Authorizer, facts: Objects, clock: Callable[[], datetime]) -> Mapping[str, Kind]:
     """By the key of the resource; what isn't here is plain."""
     rbac = "rbac.authorization.k8s.io"
     return {
@@ -52,6 +52,8 @@ def kinds(*, authorizer: Authorizer, registry: Registry, signing: Signing) -> Ma
         f"clusterroles.{rbac}": Role(resource="clusterroles", authorizer=authorizer),
         f"rolebindings.{rbac}": Binding(resource="rolebindings", authorizer=authorizer),
         f"clusterrolebindings.{rbac}": Binding(resource="clusterrolebindings", authorizer=authorizer),
-        "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequest(signing=signing),
-        "customresourcedefinitions.apiextensions.k8s.io": Definition(registry=registry),
+        "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequest(
+            authorizer=authorizer, clock=clock
+        ),
+        "customresourcedefinitions.apiextensions.k8s.io": Definition(facts=facts, clock=clock),
     }

@@ -1,34 +1,45 @@
 """Custom resource definitions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
 
 from fairway.hub import crds
 from fairway.hub.kinds import Kind
-from fairway.hub.registry import Registry
+from fairway.hub.moments import timestamp
+from fairway.hub.objects import Objects
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
-from fairway.hub.upkeep.definitions import FINALIZER
+
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Definition(Kind):
     generation = True
     presence = False
 
-    def __init__(self, *, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, *, facts: Objects, clock: Callable[[], datetime]) -> None:
+        self._facts, self._clock = facts, clock
+
+    def _now(self) -> str:
+        return timestamp(self._clock())
 
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        crds.default(document)
         if old is None:
             document["status"] = {}
+        crds.complete(document)
+        crds.store_version(document)
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         return crds.check_definition(document, old)
 
     def complete(self, document: Document, old: Document | None, request: Request) -> None:
         """Its names are taken at once; nothing waits for a controller here."""
-        crds.establish(document, self._registry.resources)
+        request.warnings.extend(crds.warnings(document, old))
+        document["status"] = {k: v for k, v in document["status"].items() if v is not None}
+        crds.establish(document, self._facts.documents(DEFINITIONS), now=self._now())
 
     def deleting(self, document: Document) -> None:
         finalizers = document["metadata"].setdefault("finalizers", [])

@@ -1,12 +1,9 @@
-"""Custom resource definitions: their objects go before they do."""
+"""Custom resource definitions: their objects go before they do, and then their names are free for others."""
 
-from typing import Final
-
+from fairway.hub import crds
+from fairway.hub.kinds.definitions import DEFINITIONS, FINALIZER
 from fairway.hub.store import Change
 from fairway.hub.upkeep.worker import Worker, decode
-
-DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
-FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Definitions(Worker[str]):
@@ -19,14 +16,22 @@ class Definitions(Worker[str]):
 
     def see(self, change: Change) -> None:
         if change.key[0] == DEFINITIONS:
-            if change.type != "DELETED" and b'"deletionTimestamp"' in change.raw:
+            if change.type == "DELETED":
+                # Names it held may be what another waits for.
+                for item in self.items(DEFINITIONS):
+                    self.add(item.key[2])
+            elif b'"deletionTimestamp"' in change.raw:
                 self.add(change.key[2])
         elif change.type == "DELETED" and self.store.count(change.key[0]) == 0:
             self.add(change.key[0])
 
     async def work(self, item: str) -> None:
         definition = self.document((DEFINITIONS, "", item))
-        if definition is None or not definition["metadata"].get("deletionTimestamp"):
+        if definition is None:
+            return
+        if not definition["metadata"].get("deletionTimestamp"):
+            if not crds.established(definition):
+                await self.merge((DEFINITIONS, "", item), {}, subresource="status")
             return
         finalizers = definition["metadata"].get("finalizers") or []
         if FINALIZER not in finalizers:

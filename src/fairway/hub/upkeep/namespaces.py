@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from fairway.hub.kinds.core import KUBERNETES
+from fairway.hub.moments import timestamp
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
 from fairway.hub.store import Change
 from fairway.hub.upkeep.worker import Worker, decode
-from fairway.hub.writes import timestamp
 
 NAMESPACES: Final = "namespaces"
 _STEP: Final = 500

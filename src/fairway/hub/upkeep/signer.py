@@ -1,8 +1,11 @@
 """Certificate signing requests: signed once they are approved."""
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
-from fairway.hub.signing import Signing
+from fairway.hub import signer
+from fairway.hub.certs import Authority
 from fairway.hub.store import Change
 from fairway.hub.upkeep.worker import Worker
 
@@ -12,9 +15,9 @@ REQUESTS: Final = "certificatesigningrequests.certificates.k8s.io"
 class Signer(Worker[str]):
     manager = "csr-signing-controller"
 
-    def __init__(self, *, signing: Signing, **parts: Any) -> None:
+    def __init__(self, *, authority: Authority, clock: Callable[[], datetime], **parts: Any) -> None:
         super().__init__(**parts)
-        self._signing = signing
+        self._authority, self._clock = authority, clock
 
     def begin(self) -> None:
         for item in self.items(REQUESTS):
@@ -28,10 +31,10 @@ class Signer(Worker[str]):
         request = self.document((REQUESTS, "", item))
         if request is None:
             return
-        status = self._signing.sign(request)
-        if status is not None:
+        signed = signer.signed(request, authority=self._authority, now=self._clock())
+        if signed is not None:
             await self.merge(
                 (REQUESTS, "", item),
-                {"metadata": {"uid": request["metadata"]["uid"]}, "status": status},
+                {"metadata": {"uid": request["metadata"]["uid"]}, "status": signed["status"]},
                 subresource="status",
             )

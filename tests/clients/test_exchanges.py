@@ -1,0 +1,57 @@
+"""Every hub gives the recorded answers of a real kube-apiserver, field by field.
+
+To record them anew (they carry the version of the server that gave them):
+
+    python -m pytest tests/clients/test_exchanges.py -m kube --record
+"""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from clients.conftest import Suite
+from clients.exchanges import Script, recorded
+from clients.scripts import SCRIPTS, WIDGETS
+from clients.talk import Talk, context, described, established
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "exchanges.jsonl.gz"
+
+
+async def test_the_recording_is_of_these_scripts() -> None:
+    known = recorded(_lines())
+    assert {script.name: len(script.calls) for script in SCRIPTS} == {k: len(v) for k, v in known.items()}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name.replace(" ", "-"))
+async def test_answers_are_those_of_kubernetes(
+    hub: Suite, script: Script, namespace: str, request: pytest.FixtureRequest
+) -> None:
+    url, trust, token = context(hub.kubeconfig)
+    async with Talk(url=url, context=trust, token=token) as talk:
+        await talk.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=WIDGETS)
+        await established(talk, WIDGETS["metadata"]["name"])
+        answers = await talk.run(script, namespace=namespace)
+        if request.config.getoption("--record") and hub.kind == "real":
+            _, version = await talk.call("GET", "/version")
+            _record(script.name, answers, version["gitVersion"])
+    expected = recorded(_lines())[script.name]
+    for call, answer, wanted in zip(script.calls, answers, expected, strict=True):
+        assert answer == wanted, described(call)
+
+
+def _lines() -> list[str]:
+    if not GOLDEN.exists():
+        return []
+    with gzip.open(GOLDEN, "rt") as file:
+        return file.read().splitlines()
+
+
+def _record(name: str, answers: list[dict[str, object]], version: str) -> None:
+    kept = recorded(_lines()) | {name: answers}
+    known = [script.name for script in SCRIPTS]
+    lines = [json.dumps({"recorded from": f"kube-apiserver {version}"})]
+    lines += [json.dumps({"script": n, "answers": kept[n]}, sort_keys=True) for n in known if n in kept]
+    with GOLDEN.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as file:
+        file.write(("\n".join(lines) + "\n").encode())
