@@ -63,7 +63,9 @@ def distinct(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 free = st.recursive(
     st.one_of(st.booleans(), numbers, letters),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(letters, inner, max_size=2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(letters, inner, min_size=1, max_size=2)
+    ),
     max_leaves=4,
 )
 specs = st.fixed_dictionaries(
