@@ -90,7 +90,7 @@ class Hub:
         self.writer = Writer(
             store=store,
             registry=self.registry,
-            kinds=kinds(authorizer=self.authorizer, facts=facts, clock=_now),
+            kinds=kinds(authorizer=self.authorizer, registry=self.registry, clock=_now),
             clock=_now,
         )
         self.reader = Reader(store=store)

@@ -73,11 +73,11 @@ def _is_word(token: str) -> bool:
 def _key(token: str) -> str:
     found = _QUALIFIED.fullmatch(token)
     prefix, name = (found[1], found[2]) if found else (None, "")
-    shown = shown(token)
+    quoted = shown(token)
     if not found or (prefix is not None and not _SUBDOMAIN.fullmatch(prefix)):
-        raise _refuse(f"<nil>: Invalid value: {shown}: prefix part {SUBDOMAIN_REFUSED}")
+        raise _refuse(f"<nil>: Invalid value: {quoted}: prefix part {SUBDOMAIN_REFUSED}")
     if not _NAME.fullmatch(name) or len(name) > 63:
-        raise _refuse(f"<nil>: Invalid value: {shown}: name part {NAME_REFUSED}")
+        raise _refuse(f"<nil>: Invalid value: {quoted}: name part {NAME_REFUSED}")
     return token
 
 

@@ -20,10 +20,10 @@ from fairway.hub.kinds.pods import (
     Replicated,
     Service,
 )
-from fairway.hub.objects import Objects
+from fairway.hub.registry import Registry
 
 
-def kinds(*, authorizer: Authorizer, facts: Objects, clock: Callable[[], datetime]) -> Mapping[str, Kind]:
+def kinds(*, authorizer: Authorizer, registry: Registry, clock: Callable[[], datetime]) -> Mapping[str, Kind]:
     """By the key of the resource; what isn't here is plain."""
     rbac = "rbac.authorization.k8s.io"
     return {
@@ -55,5 +55,5 @@ def kinds(*, authorizer: Authorizer, facts: Objects, clock: Callable[[], datetim
         "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequest(
             authorizer=authorizer, clock=clock
         ),
-        "customresourcedefinitions.apiextensions.k8s.io": Definition(facts=facts, clock=clock),
+        "customresourcedefinitions.apiextensions.k8s.io": Definition(registry=registry, clock=clock),
     }

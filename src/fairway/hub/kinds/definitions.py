@@ -7,7 +7,7 @@ from typing import Final
 from fairway.hub import crds
 from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
-from fairway.hub.objects import Objects
+from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
@@ -20,11 +20,8 @@ class Definition(Kind):
     generation = True
     presence = False
 
-    def __init__(self, *, facts: Objects, clock: Callable[[], datetime]) -> None:
-        self._facts, self._clock = facts, clock
-
-    def _now(self) -> str:
-        return timestamp(self._clock())
+    def __init__(self, *, registry: Registry, clock: Callable[[], datetime]) -> None:
+        self._registry, self._clock = registry, clock
 
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if old is None:
@@ -39,7 +36,7 @@ class Definition(Kind):
         """Its names are taken at once; nothing waits for a controller here."""
         request.warnings.extend(crds.warnings(document, old))
         document["status"] = {k: v for k, v in document["status"].items() if v is not None}
-        crds.establish(document, self._facts.documents(DEFINITIONS), now=self._now())
+        crds.establish(document, self._registry.resources, now=timestamp(self._clock()))
 
     def deleting(self, document: Document) -> None:
         finalizers = document["metadata"].setdefault("finalizers", [])
