@@ -166,9 +166,8 @@ def update(
     what differs from it. Entries of versions not among ``versions``, if given, go, as nobody can tell what they mean.
     """
     managers = _claimed(old, new, subresource=subresource)
-    if managers is None or (
-        old is not None and not managers
-    ):  # whose fields were never tracked, or are no more
+    # What was never tracked, or is no more, stays so until somebody applies.
+    if managers is None or (old is not None and not managers):
         write(new, {})
         return
     atom = atoms.of(node)
