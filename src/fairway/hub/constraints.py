@@ -3,7 +3,6 @@
 The order of the faults of one value and their words are Kubernetes'; fields are looked at in the document's order.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from fairway.hub import status
 from fairway.hub.correlation import ABSENT, OldItems, old_entry, same
 from fairway.hub.fault import Check, at, general, invalid
 from fairway.hub.formats import recognized
-from fairway.hub.notation import INT64_MAX, INT64_MIN, quoted
+from fairway.hub.notation import INT64_MAX, INT64_MIN, double, quoted
 from fairway.hub.scalars import INTEGER_RANGES, enum_check, null_fault, number_check, text_check, type_fault
 from fairway.hub.schema import ARRAY, BOOLEAN, INTEGER, OBJECT, STRING, Node, parse
 from fairway.hub.status import Cause
@@ -257,7 +256,7 @@ def _whole(
                 enum(value, path, faults, old)
             return int(fits)
         if kind is int and not INT64_MIN <= value <= INT64_MAX:
-            value, kind = _double(value), float
+            value, kind = double(value), float
         weight = _WEIGHTS[kind]
         if typed:
             fault = type_fault(types, form, value, path)
@@ -276,13 +275,6 @@ def _whole(
         return weight
 
     return run
-
-
-def _double(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 # The usual cases go a shorter way to the same answers.

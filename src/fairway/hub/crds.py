@@ -323,6 +323,8 @@ def root_node(schema: Mapping[str, Any]) -> Node:
         meta = replace(meta, properties=meta.properties | written.properties)
     if not node.type and not node.preserve_unknown:
         node.type = OBJECT
+    # What an object always has needs no demanding.
+    node.required = tuple(name for name in node.required if name not in ("apiVersion", "kind", "metadata"))
     node.properties |= {
         "apiVersion": node.properties.get("apiVersion") or Node(type=STRING),
         "kind": node.properties.get("kind") or Node(type=STRING),

@@ -50,7 +50,8 @@ _QUOTED: Final = r'"(?:[^"\\\x00-\x1f\x7f]|\\[^\x00-\x1f\x7f])*"'
 _ADDRESS: Final = re.compile(rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?:{_ATOM}(?:\.{_ATOM})*|\[([^\[\]]+)\])")
 _PHRASE: Final = re.compile(rf"(?:{_ATOM[:-1]}|{_QUOTED}|[. \t])*")
 
-_AMOUNT: Final = re.compile(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)")
+# Whole runs only, so that no run is looked at twice.
+_AMOUNT: Final = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]++)")
 # The last name of a unit may be continued: ``3 hours``, ``2 daysy``.
 _UNITS: Final = (
     (1, ("ns", "nano")),

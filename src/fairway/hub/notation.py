@@ -6,6 +6,7 @@ these words.
 
 from collections.abc import Mapping
 from decimal import Decimal
+from math import inf
 from typing import Any, Final
 
 INT64_MIN: Final = -(1 << 63)
@@ -46,11 +47,19 @@ def _escaped(char: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
+def double(value: float) -> float:
+    """As a double, however large."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
+
+
 def number(value: float) -> str:
     """The shortest digits that identify the number, with an exponent below 1e-4 and from 1e21."""
     if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
         return str(value)
-    return _floating(float(value), low=-4, exponent_digits=2)
+    return _floating(double(value), low=-4, exponent_digits=2)
 
 
 def _floating(value: float, *, low: int, exponent_digits: int) -> str:
@@ -79,7 +88,7 @@ def json_text(value: Any) -> str:
     if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
         return str(value)
     if isinstance(value, int | float):
-        return _floating(float(value), low=-6, exponent_digits=1 if abs(value) < 1 else 2)
+        return _floating(double(value), low=-6, exponent_digits=1 if abs(value) < 1 else 2)
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json_text(k)}:{json_text(value[k])}" for k in sorted(value)) + "}"
     return "[" + ",".join(map(json_text, value)) + "]"

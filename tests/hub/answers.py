@@ -1,0 +1,46 @@
+"""Answers about schemas that Kubernetes' own libraries gave, from tests/golden."""
+
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairway.hub import crds
+from fairway.hub.schema import Node
+from fairway.hub.status import Cause
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def answers(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The header and the cases."""
+    lines = gzip.decompress((GOLDEN / f"schema-{name}.jsonl.gz").read_bytes()).splitlines()
+    header, *cases = (msgspec.json.decode(line) for line in lines)
+    return header, cases
+
+
+def told(causes: Iterable[Cause]) -> list[list[str]]:
+    return sorted([cause.field, cause.reason, cause.message] for cause in causes)
+
+
+def boat(spec: dict[str, Any], **root: Any) -> Node:
+    """The schema of a custom resource with this one of its spec."""
+    return crds.root_node({"type": "object", "properties": {"spec": spec}, **root})
+
+
+def definition(spec: dict[str, Any] | None = None, **version: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"spec": spec or {"type": "object"}}}
+    entry = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.sea.example"},
+        "spec": {
+            "group": "sea.example",
+            "names": {"kind": "Boat", "plural": "boats"},
+            "scope": "Namespaced",
+            "versions": [entry | version],
+        },
+    }

@@ -1,0 +1,150 @@
+from typing import Any
+
+import pytest
+
+from fairway.hub import metadata, naming, structural
+from fairway.hub.metadata import check_changed, check_new, finalizer_warnings
+from fairway.hub.object_meta import malformed
+from fairway.hub.schema import Node, object_meta
+from hub.answers import answers, told
+
+_, CASES = answers("metadata")
+CHECKER = structural.compile(Node(type="object", properties={"metadata": object_meta()}))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
+def test_metadata_fares_as_recorded(case: dict[str, Any]) -> None:
+    document = {"metadata": case["metadata"]}
+    assert malformed(case["metadata"]) == case.get("malformed")
+    if "malformed" in case:
+        return
+    assert CHECKER.prune(document) == case["unknown"]
+    assert told(check_new(document["metadata"], namespaced=True)) == case["causes"]
+    assert finalizer_warnings(document) == case["warnings"]
+
+
+def test_the_recording_has_all_sorts_of_faults() -> None:
+    assert sum("malformed" in case for case in CASES) > 10
+    fields = {cause[0] for case in CASES for cause in case.get("causes", ())}
+    assert {
+        "metadata.name",
+        "metadata.generateName",
+        "metadata.namespace",
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.finalizers",
+        "metadata.ownerReferences",
+        "metadata.managedFields[0].manager",
+        "metadata.generation",
+    } <= fields
+
+
+@pytest.mark.parametrize(
+    ("rule", "good", "bad"),
+    [
+        (naming.subdomain, ["a", "a.b", "a-b.c", "1"], ["", "A", "a_b", ".a", "a..b", "a" * 254]),
+        (naming.label, ["a", "a-b", "1"], ["", "a.b", "-a", "a" * 64]),
+        (naming.dns1035_label, ["a", "a1", "a-b"], ["", "1a", "a.b", "A"]),
+        (naming.path_segment, ["A:b", "system:x", "a b", "..."], [".", "..", "a/b", "a%2"]),
+    ],
+)
+def test_rules_for_names(rule: naming.NameRule, good: list[str], bad: list[str]) -> None:
+    assert [name for name in good if rule(name, False)] == []
+    assert [name for name in bad if not rule(name, False)] == []
+
+
+def test_the_beginning_of_a_name_may_end_in_a_dash() -> None:
+    assert naming.subdomain("web-", True) == []
+    assert naming.subdomain("web-", False) == [naming.BAD_SUBDOMAIN]
+    assert naming.label("-", True) == [naming.BAD_LABEL]
+    assert naming.path_segment(".", True) == []
+
+
+def test_long_names_are_judged_in_no_time() -> None:
+    for text in ("a" * 200_000 + "_", "a." * 100_000, "-" * 200_000):
+        assert naming.subdomain(text)
+        assert naming.label_key(text)
+
+
+def test_annotations_may_have_256_kibibytes_in_all() -> None:
+    fitting = {"annotations": {"a": "x" * (metadata.ANNOTATIONS_LIMIT - 1)}, "name": "a"}
+    assert check_new(fitting, namespaced=False) == []
+    beyond = {"annotations": {"a": "é" * (metadata.ANNOTATIONS_LIMIT // 2)}, "name": "a"}
+    assert told(check_new(beyond, namespaced=False)) == [
+        ["metadata.annotations", "FieldValueTooLong", "Too long: may not be more than 262144 bytes"]
+    ]
+
+
+def test_only_namespaced_kinds_have_a_namespace() -> None:
+    assert told(check_new({"name": "a", "namespace": "b"}, namespaced=False)) == [
+        ["metadata.namespace", "FieldValueForbidden", "Forbidden: not allowed on this type"]
+    ]
+    assert told(check_new({"name": "a"}, namespaced=True)) == [
+        ["metadata.namespace", "FieldValueRequired", "Required value"]
+    ]
+
+
+OLD = {
+    "name": "a",
+    "namespace": "b",
+    "uid": "1",
+    "resourceVersion": "7",
+    "generation": 2,
+    "creationTimestamp": "2026-03-01T12:00:00Z",
+    "finalizers": ["a.b/c"],
+}
+
+
+def changes(**fields: Any) -> list[list[str]]:
+    return told(check_changed(OLD | fields, OLD))
+
+
+def test_what_makes_an_object_that_object_cannot_change() -> None:
+    assert changes() == []
+    assert changes(name="x") == [
+        ["metadata.name", "FieldValueInvalid", 'Invalid value: "x": field is immutable']
+    ]
+    assert [
+        cause[0] for cause in changes(uid="2", namespace="c", creationTimestamp="2026-03-01T12:00:01Z")
+    ] == [
+        "metadata.creationTimestamp",
+        "metadata.namespace",
+        "metadata.uid",
+    ]
+    assert changes(creationTimestamp="2026-03-01T13:00:00+01:00") == []
+    assert changes(deletionTimestamp="2026-03-01T12:00:00Z") == [
+        [
+            "metadata.deletionTimestamp",
+            "FieldValueInvalid",
+            'Invalid value: "2026-03-01T12:00:00Z": field is immutable',
+        ]
+    ]
+
+
+def test_an_update_says_what_it_is_an_update_of() -> None:
+    assert changes(resourceVersion="", generation=1) == [
+        ["metadata.generation", "FieldValueInvalid", "Invalid value: 1: must not be decremented"],
+        [
+            "metadata.resourceVersion",
+            "FieldValueInvalid",
+            'Invalid value: "": must be specified for an update',
+        ],
+    ]
+
+
+def test_what_is_being_deleted_takes_no_new_finalizers() -> None:
+    old = OLD | {"deletionTimestamp": "2026-03-01T12:00:00Z"}
+    assert check_changed(old | {"finalizers": []}, old) == []
+    (found,) = check_changed(old | {"finalizers": ["x/y", "a.b/c"]}, old)
+    assert found.message == (
+        "Forbidden: no new finalizers can be added if the object is being deleted, "
+        'found new finalizers []string{"x/y"}'
+    )
+
+
+def test_field_managers_have_printable_names() -> None:
+    assert metadata.check_manager("kubectl-client-side-apply") == []
+    assert [cause.message for cause in metadata.check_manager("a\tb")] == [
+        'Invalid value: "a\\tb": invalid character U+0009 (at position 1)'
+    ]
+    assert [cause.reason for cause in metadata.check_manager("x" * 129)] == ["FieldValueTooLong"]
