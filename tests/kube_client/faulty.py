@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 GROUP = "cluster.open-cluster-management.io"
 PATH = f"/apis/{GROUP}/v1/managedclusters"
@@ -113,7 +114,7 @@ class Seen:
     method: str
     path: str
     query: dict[str, str]
-    headers: Mapping[str, str]
+    headers: CIMultiDict[str]
     body: bytes
 
     @property

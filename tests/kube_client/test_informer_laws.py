@@ -18,7 +18,7 @@ from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
 from kube_client.faulty import FaultyHub
-from kube_client.mirror import PATIENCE, Mirror
+from kube_client.mirror import Mirror
 
 QUICK = Backoff(base=0.001, cap=0.004)
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -35,9 +35,7 @@ class World:
 
     async def caught_up_with_the_past(self) -> None:
         """Until the informer does not wait for versions the hub does not have any more."""
-        async with asyncio.timeout(PATIENCE):
-            while int(self.informer.resource_version or 0) > self.hub.history.revision:
-                await asyncio.sleep(0.001)
+        await self.mirror.until(lambda: int(self.informer.resource_version or 0) <= self.hub.history.revision)
 
 
 Step = Callable[[World], Awaitable[None]]

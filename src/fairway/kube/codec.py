@@ -16,7 +16,7 @@ from fairway.api.kinds import DecodeError, decode_json
 from fairway.kube.errors import ApiError, KubeError, TransportError, UnreadableError, error_of
 from fairway.kube.resource import Key, T
 
-NOT_JSON: Final = "the answer is not JSON: {why}"
+NOT_JSON: Final = "the watch sent what is not JSON: {why}"
 NOT_A_LIST: Final = "the answer is not a list: {why}"
 UNKNOWN_EVENT: Final = "the watch sent an event of the unknown type {type!r}"
 LINE_TOO_LONG: Final = "a line of the watch is longer than {limit:,} bytes"
@@ -126,10 +126,8 @@ class Codec(Generic[T]):
         """Raises UnreadableError, but not for single items."""
         try:
             page = self._page(body)
-        except msgspec.ValidationError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return self._page_by_item(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UnreadableError(NOT_JSON.format(why=error)) from None
         return Page(items=page.items or (), resource_version=page.metadata.version, token=page.metadata.token)
 
     def _page_by_item(self, body: bytes) -> Page[T]:
@@ -152,13 +150,11 @@ class Codec(Generic[T]):
         )
 
     def events(self, lines: bytes) -> Events[T]:
-        """Whole lines only. Raises TransportError for what is not JSON."""
+        """Whole lines only."""
         try:
             return Events(events=self._events(lines))
-        except msgspec.ValidationError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return self._events_by_line(lines)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise TransportError(NOT_JSON.format(why=error)) from None
 
     def _events_by_line(self, lines: bytes) -> Events[T]:
         events: list[WatchEvent[T]] = []

@@ -212,14 +212,14 @@ class Informer(Generic[T]):
 
     async def _round(self) -> bool:
         """A list if need be, and a watch to its end. Whether that was the end it should have."""
-        listing = self._list_needed
+        lists = self.lists if self._list_needed else -1
         try:
             await self._list_and_watch()
             return True
         except KubeError as error:
             behind = isinstance(error, ServerError) and error.version_too_large
             self._list_needed |= behind or isinstance(error, Expired | _Doubtful)
-            self._report(error, listing=listing and self._list_needed)
+            self._report(error, listing=lists == self.lists)
         except Exception:
             self._list_needed = True
             _log.exception(BROKE, self.resource)

@@ -32,7 +32,3 @@ class Notices:
             self._log.log(level, text + REPEATED, *arguments, left_out)
         else:
             self._log.log(level, text, *arguments)
-
-    def forget(self, topic: object) -> None:
-        """It is over: should it come back, that is news."""
-        self._said.pop(topic, None)

@@ -66,6 +66,10 @@ class Replica(Generic[T]):
         self.epoch += back
         self.store = found
         self._reach(version)
+        if self._number is not None:
+            # A list should not have anything newer than itself. If it has, that has been seen all the same.
+            numbers = (number_of(each.metadata.resourceVersion) for each in found.values())
+            self._number = max(self._number, max((each for each in numbers if each is not None), default=0))
         return self._batch(changes, listed=True)
 
     def apply(

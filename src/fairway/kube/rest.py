@@ -408,12 +408,11 @@ class Client:
             timeout=timeout,
         ) as stream:
             async for events in stream:
+                for each in stream.unreadable:
+                    name = "/".join(part for part in each.key if part)
+                    _log.error(UNREADABLE, each.type, resource.kind, name, each.reason)
                 for event in events:
                     yield event
-                for each in stream.unreadable:
-                    _log.error(
-                        UNREADABLE, each.type, resource.kind, "/".join(filter(None, each.key)), each.reason
-                    )
 
     async def newest(
         self, resource: Resource[T], *, namespace: str | None = None, timeout: float | None = None

@@ -1,0 +1,25 @@
+"""A hub that misbehaves on demand, and a client of it that does not wait long."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fairway.kube.clock import Backoff
+from fairway.kube.connection import Connection
+from fairway.kube.rest import Client
+from fairway.kube.transport import Retry
+from kube_client.faulty import FaultyHub
+
+QUICK = Retry(backoff=Backoff(base=0.001, cap=0.002), longest=0.002)
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FaultyHub]:
+    async with FaultyHub() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(hub: FaultyHub) -> AsyncIterator[Client]:
+    async with Client(Connection(server=hub.url), retry=QUICK) as opened:
+        yield opened

@@ -1,0 +1,191 @@
+"""Tokens and certificates that are replaced while we run."""
+
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+
+from fairway.kube import credentials
+from fairway.kube.connection import NOT_IN_A_POD, Connection
+from fairway.kube.credentials import Held, Proof
+from fairway.kube.errors import ConfigError, CredentialError
+from fairway.kube.tls import Certificate, File, Pem, context_of
+from kube_client.authority import Authority, key_pem
+
+
+def replace(path: Path, content: str | bytes) -> None:
+    """As Kubernetes does it: the new file is made aside and moved into place."""
+    aside = path.with_name("aside")
+    aside.write_bytes(content.encode() if isinstance(content, str) else content)
+    os.replace(aside, path)
+
+
+async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    replace(path, "one\n")
+    held = Held(token_file=str(path))
+    first = await held.proof()
+    assert first.authorization == "Bearer one"
+    assert await held.proof() is first
+    assert not await held.renew(first)
+    replace(path, "two")
+    assert (await held.proof()).authorization == "Bearer two"
+    assert await held.renew(first)
+
+
+async def test_a_token_file_that_goes_away_leaves_what_it_said(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    replace(path, "one")
+    held = Held(token_file=str(path))
+    await held.proof()
+    path.unlink()
+    assert (await held.proof()).authorization == "Bearer one"
+
+
+async def test_a_token_file_that_changed_within_its_timestamp_is_found_after_a_401(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one", encoding="ascii")
+    held = Held(token_file=str(path))
+    first = await held.proof()
+    before = path.stat()
+    path.write_text("two", encoding="ascii")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert await held.proof() == first
+    assert await held.renew(first)
+    assert (await held.proof()).authorization == "Bearer two"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, credentials.NO_TOKEN_FILE.format(path="{path}", why="No such file or directory")),
+        ("  \n", credentials.EMPTY_TOKEN_FILE),
+        ("secret\nsecret", credentials.BAD_TOKEN),
+        ("secret\u00fc", credentials.BAD_TOKEN),
+    ],
+)
+async def test_token_files_without_a_token(tmp_path: Path, content: str | None, message: str) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(CredentialError) as caught:
+        await Held(token_file=str(path)).proof()
+    assert str(caught.value) == message.format(path=path)
+
+
+async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+    authority = Authority()
+    chain, key = authority.client("jane").write(tmp_path, "jane")
+    held = Held(chain=Pem(path=str(chain)), key=Pem(path=str(key)))
+    first = await held.proof()
+    assert await held.proof() is first
+    other = authority.client("jane")
+    replace(chain, other.chain)
+    replace(key, other.key)
+    assert await held.renew(first)
+    second = await held.proof()
+    assert second.certificate == Certificate(other.chain, other.key)
+    assert context_of(certificate=second.certificate) is not context_of(certificate=first.certificate)
+
+
+async def test_nothing_held_is_a_proof_of_nothing() -> None:
+    held = Held()
+    assert await held.proof() == Proof()
+    assert not await held.renew(Proof())
+
+
+def test_a_file_is_not_read_when_it_did_not_change(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    file = File(str(path))
+    assert file.read() is file.read()
+
+
+class TestContexts:
+    def test_they_are_kept(self) -> None:
+        authority = Authority()
+        pair = authority.client("jane")
+        certificate = Certificate(pair.chain, pair.key)
+        made = context_of(authority=authority.certificate, certificate=certificate)
+        assert context_of(authority=bytes(authority.certificate), certificate=certificate) is made
+        assert context_of(authority=authority.certificate) is not made
+
+    def test_a_key_is_on_disk_only_while_it_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        pair = Authority().client("jane")
+        modes: list[tuple[str, int]] = []
+        load = ssl.SSLContext.load_cert_chain
+
+        def spy(self: ssl.SSLContext, chain: str, key: str, **options: object) -> None:
+            modes.extend((Path(each).name, Path(each).stat().st_mode & 0o777) for each in (chain, key))
+            modes.append(("folder", Path(key).parent.stat().st_mode & 0o777))
+            load(self, chain, key)
+
+        monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
+        context_of(certificate=Certificate(pair.chain, pair.key))
+        assert modes == [("chain.pem", 0o600), ("key.pem", 0o600), ("folder", 0o700)]
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_is_no_pair_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        authority = Authority()
+        one, two = authority.client("one"), authority.client("two")
+        for chain, key in ((one.chain, two.key), (b"no", one.key), (one.chain, b"")):
+            with pytest.raises(ConfigError, match="cannot be used together"):
+                context_of(certificate=Certificate(chain, key))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_passphrase_is_not_asked_for(self) -> None:
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        locked = key_pem(ec.generate_private_key(ec.SECP256R1()), passphrase=b"secret")
+        with pytest.raises(ConfigError, match="protected by a passphrase"):
+            context_of(certificate=Certificate(Authority().client("x").chain, locked))
+
+    def test_what_is_no_authority_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="no certificate in PEM form"):
+            context_of(authority=b"no certificate")
+
+
+def test_nothing_private_is_printed() -> None:
+    shown = [
+        repr(Proof("Bearer secret", Certificate(b"secret", b"secret"))),
+        repr(Held(token="secret", chain=Pem(data=b"secret"), key=Pem(data=b"secret"))),
+        repr(Held(username="jane", password="secret")),
+        repr(Pem(data=b"secret")),
+    ]
+    assert not any("secret" in each for each in shown)
+    assert repr(Held(token_file="/x")) == "<Held: token file>"
+
+
+class TestInCluster:
+    def folder(self, tmp_path: Path) -> str:
+        (tmp_path / "token").write_text("one", encoding="ascii")
+        (tmp_path / "namespace").write_text("ours\n", encoding="ascii")
+        (tmp_path / "ca.crt").write_bytes(Authority().certificate)
+        return str(tmp_path)
+
+    async def test_a_pod(self, tmp_path: Path) -> None:
+        environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+        found = Connection.in_cluster(environ=environ, folder=self.folder(tmp_path))
+        assert (found.server, found.namespace) == ("https://10.0.0.1:443", "ours")
+        proof = await found.credentials.proof()
+        assert proof.authorization == "Bearer one"
+        assert found.context(proof) is not None
+        replace(tmp_path / "token", "two")
+        assert (await found.credentials.proof()).authorization == "Bearer two"
+
+    def test_over_ipv6(self, tmp_path: Path) -> None:
+        environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+        found = Connection.in_cluster(environ=environ, folder=self.folder(tmp_path))
+        assert found.server == "https://[fd00::1]:443"
+
+    def test_elsewhere(self, tmp_path: Path) -> None:
+        environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+        with pytest.raises(ConfigError, match=NOT_IN_A_POD):
+            Connection.in_cluster(environ=environ, folder=str(tmp_path))
+        with pytest.raises(ConfigError, match=NOT_IN_A_POD):
+            Connection.in_cluster(environ={}, folder=self.folder(tmp_path))

@@ -1,0 +1,569 @@
+"""The informer against a hub that does one thing wrong at a time."""
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+
+from fairway.api.cluster import ManagedCluster
+from fairway.kube import informer as informers
+from fairway.kube.change import Added, Batch, Deleted, Updated
+from fairway.kube.clock import Backoff
+from fairway.kube.errors import TransportError
+from fairway.kube.informer import Informer
+from fairway.kube.resource import MANAGED_CLUSTERS, PLACEMENTS
+from fairway.kube.rest import Client, Listing
+from kube_client.faulty import Entry, FaultyHub
+from kube_client.mirror import Mirror
+
+QUICK = Backoff(base=0.001, cap=0.002)
+
+
+class Following:
+    """An informer at work and somebody who listens to it."""
+
+    def __init__(self, hub: FaultyHub, informer: Informer[ManagedCluster]) -> None:
+        self.hub, self.informer = hub, informer
+        self.mirror: Mirror[ManagedCluster] = Mirror()
+        informer.subscribe(self.mirror)
+
+    async def settled(self) -> None:
+        """Same state, and the watch that keeps it so is open."""
+        await self.mirror.until(lambda: self.mirror.versions() == self.hub.history.versions())
+        assert self.mirror.broken == []
+
+    async def current(self) -> None:
+        while self.informer.lag > 0:
+            await asyncio.sleep(0)
+
+    def changes(self) -> list[str]:
+        return [
+            f"{type(change).__name__} {(change.new if isinstance(change, Updated) else change.object).metadata.name}"
+            for batch in self.mirror.batches
+            for change in batch.changes
+        ]
+
+
+@asynccontextmanager
+async def following(hub: FaultyHub, client: Client, **options: Any) -> AsyncIterator[Following]:
+    informer = Informer(client, MANAGED_CLUSTERS, **{"backoff": QUICK, **options})
+    found = Following(hub, informer)
+    async with informer:
+        await informer.synced.wait()
+        await found.current()
+        yield found
+    assert found.mirror.broken == []
+
+
+class TestBeginning:
+    @pytest.mark.parametrize("streaming", [True, False])
+    async def test_everything_there_is(self, hub: FaultyHub, client: Client, streaming: bool) -> None:
+        for name in "abc":
+            hub.put(name)
+        async with following(hub, client, streaming=streaming, page=2) as found:
+            (batch,) = found.mirror.batches
+            assert [type(each) for each in batch.changes] == [Added, Added, Added]
+            assert (batch.epoch, batch.listed) == (0, True)
+            assert batch.resource_version == found.informer.resource_version == str(hub.history.revision)
+            assert found.informer.lists == 1
+            assert sorted(key[1] for key in found.informer.store) == ["a", "b", "c"]
+            one = found.informer.get("a")
+            assert one is not None
+            assert one.metadata.name == "a"
+            assert found.informer.get("z") is None
+            assert len(hub.asked("list")) == (0 if streaming else 2)
+
+    async def test_nothing_is_told_too(self, hub: FaultyHub, client: Client) -> None:
+        async with following(hub, client) as found:
+            assert [batch.changes for batch in found.mirror.batches] == [()]
+
+    async def test_selectors(self, hub: FaultyHub, client: Client) -> None:
+        async with following(hub, client, streaming=False, labels="x=1", fields="metadata.name!=b"):
+            pass
+        for seen in (*hub.asked("list"), *hub.asked("watch")):
+            assert seen.query["labelSelector"] == "x=1"
+            assert seen.query["fieldSelector"] == "metadata.name!=b"
+
+    async def test_a_hub_that_refuses_to_list_by_watch(self, hub: FaultyHub, client: Client) -> None:
+        hub.streaming = "refused"
+        hub.put("a")
+        async with following(hub, client) as found:
+            hub.error(410, "Expired")
+            hub.put("b")
+            await found.settled()
+            await found.current()
+        asked = [each.kind for each in hub.requests if each.kind != "newest"]
+        assert asked == ["watch", "list", "watch", "list", "watch"], "refused once is refused for good"
+
+    async def test_a_hub_that_ignores_it(self, hub: FaultyHub, client: Client) -> None:
+        hub.streaming = "ignored"
+        hub.put("a")
+        async with following(hub, client, patience=0.05):
+            assert [each.kind for each in hub.requests] == ["watch", "list", "watch", "newest"]
+
+    async def test_a_hub_that_ignores_it_and_sends_bookmarks(self, hub: FaultyHub, client: Client) -> None:
+        hub.streaming = "ignored"
+        informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
+        async with informer:
+            await hub.watched()
+            hub.bookmark()
+            await informer.synced.wait()
+        assert "list" in [each.kind for each in hub.requests]
+
+    async def test_a_hub_that_keeps_ending_it(self, hub: FaultyHub, client: Client) -> None:
+        hub.streaming = "ignored"
+        informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
+        async with informer:
+            while not informer.synced.is_set():
+                hub.end()
+                await asyncio.sleep(0)
+        kinds = [each.kind for each in hub.requests]
+        assert kinds[: kinds.index("list")] == ["watch"] * informers.UNFINISHED_LISTS
+
+    async def test_one_cut_short_is_begun_anew(self, hub: FaultyHub, client: Client) -> None:
+        for name in "abc":
+            hub.put(name)
+        hub.streaming = "ignored"
+        informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
+        found = Following(hub, informer)
+        async with informer:
+            await hub.watched()
+            hub.streaming = "yes"
+            hub.delete("c")
+            hub.cut()
+            await informer.synced.wait()
+            await found.settled()
+        assert found.changes() == ["Added a", "Added b"], "nothing is told before all is there"
+
+    async def test_changes_while_everything_is_sent(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        hub.put("b")
+        hub.streaming = "ignored"
+        informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
+        found = Following(hub, informer)
+        async with informer:
+            await hub.watched()
+            hub.delete("a")
+            hub.put("b", x="1")
+            hub.send(
+                b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d",'
+                b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n' % hub.history.revision
+            )
+            await found.settled()
+        assert found.changes() == ["Added b"]
+
+    async def test_a_hub_that_is_not_there_yet(self, client: Client, hub: FaultyHub) -> None:
+        await hub.stop()
+        informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
+        async with informer:
+            await asyncio.sleep(0)
+            assert informer.lag == math.inf
+            await hub.start()
+            await informer.synced.wait()
+
+    def test_a_wrong_namespace_is_told_at_once(self, client: Client) -> None:
+        with pytest.raises(ValueError, match="does not live in namespaces"):
+            Informer(client, MANAGED_CLUSTERS, namespace="n")
+        Informer(client, PLACEMENTS, namespace="n")
+
+
+class TestFollowing:
+    async def test_changes(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        async with following(hub, client) as found:
+            hub.put("a", x="1")
+            hub.put("b")
+            await found.settled()
+            hub.delete("a")
+            await found.settled()
+            assert found.changes() == ["Added a", "Updated a", "Added b", "Deleted a"]
+            update = next(
+                each for batch in found.mirror.batches for each in batch.changes if isinstance(each, Updated)
+            )
+            assert (update.old.metadata.labels, update.new.metadata.labels) == ({}, {"x": "1"})
+
+    @pytest.mark.parametrize("after", [b"", b'{"type":"MODIFIED","object":{"metada'])
+    async def test_a_cut_watch_is_taken_up_where_it_was(
+        self, hub: FaultyHub, client: Client, after: bytes
+    ) -> None:
+        async with following(hub, client) as found:
+            hub.put("a")
+            await found.settled()
+            seen = hub.history.revision
+            hub.cut(after=after)
+            hub.history.put("a")
+            hub.history.put("b")
+            await found.settled()
+            assert found.informer.lists == 1
+            assert hub.asked("watch")[-1].query["resourceVersion"] == str(seen)
+            assert "sendInitialEvents" not in hub.asked("watch")[-1].query
+
+    async def test_the_usual_end_of_a_watch(self, hub: FaultyHub, client: Client) -> None:
+        async with following(hub, client) as found:
+            hub.end()
+            hub.history.put("a")
+            await found.settled()
+            assert found.informer.lists == 1
+
+    async def test_a_bookmark_saves_a_list(self, hub: FaultyHub, client: Client) -> None:
+        """Other resources are written to, the history is forgotten up to there, and the watch breaks."""
+        async with following(hub, client) as found:
+            hub.history.compact()
+            hub.bookmark()
+            while found.informer.resource_version != str(hub.history.revision):
+                await asyncio.sleep(0)
+            hub.cut()
+            hub.history.put("a")
+            await found.settled()
+            assert found.informer.lists == 1
+
+    @pytest.mark.parametrize("how", ["answer", "event"])
+    async def test_a_forgotten_history_is_listed_anew(
+        self, hub: FaultyHub, client: Client, how: Literal["answer", "event"]
+    ) -> None:
+        for name in "abc":
+            hub.put(name)
+        async with following(hub, client) as found:
+            if how == "event":
+                hub.error(410, "Expired")
+            else:
+                hub.cut()
+            hub.history.delete("a")
+            hub.history.put("b", {"x": "1"})
+            hub.history.put("d")
+            hub.history.compact()
+            await found.settled()
+            assert found.informer.lists == 2
+            last = found.mirror.batches[-1]
+            assert (last.listed, last.epoch) == (True, 0)
+            assert sorted(found.changes()[3:]) == ["Added d", "Deleted a", "Updated b"]
+
+    async def test_deleted_and_made_anew_while_away(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        async with following(hub, client) as found:
+            hub.error(410, "Expired")
+            hub.history.delete("a")
+            hub.history.put("a")
+            hub.history.compact()
+            await found.settled()
+            assert found.changes() == ["Added a", "Deleted a", "Added a"]
+
+    async def test_a_hub_that_restarts(self, hub: FaultyHub, client: Client) -> None:
+        async with following(hub, client) as found:
+            await hub.stop()
+            hub.history.put("a")
+            while found.informer.lag == 0:
+                await asyncio.sleep(0)
+            await hub.start()
+            await found.settled()
+            await found.current()
+            assert found.informer.lists == 1
+
+    async def test_listing_anew_from_time_to_time(self, hub: FaultyHub, client: Client) -> None:
+        async with following(hub, client, relist_after=0.0) as found:
+            hub.end()
+            hub.put("a")
+            await found.settled()
+            assert found.informer.lists >= 2
+
+    async def test_an_object_that_cannot_be_read(
+        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        hub.put("a")
+        hub.put("b")
+        async with following(hub, client) as found:
+            bad = hub.history.put("a", spec=["no", "mapping"])
+            with caplog.at_level(logging.ERROR):
+                hub.send(bad.line)
+                hub.put("b", x="1")
+                await found.mirror.until(lambda: "Updated b" in found.changes())
+            assert found.informer.unreadable.keys() == {("", "a")}
+            assert "ManagedCluster a cannot be read" in caplog.text
+            hub.error(410, "Expired")
+            hub.history.compact()
+            hub.put("c")
+            await found.mirror.until(lambda: "Added c" in found.changes())
+            known = found.informer.get("a")
+            assert known is not None
+            assert known.metadata.resourceVersion != str(bad.version)
+            hub.delete("a")
+            await found.mirror.until(lambda: "Deleted a" in found.changes())
+            assert found.informer.unreadable == {}
+
+
+class TestHistoriesThatWentBack:
+    @pytest.mark.parametrize("future", ["wait", "refused"])
+    @pytest.mark.parametrize("streaming", [True, False])
+    async def test_a_restored_backup(
+        self, hub: FaultyHub, client: Client, streaming: bool, future: Literal["wait", "refused"]
+    ) -> None:
+        hub.future = future
+        hub.put("a")
+        back_then = hub.put("b").version
+        hub.put("a", x="1")
+        hub.put("c")
+        hub.delete("b")
+        async with following(hub, client, streaming=streaming) as found:
+            await hub.restart(rewind_to=back_then)
+            await found.settled()
+            (batch,) = found.mirror.batches[1:]
+            assert (batch.epoch, batch.listed, found.informer.epoch) == (1, True, 1)
+            assert sorted(type(each).__name__ for each in batch.changes) == ["Added", "Deleted", "Updated"]
+            hub.put("a", x="2")
+            await found.settled()
+            assert found.mirror.batches[-1].epoch == 1
+
+    async def test_one_that_shows_in_a_bookmark(self, hub: FaultyHub, client: Client) -> None:
+        back_then = hub.put("a").version
+        hub.put("a", x="1")
+        async with following(hub, client) as found:
+            hub.history.rewind(back_then)
+            hub.bookmark()
+            await found.settled()
+            assert found.informer.epoch == 1
+
+    async def test_one_that_shows_in_an_event(self, hub: FaultyHub, client: Client) -> None:
+        async with following(hub, client) as found:
+            back_then = hub.put("a").version
+            hub.put("a", x="1")
+            hub.put("b")
+            await found.settled()
+            hub.history.rewind(back_then)
+            hub.put("a", x="other")
+            await found.settled()
+            assert found.informer.epoch == 1
+            assert found.mirror.batches[-1].listed
+
+    async def test_a_lie_of_one_watch_changes_nothing(
+        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        old = hub.put("a")
+        hub.put("a", x="1")
+        async with following(hub, client) as found:
+            with caplog.at_level(logging.WARNING):
+                hub.send(Entry(old.version, "MODIFIED", old.document).line)
+                hub.put("b")
+                await found.settled()
+            assert found.informer.epoch == 0
+            assert found.informer.lists == 2
+            assert found.changes() == ["Added a", "Added b"]
+        assert "it is listed anew" in caplog.text
+
+    async def test_one_that_grew_again_is_found_by_the_next_list(
+        self, hub: FaultyHub, client: Client
+    ) -> None:
+        back_then = hub.put("a").version
+        hub.put("b")
+        async with following(hub, client) as found:
+            await hub.stop()
+            hub.history.rewind(back_then)
+            for name in "xyz":
+                hub.history.put(name)
+            await hub.start()
+            await found.mirror.until(lambda: "Added z" in found.changes())
+            assert ("", "b") in found.informer.store, "nothing gives it away"
+            hub.error(410, "Expired")
+            await found.settled()
+            assert found.informer.epoch == 1
+
+    async def test_a_hub_that_cannot_be_asked_is_believed(self, hub: FaultyHub, client: Client) -> None:
+        async with following(hub, client) as found:
+            hub.fault("newest", code=403)
+            hub.cut()
+            hub.history.put("a")
+            await found.settled()
+            assert found.informer.lists == 1
+
+
+class TestListeners:
+    async def test_one_that_comes_later_is_told_everything(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        hub.put("b")
+        async with following(hub, client) as found:
+            late: Mirror[ManagedCluster] = Mirror()
+            unsubscribe = found.informer.subscribe(late)
+            assert late.store == found.informer.store
+            assert late.batches[0].listed
+            hub.put("c")
+            await found.settled()
+            assert late.store == found.informer.store
+            unsubscribe()
+            unsubscribe()
+            hub.put("d")
+            await found.settled()
+            assert len(late.store) == 3
+
+    async def test_one_that_fails_harms_nobody(
+        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fails(batch: Batch[ManagedCluster]) -> None:
+            raise RuntimeError("my fault")
+
+        for number in range(7):
+            hub.put(f"c{number}")
+        with caplog.at_level(logging.ERROR):
+            informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
+            informer.subscribe(fails)
+            found = Following(hub, informer)
+            async with informer:
+                await found.settled()
+                hub.put("x")
+                await found.settled()
+        assert [record.exc_info is not None for record in caplog.records] == [True, True]
+        assert "failed on 7 changes" in caplog.messages[0]
+        assert "(c0, c1, c2, c3, c4, …)" in caplog.messages[0]
+        assert "(x)" in caplog.messages[1]
+
+    async def test_as_a_stream(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        async with following(hub, client) as found, aclosing(found.informer.changes()) as batches:
+            first = await anext(batches)
+            assert first.listed
+            assert [type(each) for each in first.changes] == [Added]
+            hub.put("a", x="1")
+            await found.settled()
+            hub.put("a", x="2")
+            hub.put("b")
+            hub.delete("b")
+            await found.settled()
+            await found.mirror.until(lambda: "Deleted b" in found.changes())
+            second = await anext(batches)
+            (update,) = second.changes
+            assert isinstance(update, Updated)
+            assert update.new.metadata.labels == {"x": "2"}
+            hub.delete("a")
+            assert [type(each) for each in (await anext(batches)).changes] == [Deleted]
+
+
+class Scripted(Client):
+    """A hub that is only there in the imagination, for questions of time."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.watches: list[float] = []
+        self.fails = True
+
+    async def list(self, *_: Any, **__: Any) -> Listing[Any]:
+        self.times.append(asyncio.get_running_loop().time())
+        if self.fails:
+            raise TransportError("away")
+        return Listing(items=(), resource_version="1")
+
+    @asynccontextmanager
+    async def stream(self, *_: Any, timeout: float = 0, **__: Any) -> AsyncIterator[Any]:
+        self.times.append(asyncio.get_running_loop().time())
+        self.watches.append(timeout)
+        if self.fails:
+            raise TransportError("away")
+        yield _Quiet(timeout)
+
+    async def newest(self, *_: Any, **__: Any) -> str:
+        return "1"
+
+
+class _Quiet:
+    """A watch in which nothing happens for its time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __aiter__(self) -> "_Quiet":
+        return self
+
+    async def __anext__(self) -> None:
+        await asyncio.sleep(self._seconds)
+        raise StopAsyncIteration
+
+
+@pytest.mark.looptime
+class TestTime:
+    async def test_it_asks_ever_less_often(self) -> None:
+        hub = Scripted()
+        async with Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=8)):
+            await asyncio.sleep(60)
+        waits = [after - before for before, after in zip(hub.times, hub.times[1:], strict=False)]
+        for wait, longest in zip(waits, (1, 2, 4, 8, 8, 8, 8), strict=False):
+            assert longest / 2 <= wait <= longest
+        assert len(waits) >= 7
+
+    async def test_a_watch_that_lived_makes_failures_forgotten(self) -> None:
+        hub = Scripted()
+        informer = Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=60))
+        async with informer:
+            await asyncio.sleep(100)
+            hub.fails = False
+            await informer.synced.wait()
+            await asyncio.sleep(1)
+            hub.fails = True
+            hub.times.clear()
+            await asyncio.sleep(610)
+            assert hub.times[1] - hub.times[0] <= 1
+
+    async def test_watches_last_as_long_as_wanted(self) -> None:
+        hub = Scripted()
+        hub.fails = False
+        async with Informer(hub, MANAGED_CLUSTERS, streaming=False, watch_seconds=100):
+            await asyncio.sleep(2000)
+        assert all(100 <= each <= 200 for each in hub.watches)
+        assert len(set(hub.watches)) > 1
+        assert len(hub.times) == len(hub.watches) + 1, "one list, and nothing but watches after it"
+
+    async def test_lag(self) -> None:
+        hub = Scripted()
+        informer = Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=1))
+        assert informer.lag == math.inf
+        async with informer:
+            await asyncio.sleep(10)
+            assert informer.lag == math.inf
+            hub.fails = False
+            await informer.synced.wait()
+            await asyncio.sleep(1)
+            assert informer.lag == 0
+            hub.fails = True
+            ends = hub.times[-1] + hub.watches[-1]
+            await asyncio.sleep(1000)
+            assert informer.lag == pytest.approx(asyncio.get_running_loop().time() - ends)
+
+    async def test_a_hub_that_is_away_is_one_line_now_and_then(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        hub = Scripted()
+        with caplog.at_level(logging.INFO):
+            async with Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=1)):
+                await asyncio.sleep(20)
+        assert len(hub.times) >= 20
+        assert [each.message for each in caplog.records] == [
+            informers.LISTING_FAILED % (MANAGED_CLUSTERS, "away")
+        ]
+
+    async def test_what_was_not_foreseen_does_not_end_it(self, caplog: pytest.LogCaptureFixture) -> None:
+        class Broken(Scripted):
+            async def newest(self, *_: Any, **__: Any) -> str:
+                raise ZeroDivisionError
+
+        hub = Broken()
+        hub.fails = False
+        with caplog.at_level(logging.ERROR):
+            async with Informer(hub, MANAGED_CLUSTERS, streaming=False) as informer:
+                await asyncio.sleep(20)
+        assert informer.lists > 1
+        assert "was not foreseen" in caplog.messages[0]
+
+
+def test_events_are_what_kubernetes_sends() -> None:
+    """The faulty hub is believed in all the tests above."""
+    hub = FaultyHub()
+    sent = json.loads(hub.put("a", x="1").line)
+    assert sent == {
+        "type": "ADDED",
+        "object": {
+            "apiVersion": "cluster.open-cluster-management.io/v1",
+            "kind": "ManagedCluster",
+            "metadata": {"name": "a", "uid": "uid-1", "resourceVersion": "11", "labels": {"x": "1"}},
+        },
+    }

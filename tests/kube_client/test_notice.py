@@ -1,0 +1,37 @@
+"""Logs that stay readable."""
+
+import logging
+
+import pytest
+
+from fairway.kube.notice import Notices
+
+LOG = logging.getLogger("test.notices")
+
+
+def test_the_same_topic_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    notices = Notices(LOG, every=10, clock=lambda: now)
+    with caplog.at_level(logging.INFO):
+        for now in (0.0, 1.0, 9.9):
+            notices.say(logging.INFO, "hub", "away: %s", now)
+        notices.say(logging.WARNING, "other", "something else")
+        now = 10.0
+        notices.say(logging.INFO, "hub", "away: %s", now)
+        now = 20.0
+        notices.say(logging.INFO, "hub", "away: %s", now)
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("INFO", "away: 0.0"),
+        ("WARNING", "something else"),
+        ("INFO", "away: 10.0 (and 2 times more since)"),
+        ("INFO", "away: 20.0"),
+    ]
+
+
+def test_topics_do_not_pile_up(caplog: pytest.LogCaptureFixture) -> None:
+    notices = Notices(LOG, clock=lambda: 0.0)
+    with caplog.at_level(logging.INFO):
+        for number in range(2500):
+            notices.say(logging.INFO, number, "x")
+        notices.say(logging.INFO, 0, "again")
+    assert caplog.messages[-1] == "again"

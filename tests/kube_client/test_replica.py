@@ -1,0 +1,255 @@
+"""What may be told: lists and events in, batches out, without any wire."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.api.cluster import ManagedCluster, ManagedClusterSpec
+from fairway.api.meta import ObjectMeta
+from fairway.kube.change import Added, Batch, Deleted, Pending, Updated
+from fairway.kube.codec import EventType, Unreadable, WatchEvent
+from fairway.kube.replica import Replica, number_of
+from fairway.kube.resource import key_of
+from kube_client.mirror import Mirror
+
+
+def made(name: str, version: int | str, *, uid: str = "", accepted: bool = False) -> ManagedCluster:
+    return ManagedCluster(
+        metadata=ObjectMeta(name=name, uid=uid or f"uid-{name}", resourceVersion=str(version)),
+        spec=ManagedClusterSpec(hubAcceptsClient=accepted),
+    )
+
+
+def event(type_: EventType, obj: ManagedCluster) -> WatchEvent[ManagedCluster]:
+    return WatchEvent(type_, obj)
+
+
+def listed(*objects: ManagedCluster) -> dict[tuple[str, str], ManagedCluster]:
+    return {key_of(each): each for each in objects}
+
+
+def replica(*objects: ManagedCluster, version: int | str = 10) -> Replica[ManagedCluster]:
+    found: Replica[ManagedCluster] = Replica()
+    found.replace(listed(*objects), version=str(version))
+    return found
+
+
+def unreadable(name: str, version: int, type_: str = "") -> Unreadable:
+    return Unreadable(key=("", name), resource_version=str(version), reason="bad", type=type_)
+
+
+A5, A7, A11 = made("a", 5), made("a", 7), made("a", 11)
+B6 = made("b", 6)
+
+
+class TestLists:
+    def test_the_first_one(self) -> None:
+        fresh: Replica[ManagedCluster] = Replica()
+        batch = fresh.replace(listed(A5, B6), version="10")
+        assert batch == Batch(changes=(Added(A5), Added(B6)), epoch=0, listed=True, resource_version="10")
+        assert fresh.store == listed(A5, B6)
+
+    def test_a_later_one_tells_the_difference(self) -> None:
+        kept = replica(A5, B6)
+        batch = kept.replace(listed(A11, made("c", 12)), version="12")
+        assert batch.changes == (Deleted(B6), Updated(A5, A11), Added(made("c", 12)))
+        assert batch.epoch == 0
+
+    def test_nothing_new(self) -> None:
+        kept = replica(A5)
+        again = made("a", 5)
+        assert kept.replace(listed(again), version="30").changes == ()
+        assert kept.store[("", "a")] is A5
+        assert kept.version == "30"
+
+    def test_made_anew_is_two_changes(self) -> None:
+        kept = replica(A5)
+        anew = made("a", 12, uid="other")
+        assert kept.replace(listed(anew), version="12").changes == (Deleted(A5), Added(anew))
+
+    def test_read_otherwise_at_the_same_version(self) -> None:
+        """The hub's schema got another default."""
+        kept = replica(A5)
+        other = made("a", 5, accepted=True)
+        batch = kept.replace(listed(other), version="12")
+        assert batch.changes == (Updated(A5, other),)
+        assert batch.epoch == 0
+
+
+class TestHistoriesThatWentBack:
+    def test_a_list_from_before(self) -> None:
+        kept = replica(A11, B6, version=12)
+        batch = kept.replace(listed(A5, B6), version="8")
+        assert batch == Batch(changes=(Updated(A11, A5),), epoch=1, listed=True, resource_version="8")
+        assert kept.replace(listed(made("a", 9), B6), version="9").epoch == 1
+
+    def test_one_without_any_change(self) -> None:
+        kept = replica(A5, version=12)
+        batch = kept.replace(listed(A5), version="8")
+        assert (batch.changes, batch.epoch) == ((), 1)
+
+    def test_one_that_grew_past_what_was_seen_is_found_by_an_older_object(self) -> None:
+        assert replica(A11, version=12).replace(listed(A7), version="40").epoch == 1
+
+    def test_by_an_object_that_should_have_been_seen(self) -> None:
+        """It is not newer than what was seen, and was not there."""
+        assert replica(A5, version=12).replace(listed(A5, made("c", 11)), version="40").epoch == 1
+        assert replica(A5, version=12).replace(listed(A7), version="40").epoch == 1
+        assert replica(A5, version=12).replace(listed(A5, made("c", 13)), version="40").epoch == 0
+
+    def test_but_not_by_one_that_could_not_be_read_before(self) -> None:
+        kept: Replica[ManagedCluster] = Replica()
+        kept.replace({}, version="12", unreadable=[unreadable("a", 5)])
+        batch = kept.replace(listed(A5), version="13")
+        assert (batch.changes, batch.epoch) == ((Added(A5),), 0)
+
+    def test_a_watch_that_goes_back_is_not_believed(self) -> None:
+        kept = replica(A7, version=10)
+        batch, doubt = kept.apply(
+            [event("MODIFIED", A11), event("MODIFIED", A5), event("ADDED", made("c", 12))]
+        )
+        assert batch.changes == (Updated(A7, A11),)
+        assert doubt == "the watch sent resource version 5 after 11"
+        assert kept.version == "11"
+
+    @pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
+    def test_whatever_it_sends(self, type_: EventType) -> None:
+        kept = replica(A7, version=10)
+        batch, doubt = kept.apply([event(type_, made("a", 9))])
+        assert (batch.changes, kept.store) == ((), listed(A7))
+        assert doubt
+
+    def test_also_about_what_is_gone(self) -> None:
+        kept = replica(A7, version=10)
+        kept.apply([event("DELETED", A11)])
+        batch, doubt = kept.apply([event("ADDED", A7)])
+        assert (batch.changes, kept.store) == ((), {})
+        assert doubt
+
+    def test_the_same_again_is_no_reason_to_doubt(self) -> None:
+        kept = replica(A11, version=11)
+        assert kept.apply([event("MODIFIED", A11), event("BOOKMARK", made("", 11))])[1] == ""
+
+    def test_what_is_behind(self) -> None:
+        kept = replica(version=10)
+        assert kept.is_behind("9")
+        assert not kept.is_behind("10")
+        assert not kept.is_behind("")
+        assert not Replica[ManagedCluster]().is_behind("9")
+
+
+class TestWatches:
+    def test_events(self) -> None:
+        kept = replica(A5, B6)
+        gone = made("b", 13)
+        batch, doubt = kept.apply(
+            [event("MODIFIED", A11), event("ADDED", made("c", 12)), event("DELETED", gone)]
+        )
+        assert batch == Batch(
+            changes=(Updated(A5, A11), Added(made("c", 12)), Deleted(gone)),
+            epoch=0,
+            listed=False,
+            resource_version="13",
+        )
+        assert doubt == ""
+        assert kept.store == listed(A11, made("c", 12))
+
+    def test_a_bookmark_moves_on(self) -> None:
+        kept = replica(A5)
+        batch, _ = kept.apply([event("BOOKMARK", made("", 99))])
+        assert (batch.changes, kept.version, kept.store) == ((), "99", listed(A5))
+
+    def test_what_was_not_known_cannot_go(self) -> None:
+        kept = replica()
+        assert kept.apply([event("DELETED", A11)])[0].changes == ()
+
+    def test_made_anew(self) -> None:
+        kept = replica(A5)
+        anew = made("a", 12, uid="other")
+        assert kept.apply([event("MODIFIED", anew)])[0].changes == (Deleted(A5), Added(anew))
+        last = made("a", 13, uid="third")
+        assert kept.apply([event("DELETED", last)])[0].changes == (Deleted(anew),)
+
+    def test_versions_that_are_no_numbers_are_taken_as_they_come(self) -> None:
+        kept = replica(made("a", "x9"), version="x9")
+        batch, doubt = kept.apply([event("MODIFIED", made("a", "x8")), event("MODIFIED", made("a", "x7"))])
+        assert len(batch.changes) == 2
+        assert (doubt, kept.version) == ("", "x7")
+        assert kept.replace(listed(made("a", "x1")), version="x1").epoch == 0
+
+
+class TestUnreadableObjects:
+    def test_what_was_known_is_kept(self) -> None:
+        kept = replica(A5)
+        batch, doubt = kept.apply([], unreadable=[unreadable("a", 12, "MODIFIED")])
+        assert (batch.changes, doubt, kept.version) == ((), "", "12")
+        assert kept.store == listed(A5)
+        assert kept.unreadable == {("", "a"): "bad"}
+        batch = kept.replace({}, version="14", unreadable=[unreadable("a", 12)])
+        assert (batch.changes, kept.store) == ((), listed(A5))
+
+    def test_until_it_goes(self) -> None:
+        kept = replica(A5)
+        batch, _ = kept.apply([], unreadable=[unreadable("a", 12, "DELETED")])
+        assert (batch.changes, kept.store, kept.unreadable) == ((Deleted(A5),), {}, {})
+
+    def test_or_can_be_read_again(self) -> None:
+        kept = replica(A5)
+        kept.apply([], unreadable=[unreadable("a", 12, "MODIFIED")])
+        kept.apply([event("MODIFIED", made("a", 13))])
+        assert kept.unreadable == {}
+
+    def test_the_version_does_not_fall_behind_others_that_came_along(self) -> None:
+        kept = replica(A5)
+        kept.apply([event("MODIFIED", made("a", 14))], unreadable=[unreadable("b", 12, "ADDED")])
+        assert kept.version == "14"
+
+
+def test_numbers() -> None:
+    assert number_of("17") == 17
+    assert number_of("123456789012345678901234567890") == 123456789012345678901234567890
+    assert [number_of(each) for each in ("", "x", "-1", "1.5", "²", "1 ")] == [None] * 6
+
+
+NAMES = st.sampled_from("abc")
+VERSIONS = st.integers(1, 12)
+objects = st.builds(made, NAMES, VERSIONS, uid=st.sampled_from(["1", "2"]), accepted=st.booleans())
+types: st.SearchStrategy[EventType] = st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
+streams = st.lists(st.builds(event, types, objects), max_size=6)
+lists = st.tuples(st.lists(objects, max_size=4), VERSIONS)
+
+
+@given(st.lists(st.one_of(streams, lists), max_size=8))
+def test_no_hub_whatsoever_makes_it_go_back_within_an_epoch(inputs: Sequence[object]) -> None:
+    """Any lists and any events, of hubs that make no sense at all."""
+    kept: Replica[ManagedCluster] = Replica()
+    mirror: Mirror[ManagedCluster] = Mirror()
+    for each in inputs:
+        if isinstance(each, tuple):
+            mirror(kept.replace(listed(*each[0]), version=str(each[1])))
+            assert kept.version == str(each[1])
+        elif isinstance(each, list):
+            mirror(kept.apply(each)[0])
+        assert kept.store == mirror.store
+    assert mirror.broken == []
+
+
+class TestPending:
+    async def test_what_was_not_fetched_becomes_one(self) -> None:
+        pending: Pending[ManagedCluster] = Pending()
+        for changes in (
+            (Added(A5), Added(B6)),
+            (Updated(A5, A7), Added(made("c", 8))),
+            (Updated(A7, A11), Deleted(made("c", 12))),
+        ):
+            pending.add(Batch(changes=changes, epoch=0, listed=False, resource_version="12"))
+        taken = await pending.take()
+        assert taken.changes == (Added(A11), Added(B6))
+        pending.add(Batch(changes=(Deleted(A11),), epoch=0, listed=False, resource_version="13"))
+        anew = made("b", 14, uid="other")
+        pending.add(Batch(changes=(Deleted(B6), Added(anew)), epoch=2, listed=True, resource_version="14"))
+        taken = await pending.take()
+        assert taken.changes == (Deleted(A11), Deleted(B6), Added(anew))
+        assert (taken.epoch, taken.listed, taken.resource_version) == (2, True, "14")

@@ -1,0 +1,57 @@
+"""Paths lead to the resource that was meant, or nowhere."""
+
+import pytest
+
+from fairway.api.crd import RESOURCES
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import Placement
+from fairway.kube import resource as resources
+from fairway.kube.resource import MANAGED_CLUSTERS, PLACEMENTS, Resource, key_of
+
+NAMESPACES: Resource[Placement] = Resource(
+    group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False, type=Placement
+)
+
+
+def test_every_kind_of_the_api_has_a_resource() -> None:
+    made = {each.kind for each in vars(resources).values() if isinstance(each, Resource)}
+    assert made == {each.kind for each in RESOURCES}
+
+
+def test_paths() -> None:
+    group = "/apis/cluster.open-cluster-management.io"
+    assert MANAGED_CLUSTERS.path() == f"{group}/v1/managedclusters"
+    assert MANAGED_CLUSTERS.path(name="c1", subresource="status") == f"{group}/v1/managedclusters/c1/status"
+    assert PLACEMENTS.path() == f"{group}/v1beta1/placements"
+    assert PLACEMENTS.path(namespace="n", name="p") == f"{group}/v1beta1/namespaces/n/placements/p"
+    assert NAMESPACES.path(name="n") == "/api/v1/namespaces/n"
+
+
+def test_names_are_quoted() -> None:
+    assert NAMESPACES.path(name="system:node a?b#c") == "/api/v1/namespaces/system:node%20a%3Fb%23c"
+    assert NAMESPACES.path(name="ü") == "/api/v1/namespaces/%C3%BC"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a%2fb"])
+@pytest.mark.parametrize("where", ["namespace", "name", "subresource"])
+def test_names_that_lead_elsewhere_are_refused(where: str, name: str) -> None:
+    parts = {"namespace": "n", "name": "p", "subresource": "status"}
+    with pytest.raises(ValueError, match="cannot be part of a path"):
+        PLACEMENTS.path(**{**parts, where: name})
+
+
+def test_scopes_are_checked() -> None:
+    with pytest.raises(ValueError, match="does not live in namespaces"):
+        MANAGED_CLUSTERS.path(namespace="n")
+    with pytest.raises(ValueError, match="say in which one 'p' is"):
+        PLACEMENTS.path(name="p")
+    with pytest.raises(ValueError, match="give its name"):
+        PLACEMENTS.path(namespace="n", subresource="status")
+
+
+def test_words() -> None:
+    assert str(MANAGED_CLUSTERS) == "managedclusters.v1.cluster.open-cluster-management.io"
+    assert str(NAMESPACES) == "namespaces.v1"
+    assert PLACEMENTS.api_version == "cluster.open-cluster-management.io/v1beta1"
+    assert NAMESPACES.api_version == "v1"
+    assert key_of(Placement(metadata=ObjectMeta(namespace="n", name="p"))) == ("n", "p")

@@ -1,0 +1,351 @@
+"""The verbs: what goes over the wire, and what comes back."""
+
+import gzip
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.api.cluster import ManagedCluster, ManagedClusterSpec
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import Placement
+from fairway.kube import rest
+from fairway.kube.connection import Connection
+from fairway.kube.credentials import Held
+from fairway.kube.errors import AlreadyExists, ConfigError, NotFound, UnreadableError
+from fairway.kube.options import Patch
+from fairway.kube.resource import MANAGED_CLUSTERS, PLACEMENTS, Resource
+from fairway.kube.rest import Client
+from kube_client.conftest import QUICK
+from kube_client.faulty import GROUP, PATH, FaultyHub
+
+BODY = {"metadata": {"name": "a", "labels": {"x": "1"}}}
+
+
+def names(found: tuple[ManagedCluster, ...]) -> list[str]:
+    return [each.metadata.name for each in found]
+
+
+class TestReading:
+    async def test_get(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a", x="1")
+        found = await client.get(MANAGED_CLUSTERS, "a")
+        assert isinstance(found, ManagedCluster)
+        assert found.metadata.labels == {"x": "1"}
+        assert hub.requests[0].path == f"{PATH}/a"
+        with pytest.raises(NotFound, match=f"GET {PATH}/b: 404 NotFound"):
+            await client.get(MANAGED_CLUSTERS, "b")
+
+    async def test_headers(self, hub: FaultyHub) -> None:
+        connection = Connection(server=hub.url, credentials=Held(token="t"))
+        async with Client(connection, user_agent="me/1") as client:
+            await client.list(MANAGED_CLUSTERS)
+        headers = hub.requests[0].headers
+        assert headers["User-Agent"] == "me/1"
+        assert headers["Accept"] == "application/json"
+        assert headers["Authorization"] == "Bearer t"
+        assert "Cookie" not in headers
+
+    async def test_pages(self, hub: FaultyHub, client: Client) -> None:
+        for name in "edcba":
+            hub.put(name)
+        hub.history.revision = 99
+        found = await client.list(MANAGED_CLUSTERS, limit=2, labels="x in (1, 2)", fields="metadata.name!=z")
+        assert names(found.items) == ["a", "b", "c", "d", "e"]
+        assert found.resource_version == "99"
+        selectors = {"labelSelector": "x in (1, 2)", "fieldSelector": "metadata.name!=z"}
+        assert [each.query for each in hub.requests] == [
+            {**selectors, "limit": "2"},
+            {**selectors, "limit": "2", "continue": "99:2"},
+            {**selectors, "limit": "2", "continue": "99:4"},
+        ]
+
+    async def test_one_page(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        await client.list(MANAGED_CLUSTERS, limit=0, resource_version="5", match="NotOlderThan")
+        assert hub.requests[0].query == {"resourceVersion": "5", "resourceVersionMatch": "NotOlderThan"}
+
+    async def test_nothing(self, hub: FaultyHub, client: Client) -> None:
+        assert (await client.list(MANAGED_CLUSTERS)).items == ()
+        hub.fault(code=200, body=b'{"metadata":{"resourceVersion":"7"},"items":null}')
+        assert (await client.list(MANAGED_CLUSTERS)).items == ()
+
+    async def test_a_history_forgotten_between_pages_is_listed_at_once(
+        self, hub: FaultyHub, client: Client
+    ) -> None:
+        for name in "abc":
+            hub.put(name)
+        hub.fault("list")
+        hub.fault("list", code=410, reason="Expired")
+        found = await client.list(MANAGED_CLUSTERS, limit=2, resource_version="3", match="NotOlderThan")
+        assert names(found.items) == ["a", "b", "c"]
+        asked = {"resourceVersion": "3", "resourceVersionMatch": "NotOlderThan"}
+        assert [each.query for each in hub.requests] == [
+            {**asked, "limit": "2"},
+            {"limit": "2", "continue": f"{hub.history.revision}:2"},
+            asked,
+        ]
+
+    async def test_a_hub_that_pages_in_circles(self, hub: FaultyHub, client: Client) -> None:
+        page = b'{"metadata":{"continue":"x"},"items":[]}'
+        hub.fault(code=200, body=page)
+        hub.fault(code=200, body=page)
+        with pytest.raises(UnreadableError, match=rest.NO_PROGRESS):
+            await client.list(MANAGED_CLUSTERS)
+
+    async def test_objects_that_cannot_be_read(self, hub: FaultyHub, client: Client) -> None:
+        page = {
+            "metadata": {"resourceVersion": "5"},
+            "items": [
+                {"metadata": {"name": "good"}},
+                {"metadata": {"name": "nulls", "labels": None}, "spec": None},
+                {"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {"taints": "no list"}},
+            ],
+        }
+        for _ in range(2):
+            hub.fault(code=200, body=json.dumps(page).encode())
+        with pytest.raises(UnreadableError, match="1 of the objects cannot be read, the first is bad"):
+            await client.list(MANAGED_CLUSTERS)
+        found = await client.list(MANAGED_CLUSTERS, skip_unreadable=True)
+        assert names(found.items) == ["good", "nulls"]
+        assert [(each.key, each.resource_version) for each in found.unreadable] == [(("", "bad"), "4")]
+
+    @pytest.mark.parametrize(
+        "body", [b"", b"<html>", b"[]", b'{"items": 7}', b'{"items":[{"metadata":"\xff"}]}']
+    )
+    async def test_what_is_no_list_at_all(self, hub: FaultyHub, client: Client, body: bytes) -> None:
+        hub.fault(code=200, body=body)
+        with pytest.raises(UnreadableError):
+            await client.list(MANAGED_CLUSTERS)
+        hub.fault(code=200, body=b"no object")
+        with pytest.raises(UnreadableError):
+            await client.get(MANAGED_CLUSTERS, "a")
+
+    async def test_the_newest_version(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        hub.put("b")
+        assert await client.newest(MANAGED_CLUSTERS) == str(hub.history.revision)
+        assert len(hub.requests) == 1
+
+    async def test_anything_else(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault(code=200, body=b"v1", headers={"X-Thing": "yes"})
+        found = await client.request("GET", "/version", query={"timeout": "32s"})
+        assert (found.status, found.body, found.headers["x-thing"]) == (200, b"v1", "yes")
+        assert "v1" not in repr(found)
+        assert hub.requests[0].query == {"timeout": "32s"}
+        hub.put("a")
+        await client.request("PUT", f"{PATH}/a", body=BODY)
+        assert hub.requests[1].headers["Content-Type"] == "application/json"
+        assert hub.requests[1].json == BODY
+        await client.request("PUT", f"{PATH}/a", body=b"{}", content_type="text/x", headers={"If-Match": "1"})
+        assert hub.requests[2].headers["Content-Type"] == "text/x"
+        assert hub.requests[2].headers["If-Match"] == "1"
+
+
+class TestWriting:
+    async def test_create_a_mapping(self, hub: FaultyHub, client: Client) -> None:
+        found = await client.create(MANAGED_CLUSTERS, BODY)
+        assert found.metadata.uid == "uid-1"
+        seen = hub.requests[0]
+        assert (seen.method, seen.path) == ("POST", PATH)
+        assert seen.query == {"fieldManager": "fairway"}
+        assert seen.headers["Content-Type"] == "application/json"
+        assert seen.json == {"apiVersion": f"{GROUP}/v1", "kind": "ManagedCluster", **BODY}
+        with pytest.raises(AlreadyExists):
+            await client.create(MANAGED_CLUSTERS, BODY)
+
+    async def test_create_a_typed_object(self, hub: FaultyHub, client: Client) -> None:
+        wanted = ManagedCluster(metadata=ObjectMeta(name="a"), spec=ManagedClusterSpec(hubAcceptsClient=True))
+        await client.create(
+            MANAGED_CLUSTERS, wanted, dry_run=True, field_manager="me", field_validation="Strict"
+        )
+        assert hub.requests[0].json == {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ManagedCluster",
+            "metadata": {"name": "a"},
+            "spec": {"hubAcceptsClient": True},
+        }
+        assert hub.requests[0].query == {"fieldManager": "me", "dryRun": "All", "fieldValidation": "Strict"}
+
+    async def test_a_subresource_answered_with_a_status(self, hub: FaultyHub, client: Client) -> None:
+        pods: Resource[Placement] = Resource(
+            group="", version="v1", plural="pods", kind="Binding", namespaced=True, type=Placement
+        )
+        hub.fault(code=201, body=b'{"kind":"Status","status":"Success"}')
+        body = {"metadata": {"name": "p"}, "target": {"name": "node-1"}}
+        found = await client.create(pods, body, namespace="n", subresource="binding")
+        assert found.metadata.name == "p"
+        assert hub.requests[0].path == "/api/v1/namespaces/n/pods/p/binding"
+        assert hub.requests[0].json == {"apiVersion": "v1", "kind": "Binding", **body}
+
+    async def test_update(self, hub: FaultyHub, client: Client) -> None:
+        body = {**BODY, "spec": {"unknown": 1}}
+        await client.update(MANAGED_CLUSTERS, "a", body, subresource="status")
+        assert (hub.requests[0].method, hub.requests[0].path) == ("PUT", f"{PATH}/a/status")
+        assert hub.requests[0].json["spec"] == {"unknown": 1}
+
+    async def test_a_typed_object_is_not_written_back(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        typed: Any = await client.get(MANAGED_CLUSTERS, "a")
+        with pytest.raises(TypeError, match="fields Fairway does not know would be lost"):
+            await client.update(MANAGED_CLUSTERS, "a", typed)
+
+    @pytest.mark.parametrize(
+        ("kind", "body", "content_type"),
+        [
+            (Patch.JSON, [{"op": "remove", "path": "/x"}], "application/json-patch+json"),
+            (Patch.MERGE, {"status": {"x": None}}, "application/merge-patch+json"),
+            (Patch.STRATEGIC, {"spec": {}}, "application/strategic-merge-patch+json"),
+        ],
+    )
+    async def test_patches(
+        self, hub: FaultyHub, client: Client, kind: Patch, body: Any, content_type: str
+    ) -> None:
+        await client.patch(MANAGED_CLUSTERS, "a", body, kind=kind, subresource="status", dry_run=True)
+        seen = hub.requests[0]
+        assert (seen.method, seen.path) == ("PATCH", f"{PATH}/a/status")
+        assert seen.headers["Content-Type"] == content_type
+        assert seen.json == body
+        assert seen.query == {"fieldManager": "fairway", "dryRun": "All"}
+
+    async def test_apply(self, hub: FaultyHub, client: Client) -> None:
+        await client.patch(
+            PLACEMENTS,
+            "p",
+            {"spec": {}},
+            kind=Patch.APPLY,
+            namespace="n",
+            field_manager="me",
+            force=True,
+            field_validation="Warn",
+        )
+        seen = hub.requests[0]
+        assert seen.headers["Content-Type"] == "application/apply-patch+yaml"
+        assert seen.query == {"fieldManager": "me", "force": "true", "fieldValidation": "Warn"}
+        assert seen.json == {"apiVersion": f"{GROUP}/v1beta1", "kind": "Placement", "spec": {}}
+
+    async def test_patches_that_make_no_sense(self, hub: FaultyHub) -> None:
+        async with Client(Connection(server=hub.url), field_manager="") as client:
+            with pytest.raises(ValueError, match=rest.FORCE_APPLIES):
+                await client.patch(MANAGED_CLUSTERS, "a", {}, kind=Patch.MERGE, force=True)
+            with pytest.raises(ValueError, match=rest.APPLY_NEEDS_MANAGER):
+                await client.patch(MANAGED_CLUSTERS, "a", {}, kind=Patch.APPLY)
+        assert hub.requests == []
+
+    async def test_delete(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        await client.delete(
+            MANAGED_CLUSTERS,
+            "a",
+            uid="u",
+            resource_version="7",
+            propagation="Foreground",
+            grace_period=0,
+            dry_run=True,
+        )
+        assert hub.requests[0].json == {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": "u", "resourceVersion": "7"},
+            "propagationPolicy": "Foreground",
+            "gracePeriodSeconds": 0,
+            "dryRun": ["All"],
+        }
+        with pytest.raises(NotFound):
+            await client.delete(MANAGED_CLUSTERS, "a")
+        assert hub.requests[1].json == {"apiVersion": "v1", "kind": "DeleteOptions"}
+
+    async def test_delete_a_collection(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault(code=200, body=b"{}")
+        await client.delete_collection(PLACEMENTS, namespace="n", labels="a=b", propagation="Background")
+        seen = hub.requests[0]
+        assert seen.path == f"/apis/{GROUP}/v1beta1/namespaces/n/placements"
+        assert seen.query == {"labelSelector": "a=b"}
+        assert seen.json["propagationPolicy"] == "Background"
+
+
+class TestCompression:
+    def test_it_is_not_worth_it_at_home(self) -> None:
+        assert Connection(server="http://localhost:1").local
+        assert Connection(server="http://127.3.2.1").local
+        assert Connection(server="https://[::1]:6443").local
+        assert not Connection(server="https://hub.example").local
+        assert not Connection(server="https://10.0.0.1").local
+
+    async def test_only_lists_from_afar_ask_for_it(
+        self, hub: FaultyHub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def asked(connection: Connection) -> list[str]:
+            hub.requests.clear()
+            async with Client(connection, retry=QUICK) as client:
+                await client.list(MANAGED_CLUSTERS)
+                await client.get(MANAGED_CLUSTERS, "a")
+                async with client.stream(MANAGED_CLUSTERS):
+                    pass
+            return [each.headers["Accept-Encoding"] for each in hub.requests]
+
+        hub.put("a")
+        assert await asked(Connection(server=hub.url)) == ["identity"] * 3
+        monkeypatch.setattr(Connection, "local", False)
+        assert await asked(Connection(server=hub.url)) == ["gzip", "identity", "identity"]
+        assert await asked(Connection(server=hub.url, compression=False)) == ["identity"] * 3
+
+    async def test_what_comes_compressed_is_read(self, hub: FaultyHub, client: Client) -> None:
+        body = gzip.compress(b'{"metadata":{"resourceVersion":"8"},"items":[]}')
+        hub.fault(code=200, body=body, headers={"Content-Encoding": "gzip"})
+        assert (await client.list(MANAGED_CLUSTERS)).resource_version == "8"
+
+
+class TestOpening:
+    def kubeconfig(self, hub: FaultyHub, folder: Path) -> Path:
+        path = folder / "config"
+        path.write_text(
+            "contexts: [{name: x, context: {cluster: x, namespace: ns}}, {name: y, context: {cluster: x}}]\n"
+            f"clusters: [{{name: x, cluster: {{server: '{hub.url}'}}}}]\ncurrent-context: x\n",
+            encoding="utf-8",
+        )
+        return path
+
+    async def test_from_a_kubeconfig(self, hub: FaultyHub, tmp_path: Path) -> None:
+        path = self.kubeconfig(hub, tmp_path)
+        async with Client.from_kubeconfig(path) as client:
+            assert client.namespace == "ns"
+            assert (await client.list(MANAGED_CLUSTERS)).items == ()
+        assert Client.from_kubeconfig(path, context="y", user_agent="x").namespace == "default"
+
+    def test_from_the_environment(
+        self, hub: FaultyHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = self.kubeconfig(hub, tmp_path)
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        assert Client.from_environment().namespace == "ns"
+        assert Client.from_environment(context="y").namespace == "default"
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        with pytest.raises(ConfigError, match="does not run in a pod"):
+            Client.from_environment()
+        with pytest.raises(ConfigError, match="no kubeconfig was found"):
+            Client.from_environment(context="y")
+        with pytest.raises(ConfigError, match="does not exist"):
+            Client.from_environment(tmp_path / "missing")
+
+    async def test_it_must_be_open(self, hub: FaultyHub) -> None:
+        with pytest.raises(RuntimeError, match="async with"):
+            await Client(Connection(server=hub.url)).get(MANAGED_CLUSTERS, "a")
+
+
+async def test_the_hubs_warnings_are_passed_on_once(
+    hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    warning = '299 - "v1alpha1 is \\"old\\"", 299 - "use v1"'
+    for _ in range(2):
+        hub.fault(code=200, body=b"{}", headers={"Warning": warning})
+    with caplog.at_level(logging.WARNING):
+        await client.list(MANAGED_CLUSTERS)
+        await client.list(MANAGED_CLUSTERS)
+    assert [each.message for each in caplog.records] == [
+        f'{hub.url}: v1alpha1 is "old"',
+        f"{hub.url}: use v1",
+    ]

@@ -1,0 +1,284 @@
+"""When a request is repeated, and when it is not."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from fairway.kube.clock import Backoff
+from fairway.kube.connection import Connection
+from fairway.kube.credentials import Held
+from fairway.kube.errors import (
+    ApiError,
+    Conflict,
+    DeadlineExceeded,
+    KubeError,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+    UntrustedError,
+)
+from fairway.kube.options import Patch
+from fairway.kube.resource import MANAGED_CLUSTERS
+from fairway.kube.rest import Client
+from fairway.kube.transport import Retry
+from kube_client.conftest import QUICK
+from kube_client.faulty import PATH, FaultyHub
+
+BODY = {"metadata": {"name": "a"}}
+LATER = {"Retry-After": "0"}
+
+
+async def create(client: Client) -> None:
+    await client.create(MANAGED_CLUSTERS, BODY)
+
+
+class TestTheHubSaysLater:
+    @pytest.mark.parametrize("code", [429, 500, 503])
+    async def test_everything_is_repeated(self, hub: FaultyHub, client: Client, code: int) -> None:
+        for _ in range(3):
+            hub.fault("write", code=code, headers=LATER)
+        await create(client)
+        assert len(hub.requests) == 4
+
+    async def test_also_if_a_429_does_not_say_when(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault("write", code=429)
+        await create(client)
+        assert len(hub.requests) == 2
+
+    async def test_not_for_ever(self, hub: FaultyHub, client: Client) -> None:
+        for _ in range(20):
+            hub.fault("write", code=429, headers=LATER)
+        with pytest.raises(TooManyRequests):
+            await create(client)
+        assert len(hub.requests) == QUICK.asked + 1
+
+    async def test_not_past_the_deadline(self, hub: FaultyHub) -> None:
+        retry = Retry(longest=30)
+        async with Client(Connection(server=hub.url), timeout=5, retry=retry) as client:
+            hub.fault("write", code=429, headers={"Retry-After": "6"})
+            with pytest.raises(TooManyRequests) as caught:
+                await create(client)
+        assert caught.value.retry_after == 6
+        assert len(hub.requests) == 1
+
+
+class TestAnErrorWithoutATime:
+    async def test_reading_is_repeated(self, hub: FaultyHub, client: Client) -> None:
+        for code in (500, 502, 504):
+            hub.fault(code=code)
+        assert (await client.list(MANAGED_CLUSTERS)).items == ()
+        assert len(hub.requests) == 4
+
+    async def test_a_few_times(self, hub: FaultyHub, client: Client) -> None:
+        for _ in range(9):
+            hub.fault(code=503)
+        with pytest.raises(ServerError):
+            await client.list(MANAGED_CLUSTERS)
+        assert len(hub.requests) == QUICK.failed + 1
+
+    async def test_creating_is_not(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault(code=500)
+        with pytest.raises(ServerError):
+            await create(client)
+        assert len(hub.requests) == 1
+
+    @pytest.mark.parametrize("code", [400, 403, 404, 405, 409, 410, 413, 415, 422])
+    async def test_a_refusal_is_final(self, hub: FaultyHub, client: Client, code: int) -> None:
+        hub.fault(code=code)
+        with pytest.raises(ApiError):
+            await client.list(MANAGED_CLUSTERS)
+        assert len(hub.requests) == 1
+
+    async def test_a_version_to_come_is_not_waited_for(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault(code=504, causes=("ResourceVersionTooLarge",), headers={"Retry-After": "1"})
+        with pytest.raises(ServerError):
+            await client.list(MANAGED_CLUSTERS)
+        assert len(hub.requests) == 1
+
+
+class TestNoAnswer:
+    async def test_reading_is_repeated(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        hub.fault(dropped=True)
+        hub.fault(keep=30)
+        assert len((await client.list(MANAGED_CLUSTERS)).items) == 1
+        assert len(hub.requests) == 3
+
+    async def test_creating_is_not_repeated_blindly(self, hub: FaultyHub, client: Client) -> None:
+        """The object is there although no answer came; a second attempt would say AlreadyExists."""
+        hub.fault("write", lost=True)
+        with pytest.raises(TransportError, match="before the answer did") as caught:
+            await create(client)
+        assert caught.value.sent
+        assert list(hub.history.objects) == ["a"]
+        assert len(hub.requests) == 1
+
+    async def test_neither_are_updates_deletions_and_json_patches(
+        self, hub: FaultyHub, client: Client
+    ) -> None:
+        hub.put("a")
+        for attempt in (
+            client.update(MANAGED_CLUSTERS, "a", BODY),
+            client.patch(MANAGED_CLUSTERS, "a", [], kind=Patch.JSON),
+            client.patch(MANAGED_CLUSTERS, "a", {}, kind=Patch.STRATEGIC),
+            client.delete(MANAGED_CLUSTERS, "a"),
+        ):
+            hub.requests.clear()
+            hub.fault("write", lost=True)
+            with pytest.raises(TransportError):
+                await attempt
+            assert len(hub.requests) == 1
+
+    @pytest.mark.parametrize("kind", [Patch.APPLY, Patch.MERGE])
+    async def test_what_can_be_done_twice_is_repeated(
+        self, hub: FaultyHub, client: Client, kind: Patch
+    ) -> None:
+        hub.fault("write", lost=True)
+        await client.patch(MANAGED_CLUSTERS, "a", {}, kind=kind)
+        assert len(hub.requests) == 2
+
+    async def test_the_caller_may_know_better(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault("write", dropped=True)
+        await client.request("POST", PATH, body=BODY, repeatable=True)
+        assert len(hub.requests) == 2
+
+    async def test_a_connection_that_broke_while_idle(self, hub: FaultyHub, client: Client) -> None:
+        await client.list(MANAGED_CLUSTERS)
+        await hub.restart()
+        await client.list(MANAGED_CLUSTERS)
+
+    async def test_what_was_never_sent_is_repeated_whatever_it_is(self) -> None:
+        hub = FaultyHub()
+        await hub.start()
+        await hub.stop()
+
+        class Restarting(Retry):
+            def wait(self, error: KubeError, *, repeatable: bool, failures: int) -> float | None:
+                waits.append(super().wait(error, repeatable=repeatable, failures=failures))
+                return waits[-1]
+
+        waits: list[float | None] = []
+        async with Client(Connection(server=hub.url), retry=Restarting(backoff=QUICK.backoff)) as client:
+            with pytest.raises(TransportError, match="cannot be reached"):
+                await create(client)
+        assert [each is not None for each in waits] == [True, True, False]
+
+
+class TestDeadlines:
+    async def test_an_answer_that_does_not_come(self, hub: FaultyHub, client: Client) -> None:
+        held = asyncio.Event()
+        hub.fault(held=held)
+        with pytest.raises(DeadlineExceeded, match=f"GET {PATH}: no answer within 0.05 s"):
+            await client.list(MANAGED_CLUSTERS, timeout=0.05)
+        held.set()
+
+    async def test_an_answer_that_comes_late(self, hub: FaultyHub, client: Client) -> None:
+        held = asyncio.Event()
+        hub.fault(held=held)
+        hub.put("a")
+        asked = asyncio.create_task(client.list(MANAGED_CLUSTERS))
+        while not hub.requests:
+            await asyncio.sleep(0)
+        held.set()
+        assert len((await asked).items) == 1
+
+    async def test_requests_wait_for_a_place(self, hub: FaultyHub) -> None:
+        held = asyncio.Event()
+        hub.fault(held=held)
+        hub.fault(held=held)
+        async with Client(Connection(server=hub.url), concurrency=2) as client:
+            asked = [asyncio.create_task(client.list(MANAGED_CLUSTERS)) for _ in range(5)]
+            while len(hub.requests) < 2:
+                await asyncio.sleep(0)
+            async with client.stream(MANAGED_CLUSTERS):
+                assert len(hub.requests) == 3, "a watch does not wait for requests"
+            assert len(hub.asked("list")) == 2
+            held.set()
+            await asyncio.gather(*asked)
+        assert len(hub.asked("list")) == 5
+
+
+class TestRejectedCredentials:
+    async def test_they_are_renewed_once(self, hub: FaultyHub, tmp_path: Path) -> None:
+        token = tmp_path / "token"
+        token.write_text("old", encoding="ascii")
+        hub.tokens = {"new"}
+
+        class Rotating(Held):
+            async def renew(self, rejected: object) -> bool:
+                token.write_text("new", encoding="ascii")
+                return True
+
+        connection = Connection(server=hub.url, credentials=Rotating(token_file=str(token)))
+        async with Client(connection, retry=QUICK) as client:
+            await create(client)
+            assert len(hub.requests) == 2
+            hub.tokens = {"newer"}
+            with pytest.raises(Unauthorized):
+                await client.list(MANAGED_CLUSTERS)
+        assert len(hub.requests) == 4
+
+    async def test_those_that_do_not_change_are_not_tried_again(self, hub: FaultyHub) -> None:
+        hub.tokens = set()
+        connection = Connection(server=hub.url, credentials=Held(token="secret"))
+        async with Client(connection, retry=QUICK) as client:
+            with pytest.raises(Unauthorized) as caught:
+                await client.list(MANAGED_CLUSTERS)
+        assert len(hub.requests) == 1
+        assert "secret" not in str(caught.value)
+
+    async def test_a_watch_renews_them_too(self, hub: FaultyHub, tmp_path: Path) -> None:
+        token = tmp_path / "token"
+        token.write_text("new", encoding="ascii")
+        hub.tokens = {"new"}
+        hub.fault("watch", code=401)
+
+        class Renewing(Held):
+            async def renew(self, rejected: object) -> bool:
+                return True
+
+        connection = Connection(server=hub.url, credentials=Renewing(token_file=str(token)))
+        async with Client(connection, retry=QUICK) as client, client.stream(MANAGED_CLUSTERS):
+            assert len(hub.requests) == 2
+
+
+class TestTheRule:
+    """Without a hub: seconds to wait."""
+
+    retry = Retry(backoff=Backoff(base=1, cap=5), longest=10)
+
+    def wait(self, error: KubeError, *, repeatable: bool = True, failures: int = 0) -> float | None:
+        return self.retry.wait(error, repeatable=repeatable, failures=failures)
+
+    def test_what_the_hub_asks_for_is_done(self) -> None:
+        waited = self.wait(TooManyRequests("", retry_after=4))
+        assert waited is not None
+        assert 4 <= waited <= 4.4
+
+    def test_up_to_a_limit(self) -> None:
+        waited = self.wait(ServerError("", retry_after=3600))
+        assert waited is not None
+        assert 10 <= waited <= 11
+
+    def test_otherwise_longer_each_time(self) -> None:
+        for failures, longest in enumerate((1, 2, 4)):
+            waited = self.wait(ServerError(""), failures=failures)
+            assert waited is not None
+            assert longest / 2 <= waited <= longest
+
+    @pytest.mark.parametrize(
+        "error",
+        [Conflict("", retry_after=1), UntrustedError("", sent=False), DeadlineExceeded(""), KubeError()],
+    )
+    def test_never(self, error: KubeError) -> None:
+        assert self.wait(error) is None
+
+
+async def test_retries_are_not_loud(hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    hub.fault(code=503)
+    with caplog.at_level(logging.INFO):
+        await client.list(MANAGED_CLUSTERS)
+    assert caplog.records == []

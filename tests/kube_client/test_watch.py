@@ -1,0 +1,282 @@
+"""From chunks to events: however the bytes are cut, and whatever is among them."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.api.cluster import ManagedCluster
+from fairway.kube import watch
+from fairway.kube.codec import Lines, WatchEvent, codec_of
+from fairway.kube.errors import (
+    DeadlineExceeded,
+    Expired,
+    Forbidden,
+    ServerError,
+    TransportError,
+    UnreadableError,
+)
+from fairway.kube.resource import MANAGED_CLUSTERS
+from fairway.kube.rest import UNREADABLE, Client
+from fairway.kube.watch import Stream
+from kube_client.faulty import FaultyHub, bookmark
+
+CODEC = codec_of(ManagedCluster)
+
+
+def event(type_: str, name: str = "a", **fields: Any) -> bytes:
+    return json.dumps({"type": type_, "object": {"metadata": {"name": name}, **fields}}).encode() + b"\n"
+
+
+class TestLines:
+    @given(st.lists(st.binary(max_size=6).map(lambda line: line.replace(b"\n", b"")), max_size=9), st.data())
+    def test_they_come_out_as_they_went_in(self, lines: list[bytes], data: st.DataObject) -> None:
+        text = b"".join(line + b"\n" for line in lines)
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=9)))
+        reader = Lines()
+        whole = b""
+        for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+            whole += reader.feed(text[start:end])
+            assert whole == text[: text.rfind(b"\n", 0, end) + 1]
+            assert reader.pending == (len(whole) < end)
+        assert whole == text
+
+    def test_a_long_line_is_not_copied_over_and_over(self) -> None:
+        """A megabyte in a million pieces: were each piece joined to the rest, this would not end."""
+        reader = Lines()
+        for _ in range(2**20):
+            assert reader.feed(b"x") == b""
+        assert len(reader.feed(b"\n")) == 2**20 + 1
+
+    def test_an_endless_line_is_refused(self) -> None:
+        reader = Lines(limit=10)
+        assert reader.feed(b"x" * 10) == b""
+        with pytest.raises(TransportError, match="longer than 10 bytes"):
+            reader.feed(b"x")
+
+
+class TestEvents:
+    def test_all_at_once(self) -> None:
+        found = CODEC.events(event("ADDED", "a") + b"\n" + event("DELETED", "b") + bookmark(7))
+        assert [(each.type, each.object.metadata.name) for each in found.events] == [
+            ("ADDED", "a"),
+            ("DELETED", "b"),
+            ("BOOKMARK", ""),
+        ]
+        assert (found.unreadable, found.error) == ((), None)
+        assert found.events[2].object.metadata.resourceVersion == "7"
+
+    def test_the_end_of_initial_events(self) -> None:
+        ends = CODEC.events(bookmark(7) + bookmark(8, ends_initial_events=True)).events
+        assert [each.ends_initial_events for each in ends] == [False, True]
+        # An object may carry the annotation, too.
+        lies = WatchEvent("ADDED", ends[1].object)
+        assert not lies.ends_initial_events
+
+    def test_nulls_are_nothing(self) -> None:
+        found = CODEC.events(event("ADDED", "a", spec=None) + event("ADDED", "b"))
+        assert [each.object.metadata.name for each in found.events] == ["a", "b"]
+
+    def test_an_error_ends_it_after_what_came_before(self) -> None:
+        error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+        line = json.dumps({"type": "ERROR", "object": error}).encode() + b"\n"
+        found = CODEC.events(event("ADDED", "a") + line + event("ADDED", "b"))
+        assert [each.object.metadata.name for each in found.events] == ["a"]
+        assert isinstance(found.error, Expired)
+        assert "too old" in str(found.error)
+
+    def test_an_object_that_cannot_be_read_takes_nobody_with_it(self) -> None:
+        bad = {"metadata": {"name": "bad", "namespace": "n", "resourceVersion": "4"}, "spec": []}
+        line = json.dumps({"type": "MODIFIED", "object": bad}).encode() + b"\n"
+        found = CODEC.events(event("ADDED", "a") + line + event("ADDED", "b"))
+        assert [each.object.metadata.name for each in found.events] == ["a", "b"]
+        (unreadable,) = found.unreadable
+        assert (unreadable.key, unreadable.resource_version) == (("n", "bad"), "4")
+        assert unreadable.type == "MODIFIED"
+        assert "spec" in unreadable.reason
+        found = CODEC.events(b'{"type":"ADDED","object":{"metadata":7}}\n')
+        assert found.unreadable[0].key == ("", "")
+
+    def test_an_unknown_type(self) -> None:
+        found = CODEC.events(event("ADDED") + event("INVENTED"))
+        assert len(found.events) == 1
+        assert "unknown type 'INVENTED'" in str(found.error)
+
+    @pytest.mark.parametrize("line", [b"no json\n", b'{"type":"ADDED"\n', b"[]\n"])
+    def test_what_is_no_event(self, line: bytes) -> None:
+        found = CODEC.events(event("ADDED", "a") + line + event("ADDED", "b"))
+        assert [each.object.metadata.name for each in found.events] == ["a"]
+        assert isinstance(found.error, TransportError)
+
+    def test_what_is_no_text_spoils_only_its_object(self) -> None:
+        found = CODEC.events(b'{"type":"ADDED","object":{"kind":"\xff"}}\n' + event("ADDED", "b"))
+        assert [each.object.metadata.name for each in found.events] == ["b"]
+        assert len(found.unreadable) == 1
+
+    def test_decoders_are_kept(self) -> None:
+        assert codec_of(ManagedCluster) is CODEC
+
+    def test_one_object(self) -> None:
+        assert CODEC.object(b'{"metadata":{"name":"x","labels":null}}').metadata.name == "x"
+        with pytest.raises(UnreadableError, match="ManagedCluster x at spec"):
+            CODEC.object(b'{"kind":"ManagedCluster","metadata":{"name":"x"},"spec":[]}')
+
+
+class Content:
+    """What aiohttp has of a body, fed by hand."""
+
+    def __init__(self) -> None:
+        self.chunks: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def readany(self) -> bytes:
+        return await self.chunks.get()
+
+
+@asynccontextmanager
+async def streaming(*, timeout: float = 60.0) -> AsyncIterator[tuple[Content, Stream[ManagedCluster]]]:
+    content = Content()
+
+    class Response:
+        pass
+
+    response: Any = Response()
+    response.content = content
+    yield content, Stream(response, CODEC, timeout=timeout)
+
+
+class TestStreams:
+    async def test_what_arrives_together_comes_together(self) -> None:
+        async with streaming() as (content, stream):
+            content.chunks.put_nowait(event("ADDED", "a") + event("ADDED", "b") + b'{"type":')
+            content.chunks.put_nowait(b'"ADDED",')
+            content.chunks.put_nowait(b'"object":{}}\n')
+            content.chunks.put_nowait(b"")
+            assert [len(each) async for each in stream] == [2, 1]
+
+    async def test_an_end_in_the_middle_of_a_line(self) -> None:
+        async with streaming() as (content, stream):
+            content.chunks.put_nowait(event("ADDED") + b'{"type":')
+            content.chunks.put_nowait(b"")
+            assert len(await anext(stream)) == 1
+            with pytest.raises(TransportError, match="in the middle of a line"):
+                await anext(stream)
+
+    @pytest.mark.looptime
+    async def test_silence_past_its_time(self) -> None:
+        async with streaming(timeout=60) as (content, stream):
+            asyncio.get_running_loop().call_later(50, content.chunks.put_nowait, event("ADDED"))
+            assert len(await anext(stream)) == 1
+            with pytest.raises(DeadlineExceeded, match="taken for dead"):
+                await anext(stream)
+            assert asyncio.get_running_loop().time() == 60 + watch.GRACE
+
+
+class TestWatching:
+    async def test_events(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        async with aclosing(
+            client.watch(
+                MANAGED_CLUSTERS, resource_version="10", labels="x=1", fields="metadata.name=a", timeout=7
+            )
+        ) as events:
+            first = await anext(events)
+            assert (first.type, first.object.metadata.name) == ("ADDED", "a")
+            hub.delete("a")
+            assert (await anext(events)).type == "DELETED"
+            hub.bookmark()
+            assert (await anext(events)).type == "BOOKMARK"
+            hub.end()
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+        assert hub.requests[0].query == {
+            "watch": "true",
+            "labelSelector": "x=1",
+            "fieldSelector": "metadata.name=a",
+            "timeoutSeconds": "7",
+            "resourceVersion": "10",
+            "allowWatchBookmarks": "true",
+        }
+
+    async def test_initial_events(self, hub: FaultyHub, client: Client) -> None:
+        hub.put("a")
+        async with aclosing(client.watch(MANAGED_CLUSTERS, initial_events=True)) as events:
+            assert (await anext(events)).type == "ADDED"
+            assert (await anext(events)).ends_initial_events
+        query = hub.requests[0].query
+        assert query["sendInitialEvents"] == "true"
+        assert query["resourceVersionMatch"] == "NotOlderThan"
+        assert query["resourceVersion"] == ""
+
+    async def test_without_bookmarks(self, hub: FaultyHub, client: Client) -> None:
+        async with client.stream(MANAGED_CLUSTERS, bookmarks=False):
+            pass
+        assert "allowWatchBookmarks" not in hub.requests[0].query
+
+    async def test_expired_as_an_answer(self, hub: FaultyHub, client: Client) -> None:
+        hub.history.compact()
+        with pytest.raises(Expired):
+            await anext(client.watch(MANAGED_CLUSTERS, resource_version="3"))
+
+    async def test_expired_as_an_event(self, hub: FaultyHub, client: Client) -> None:
+        async with client.stream(MANAGED_CLUSTERS, resource_version="10") as stream:
+            hub.put("a")
+            hub.error(410, "Expired")
+            assert len(await anext(stream)) == 1
+            with pytest.raises(Expired):
+                await anext(stream)
+
+    @pytest.mark.parametrize("after", [b"", b'{"type":"MODIF', b'{"type":"ADDED","object":{}}'])
+    async def test_a_broken_connection(self, hub: FaultyHub, client: Client, after: bytes) -> None:
+        async with client.stream(MANAGED_CLUSTERS) as stream:
+            hub.cut(after=after)
+            with pytest.raises(TransportError):
+                await anext(stream)
+
+    async def test_an_end_within_a_line(self, hub: FaultyHub, client: Client) -> None:
+        async with client.stream(MANAGED_CLUSTERS) as stream:
+            hub.send(b'{"type":"MODIF')
+            hub.end()
+            with pytest.raises(TransportError, match="in the middle of a line"):
+                await anext(stream)
+
+    async def test_a_busy_hub_is_waited_for(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault("watch", code=429, headers={"Retry-After": "0"})
+        hub.fault("watch", code=503)
+        async with client.stream(MANAGED_CLUSTERS):
+            assert len(hub.requests) == 3
+
+    async def test_a_refusal(self, hub: FaultyHub, client: Client) -> None:
+        hub.fault("watch", code=403)
+        with pytest.raises(Forbidden):
+            await anext(client.watch(MANAGED_CLUSTERS))
+
+    async def test_a_version_to_come(self, hub: FaultyHub, client: Client) -> None:
+        hub.future = "refused"
+        with pytest.raises(ServerError) as caught:
+            await anext(client.watch(MANAGED_CLUSTERS, resource_version="9999"))
+        assert caught.value.version_too_large
+
+    async def test_what_cannot_be_read_is_reported(
+        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with aclosing(client.watch(MANAGED_CLUSTERS, resource_version="10")) as events:
+            first = asyncio.ensure_future(anext(events))
+            await hub.watched()
+            hub.send(event("ADDED", "bad", spec=[]))
+            hub.put("good")
+            with caplog.at_level(logging.ERROR):
+                assert (await first).object.metadata.name == "good"
+        (record,) = caplog.records
+        assert record.msg == UNREADABLE
+        assert "ManagedCluster bad" in record.message
+
+    async def test_leaving_early_closes_the_connection(self, hub: FaultyHub, client: Client) -> None:
+        async for _ in client.watch(MANAGED_CLUSTERS, initial_events=True):
+            break
+        await client.list(MANAGED_CLUSTERS)
