@@ -164,6 +164,7 @@ def test_directives_of_objects(document: dict[str, Any], patch: Any, result: dic
         ([], 400, strategic.UNDECODABLE.format("array")),
         ({"$deleteFromPrimitiveList": ["a"]}, 400, strategic.BAD_DELETE_FROM),
         ({"$setElementOrder": ["a"]}, 400, strategic.BAD_SET_ORDER),
+        ({"$setElementOrder/keyless": [{"b": 1}]}, 400, strategic.BAD_SET_ORDER),
         ({"$retainKeys": "x"}, 400, strategic.BAD_RETAIN_KEYS),
         ({"$retainKeys": ["name"], "args": []}, 400, strategic.BAD_RETAIN_KEYS),
         ({"$patch": "bogus"}, 500, strategic.UNKNOWN_DIRECTIVE.format("bogus", "map[$patch:bogus]")),

@@ -1,5 +1,6 @@
 """What must hold of patches, field sets and field ownership whatever the objects are."""
 
+import contextlib
 import copy
 from typing import Any
 
@@ -321,6 +322,67 @@ def test_a_strategic_patch_is_idempotent(document: dict[str, Any], patch: dict[s
     assert strategic.apply(once, patch, SPEC_NODE) == once
     plain = parse({"type": "object"})
     assert strategic.apply(document, patch, plain) == mergepatch.apply(document, patch)
+
+
+anything = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), numbers, st.just(0.5), st.sampled_from(["a", "b", "delete", "replace"])
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                [
+                    "items",
+                    "set",
+                    "labels",
+                    "name",
+                    "list",
+                    "$patch",
+                    "$retainKeys",
+                    "$setElementOrder/items",
+                    "$setElementOrder/set",
+                    "$setElementOrder/list",
+                    "$deleteFromPrimitiveList/set",
+                    "$deleteFromPrimitiveList/items",
+                    "op",
+                    "path",
+                ]
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(specs, anything)
+def test_whatever_is_sent_is_answered(spec: dict[str, Any], body: Any) -> None:
+    given_both = copy.deepcopy((spec, body))
+    with contextlib.suppress(Refusal):
+        strategic.apply(spec, body, SPEC_NODE)
+    with contextlib.suppress(Refusal):
+        mergepatch.apply(spec, body)
+    with contextlib.suppress(Refusal):
+        jsonpatch.apply(spec, body)
+    with contextlib.suppress(Refusal):
+        jsonpatch.apply(spec, [body])
+    with contextlib.suppress(Refusal):
+        apply(thing(spec), body, manager="m", force=True, api_version=VERSION, time="t", node=NODE)
+    with contextlib.suppress(Refusal):
+        applied(updated(None, spec, "m"), body, "n")
+    assert (spec, body) == given_both
+
+
+@given(specs, anything)
+def test_whatever_is_sent_as_managed_fields_is_survived(spec: dict[str, Any], entries: Any) -> None:
+    new = thing(spec)
+    new["metadata"]["managedFields"] = entries
+    old = updated(None, spec, "m")
+    managed.update(old, new, manager="n", api_version=VERSION, time="t", node=NODE)
+    forgotten = entries in ([], [{}])
+    assert owners(new) == ({} if forgotten else owners(old))
 
 
 @given(specs, st.sampled_from(["text", "labels", "new"]), free)

@@ -103,6 +103,8 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 def read(entries: Any, *, trusted: bool = False) -> Managers:
     """By their keys. What the hub itself has stored can be ``trusted`` to be well formed. Raises Malformed."""
+    if not trusted and not isinstance(entries, list):
+        raise Malformed("expected a list")
     found: Managers = {}
     for entry in entries or ():
         if not trusted:

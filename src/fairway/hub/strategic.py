@@ -199,6 +199,8 @@ def _deletes(item: Any) -> bool:
 def _key(item: Any, merge_key: str) -> Any:
     """By what an item is told apart; its kind belongs to it, as 1 is not true."""
     if not merge_key:
+        if isinstance(item, dict | list):
+            raise bad_request(BAD_SET_ORDER)  # nothing tells these apart, and nothing else asks
         return type(item), item
     if not isinstance(item, dict):
         raise _wrong_type({}, item)
