@@ -1,6 +1,7 @@
 """One client's connection, with the limits that keep slow or greedy clients from harming the others."""
 
 import asyncio
+from asyncio import sslproto
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,6 +13,8 @@ HANDSHAKE_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 120.0
 CONNECTIONS: Final = 20_000
+TLS_BUFFER: Final = 16 * 1024
+"""Bytes that each TLS connection reads into. asyncio sets aside 256 KiB: ten thousand idle watches would hold 2.5 GiB."""
 
 
 class Connections:
@@ -75,6 +78,8 @@ class Listener(web.Server):
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_limit)
 
         super().__init__(handler, request_factory=request, handler_cancellation=True)
+        # There is no other way to say it; it only ever makes buffers of this process smaller.
+        sslproto.SSLProtocol.max_size = min(sslproto.SSLProtocol.max_size, TLS_BUFFER)
         self._book = book
 
     def __call__(self) -> RequestHandler:
