@@ -1,9 +1,11 @@
 """A shell per test, in a namespace of its own, on a hub that knows ships."""
 
 import asyncio
+import dataclasses
 from pathlib import Path
 
 import pytest
+import yaml
 
 from clients.conftest import Suite
 from clients.kubectl.shell import DEADLINE, Shell
@@ -31,11 +33,11 @@ async def _prepare(shell: Shell) -> None:
 
 @pytest.fixture
 async def shell(harbour: Shell, namespace: str, tmp_path: Path) -> Shell:
+    config = yaml.safe_load(harbour.kubeconfig.read_text(encoding="utf-8"))
+    config["contexts"][0]["context"]["namespace"] = namespace
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    folder = tmp_path / "work"
+    folder.mkdir()
     await harbour(f"create namespace {namespace}")
-    return Shell(
-        kubectl=harbour.kubectl,
-        kubeconfig=harbour.kubeconfig,
-        home=harbour.home,
-        folder=tmp_path,
-        namespace=namespace,
-    )
+    return dataclasses.replace(harbour, kubeconfig=kubeconfig, folder=folder, namespace=namespace)

@@ -55,13 +55,15 @@ class Screen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """Runs kubectl in one namespace of one hub. ``folder`` is the current one, ``home`` is for kubectl's caches."""
+    """Runs kubectl in one folder, for one user of one hub."""
 
     kubectl: Path
     kubeconfig: Path
     home: Path
+    """For kubectl's caches."""
     folder: Path
     namespace: str
+    """The one of the kubeconfig."""
 
     async def __call__(self, line: str, *, given: str = "", env: Mapping[str, str] | None = None) -> str:
         """What is shown by a line that must succeed without complaint."""
@@ -79,14 +81,26 @@ class Shell:
         )
         return shown.errors
 
+    async def exactly(self, line: str) -> str:
+        """What is shown, as it is: for values that go into other lines."""
+        status, output, errors = await self._run(line, given="", env={})
+        assert status == 0, FAILED.format(line=line, status=status, errors=errors, output=output)
+        return output
+
     async def run(self, line: str, *, given: str = "", env: Mapping[str, str] | None = None) -> Shown:
-        process = await self._start(line, env=env or {})
+        status, output, errors = await self._run(line, given=given, env=env or {})
+        return Shown(
+            status, steady(output, namespace=self.namespace), steady(errors, namespace=self.namespace)
+        )
+
+    async def _run(self, line: str, *, given: str, env: Mapping[str, str]) -> tuple[int, str, str]:
+        process = await self._start(line, env=env)
         try:
             async with asyncio.timeout(DEADLINE):
                 output, errors = await process.communicate(dedent(given).encode())
         finally:
             await _end(process)
-        return Shown(process.returncode or 0, self._steady(output), self._steady(errors))
+        return process.returncode or 0, output.decode(), errors.decode()
 
     @asynccontextmanager
     async def running(self, line: str) -> AsyncIterator[Screen]:
@@ -105,7 +119,6 @@ class Shell:
         return await asyncio.create_subprocess_exec(
             self.kubectl,
             f"--kubeconfig={self.kubeconfig}",
-            f"--namespace={self.namespace}",
             *shlex.split(line),
             cwd=self.folder,
             env={
@@ -119,9 +132,6 @@ class Shell:
             stdout=PIPE,
             stderr=PIPE,
         )
-
-    def _steady(self, shown: bytes) -> str:
-        return steady(shown.decode(), namespace=self.namespace)
 
 
 def steady(text: str, *, namespace: str) -> str:

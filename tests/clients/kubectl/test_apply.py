@@ -125,7 +125,9 @@ async def test_the_lists_of_a_built_in_kind_are_merged_by_their_keys(shell: Shel
     await shell("apply -f -", given=FLEET)
     await shell("set env deployment/fleet -c bridge LOAD=full")
     await shell("set image deployment/fleet engine=registry.example/engine:2")
-    lean = FLEET.replace("                - {name: SPEED, value: slow}\n", "").replace("      replicas: 2\n", "")
+    lean = FLEET.replace("                - {name: SPEED, value: slow}\n", "").replace(
+        "      replicas: 2\n", ""
+    )
 
     assert await shell("apply -f -", given=lean.replace("bridge:1", "bridge:3")) == (
         "deployment.apps/fleet configured\n"
@@ -138,13 +140,15 @@ async def test_the_lists_of_a_built_in_kind_are_merged_by_their_keys(shell: Shel
     assert shown == (
         "1"  # the default, since nobody asks for 2 any more
         ' registry.example/bridge:3 [{"name":"COURSE","value":"north"},{"name":"LOAD","value":"full"}]'
-        " registry.example/engine:1 "
+        " registry.example/engine:1"
     )
 
 
 async def test_the_lists_of_a_custom_kind_are_replaced(shell: Shell) -> None:
     assert await shell("apply -f -", given=SHIP) == "ship.kubectl.suite.fairway.dev/anna created\n"
-    await shell("""patch ship anna --type=json -p '[{"op": "add", "path": "/spec/stops/-", "value": "wismar"}]'""")
+    await shell(
+        """patch ship anna --type=json -p '[{"op": "add", "path": "/spec/stops/-", "value": "wismar"}]'"""
+    )
     assert await shell("apply -f -", given=SHIP) == "ship.kubectl.suite.fairway.dev/anna configured\n"
     alone = SHIP.replace("        - name: kim\n          rank: cook\n", "")
     assert await shell("apply -f -", given=alone) == "ship.kubectl.suite.fairway.dev/anna configured\n"
@@ -272,9 +276,9 @@ async def test_server_side_apply_owns_the_fields_it_sets_and_no_others(shell: Sh
 async def test_server_side_apply_refuses_the_fields_of_another_unless_forced(shell: Shell) -> None:
     await shell("apply --server-side --field-manager=jo -f -", given=CHART)
 
-    assert await shell.refused("apply --server-side --field-manager=kim -f -", given=REDRAWN) == CONFLICT.format(
-        manager="jo", what="", field=".data.depth"
-    )
+    assert await shell.refused(
+        "apply --server-side --field-manager=kim -f -", given=REDRAWN
+    ) == CONFLICT.format(manager="jo", what="", field=".data.depth")
     assert await shell(DATA) == '{"scale":"small","sea":"north"} {"buoys":"4","depth":"9"}'
 
     assert await shell("apply --server-side --field-manager=kim --force-conflicts -f -", given=REDRAWN) == (
@@ -312,9 +316,9 @@ async def test_server_side_apply_merges_the_keyed_lists_of_a_custom_kind(shell: 
 
 async def test_a_conflict_with_who_wrote_otherwise_says_how_and_when(shell: Shell) -> None:
     await shell("create configmap chart --from-literal=depth=9")
-    assert await shell.refused("apply --server-side --field-manager=jo -f -", given=REDRAWN) == CONFLICT.format(
-        manager="kubectl-create", what=" using v1", field=".data.depth"
-    )
+    assert await shell.refused(
+        "apply --server-side --field-manager=jo -f -", given=REDRAWN
+    ) == CONFLICT.format(manager="kubectl-create", what=" using v1", field=".data.depth")
 
 
 async def test_who_changes_from_client_side_to_server_side_keeps_the_power_to_remove(shell: Shell) -> None:
@@ -409,13 +413,12 @@ async def test_nothing_is_written_by_a_dry_run(shell: Shell) -> None:
         'Error from server (NotFound): configmaps "chart" not found\n'
     )
     await shell("apply -f -", given=CHART)
-    assert await shell(
-        "apply --dry-run=server -o jsonpath='{.data}' -f -", given=REDRAWN
-    ) == '{"depth":"11"}'
+    assert await shell("apply --dry-run=server -o jsonpath='{.data}' -f -", given=REDRAWN) == '{"depth":"11"}'
     assert await shell(DATA) == '{"scale":"small","sea":"north"} {"buoys":"4","depth":"9"}'
 
 
 async def test_a_dry_run_of_the_server_judges_like_it_does_in_earnest(shell: Shell) -> None:
-    assert await shell.refused(
-        "apply --dry-run=server -f -", given=SHIP.replace("kiel", "kiel-holtenau")
-    ) == 'The Ship "anna" is invalid: spec.port: Too long: may not be more than 12 bytes\n'
+    assert (
+        await shell.refused("apply --dry-run=server -f -", given=SHIP.replace("kiel", "kiel-holtenau"))
+        == 'The Ship "anna" is invalid: spec.port: Too long: may not be more than 12 bytes\n'
+    )

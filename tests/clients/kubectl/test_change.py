@@ -1,0 +1,244 @@
+"""Changing what is there, one field or all of it."""
+
+import asyncio
+
+import pytest
+
+from clients.kubectl.shell import Shell, page
+
+SHIP = """
+    apiVersion: kubectl.suite.fairway.dev/v1
+    kind: Ship
+    metadata:
+      name: anna
+      labels: {size: small}
+    spec:
+      port: kiel
+      stops: [wismar]
+"""
+ANNA = "ship.kubectl.suite.fairway.dev/anna"
+
+
+@pytest.fixture
+async def anna(shell: Shell) -> Shell:
+    await shell("create -f -", given=SHIP)
+    return shell
+
+
+async def test_labels_are_set_kept_overwritten_and_removed(anna: Shell) -> None:
+    labels = "get ship anna -o jsonpath='{.metadata.labels}'"
+    assert await anna("label ship anna sea=north home=kiel") == f"{ANNA} labeled\n"
+    assert await anna("label ship anna sea=north") == f"{ANNA} not labeled\n"
+    assert await anna.refused("label ship anna sea=baltic") == (
+        "error: 'sea' already has a value (north), and --overwrite is false\n"
+    )
+    assert await anna("label ship anna sea=baltic --overwrite") == f"{ANNA} labeled\n"
+    assert await anna("label ship anna home- size-") == f"{ANNA} unlabeled\n"
+    assert await anna(labels) == '{"sea":"baltic"}'
+    assert await anna("label ship anna --list") == "sea=baltic\n"
+    assert await anna("label ships --all crew=full") == f"{ANNA} labeled\n"
+    assert await anna("label ships -l sea=baltic crew-") == f"{ANNA} unlabeled\n"
+    assert await anna(labels) == '{"sea":"baltic"}'
+
+
+async def test_annotations_are_set_overwritten_and_removed(anna: Shell) -> None:
+    assert await anna("annotate ship anna note='sails at dawn' draft=2m") == f"{ANNA} annotated\n"
+    assert await anna.refused("annotate ship anna draft=3m") == (
+        "error: --overwrite is false but found the following declared annotation(s): 'draft' already has a value (2m)\n"
+    )
+    assert await anna("annotate ship anna draft=3m --overwrite") == f"{ANNA} annotated\n"
+    assert await anna("annotate ship anna draft-") == f"{ANNA} annotated\n"
+    assert await anna("get ship anna -o jsonpath='{.metadata.annotations}'") == '{"note":"sails at dawn"}'
+
+
+async def test_changing_to_the_version_that_was_seen_and_no_other(anna: Shell) -> None:
+    seen = await anna("get ship anna -o jsonpath='{.metadata.resourceVersion}'")
+    assert await anna(f"label ship anna a=b --resource-version={seen}") == f"{ANNA} labeled\n"
+    assert await anna.refused(f"label ship anna a- --resource-version={seen}") == (
+        'Error from server (Conflict): Operation cannot be fulfilled on ships.kubectl.suite.fairway.dev "anna":'
+        " the object has been modified; please apply your changes to the latest version and try again\n"
+    )
+
+
+async def test_a_merge_patch_sets_and_removes(anna: Shell) -> None:
+    assert await anna("""patch ship anna --type=merge -p '{"spec": {"flag": "red", "stops": null}}'""") == (
+        f"{ANNA} patched\n"
+    )
+    assert await anna("get ship anna -o jsonpath='{.spec}'") == '{"boats":1,"flag":"red","port":"kiel"}'
+    assert await anna("""patch ship anna --type=merge -p '{"spec": {"flag": "red"}}'""") == (
+        f"{ANNA} patched (no change)\n"
+    )
+
+
+async def test_a_json_patch_tests_before_it_changes(anna: Shell) -> None:
+    change = """[{"op": "test", "path": "/spec/port", "value": "%s"}, {"op": "add", "path": "/spec/stops/0", "value": "husum"}]"""
+    assert await anna(f"patch ship anna --type=json -p '{change % 'kiel'}'") == f"{ANNA} patched\n"
+    assert await anna("get ship anna -o jsonpath='{.spec.stops}'") == '["husum","wismar"]'
+    assert await anna.refused(f"patch ship anna --type=json -p '{change % 'rostock'}'") == (
+        "The request is invalid: the server rejected our request due to an error in our request\n"
+    )
+    assert await anna.refused(
+        """patch ship anna --type=json -p '[{"op": "remove", "path": "/spec/mast"}]'"""
+    ) == ("The request is invalid: the server rejected our request due to an error in our request\n")
+
+
+async def test_a_strategic_patch_merges_by_key_but_not_in_custom_kinds(anna: Shell) -> None:
+    await anna("create deployment fleet --image=registry.example/fleet:1")
+    change = """{"spec": {"template": {"spec": {"containers": [{"name": "pump", "image": "registry.example/pump:1"}]}}}}"""
+    assert await anna(f"patch deployment fleet -p '{change}'") == "deployment.apps/fleet patched\n"
+    change = """{"spec": {"template": {"spec": {"containers": [{"name": "fleet", "$patch": "delete"}]}}}}"""
+    assert await anna(f"patch deployment fleet --type=strategic -p '{change}'") == (
+        "deployment.apps/fleet patched\n"
+    )
+    assert await anna("get deployment fleet -o jsonpath='{.spec.template.spec.containers[*].name}'") == "pump"
+    assert await anna.refused("""patch ship anna -p '{"spec": {"flag": "red"}}'""") == (
+        "error: application/strategic-merge-patch+json is not supported by kubectl.suite.fairway.dev/v1, Kind=Ship:"
+        " the body of the request was in an unknown format - accepted media types include:"
+        " application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml\n"
+    )
+
+
+async def test_status_and_spec_are_changed_apart(anna: Shell) -> None:
+    both = """{"spec": {"port": "husum"}, "status": {"phase": "sailing"}}"""
+    assert await anna(f"patch ship anna --type=merge -p '{both}'") == f"{ANNA} patched\n"
+    assert await anna("get ship anna -o jsonpath='{.spec.port} {.status}'") == "husum"
+    both = """{"spec": {"port": "wismar"}, "status": {"phase": "sailing"}}"""
+    assert await anna(f"patch ship anna --subresource=status --type=merge -p '{both}'") == f"{ANNA} patched\n"
+    assert await anna("get ship anna -o jsonpath='{.spec.port} {.status}'") == 'husum {"phase":"sailing"}'
+    assert await anna("get ship anna --subresource=status -o jsonpath='{.status.phase}'") == "sailing"
+    assert await anna("get ship anna -o jsonpath='{.metadata.generation}'") == "2"
+
+
+async def test_a_patch_is_judged_like_any_change(anna: Shell) -> None:
+    assert await anna.refused("""patch ship anna --type=merge -p '{"spec": {"flag": "blue"}}'""") == (
+        'The Ship "anna" is invalid: spec.flag: Unsupported value: "blue": supported values: "red", "green"\n'
+    )
+    shown = await anna.run("""patch ship anna --type=merge -p '{"spec": {"mast": 3}}'""")
+    assert (shown.status, shown.output) == (0, f"{ANNA} patched (no change)\n")
+    assert shown.errors == 'Warning: unknown field "spec.mast"\n'
+    assert await anna.refused("""patch ship anna --type=merge -p '{"metadata": {"name": "berta"}}'""") == (
+        "Error from server (BadRequest): the name of the object (berta) does not match the name on the URL (anna)\n"
+    )
+
+
+async def test_scaling_goes_through_the_scale_of_whatever_has_one(anna: Shell) -> None:
+    await anna("create deployment fleet --image=registry.example/fleet:1")
+    assert await anna("scale ship anna --replicas=4") == f"{ANNA} scaled\n"
+    assert await anna("scale deployment/fleet --replicas=3 --current-replicas=1") == (
+        "deployment.apps/fleet scaled\n"
+    )
+    assert await anna("get ship anna -o jsonpath='{.spec.boats}'") == "4"
+    assert await anna("get deployment fleet") == page("""
+        NAME    READY   UP-TO-DATE   AVAILABLE   AGE
+        fleet   0/3     0            0           0s
+    """)
+    assert await anna.refused("scale ship anna --replicas=5 --current-replicas=1") == (
+        "error: Expected replicas to be 1, was 4\n"
+    )
+    assert await anna("get ship anna --subresource=scale -o yaml") == page("""
+        apiVersion: autoscaling/v1
+        kind: Scale
+        metadata:
+          creationTimestamp: "<time>"
+          name: anna
+          namespace: suite-of-tests
+          resourceVersion: <version>
+          uid: <uid>
+        spec:
+          replicas: 4
+        status:
+          replicas: 0
+    """)
+    await anna("create configmap chart")
+    assert await anna.refused("scale configmap chart --replicas=1") == (
+        "Error from server (NotFound): the server could not find the requested resource\n"
+    )
+
+
+async def test_scaling_what_matches(shell: Shell) -> None:
+    names = ["anna", "berta", "cora"]
+    await asyncio.gather(*(shell("create -f -", given=SHIP.replace("anna", name)) for name in names))
+    await shell("label ship cora size=large --overwrite")
+    assert await shell("scale ships -l size=small --replicas=2") == page("""
+        ship.kubectl.suite.fairway.dev/anna scaled
+        ship.kubectl.suite.fairway.dev/berta scaled
+    """)
+    assert await shell("get ships -o jsonpath='{.items[*].spec.boats}'") == "2 2 1"
+
+
+async def test_replacing_takes_the_whole_object(anna: Shell) -> None:
+    other = SHIP.replace("labels: {size: small}", "annotations: {by: jo}").replace(
+        "stops: [wismar]", "boats: 7"
+    )
+    assert await anna("replace -f -", given=other) == f"{ANNA} replaced\n"
+    assert await anna("get ship anna -o jsonpath='{.metadata.labels}{.spec}'") == '{"boats":7,"port":"kiel"}'
+    assert await anna.refused("replace -f -", given=SHIP.replace("anna", "nemo")) == (
+        'Error from server (NotFound): error when replacing "STDIN": ships.kubectl.suite.fairway.dev "nemo" not found\n'
+    )
+
+
+async def test_replacing_what_has_changed_meanwhile_is_refused(anna: Shell) -> None:
+    seen = await anna("get ship anna -o jsonpath='{.metadata.resourceVersion}'")
+    await anna("label ship anna a=b")
+    stale = SHIP.replace("name: anna", f'name: anna\n      resourceVersion: "{seen}"')
+    assert await anna.refused("replace -f -", given=stale) == (
+        'Error from server (Conflict): error when replacing "STDIN": Operation cannot be fulfilled on'
+        ' ships.kubectl.suite.fairway.dev "anna": the object has been modified; please apply your changes to the'
+        " latest version and try again\n"
+    )
+
+
+async def test_replacing_by_force_deletes_and_creates_anew(anna: Shell) -> None:
+    before = await anna("get ship anna -o jsonpath='{.metadata.creationTimestamp}'")
+    await anna("scale ship anna --replicas=4")
+    assert await anna("replace --force -f -", given=SHIP) == page("""
+        ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace
+        ship.kubectl.suite.fairway.dev/anna replaced
+    """)
+    assert await anna("get ship anna -o jsonpath='{.metadata.generation} {.spec.boats}'") == "1 1"
+    assert before == "<time>"
+
+
+async def test_editing_saves_what_the_editor_left(anna: Shell) -> None:
+    anna.write("editor", "#!/bin/sh\nsed -i.before -e 's/port: kiel/port: husum/' \"$1\"\n")
+    (anna.folder / "editor").chmod(0o755)
+    env = {"KUBE_EDITOR": str(anna.folder / "editor")}
+    assert await anna("edit ship anna", env=env) == f"{ANNA} edited\n"
+    assert await anna("get ship anna -o jsonpath='{.spec.port}'") == "husum"
+    shown = await anna.run("edit ship anna", env=env)
+    assert (shown.status, shown.errors) == (0, "Edit cancelled, no changes made.\n")
+
+
+async def test_setting_what_containers_run(shell: Shell) -> None:
+    await shell("create deployment fleet --image=registry.example/fleet:1")
+    assert await shell("set image deployment/fleet fleet=registry.example/fleet:2") == (
+        "deployment.apps/fleet image updated\n"
+    )
+    assert await shell("set env deployment/fleet COURSE=north") == "deployment.apps/fleet env updated\n"
+    assert await shell("set resources deployment/fleet --requests=cpu=100m --limits=memory=1Gi") == (
+        "deployment.apps/fleet resource requirements updated\n"
+    )
+    assert await shell("set serviceaccount deployment/fleet pilot") == (
+        "deployment.apps/fleet serviceaccount updated\n"
+    )
+    assert await shell(
+        "get deployment fleet -o jsonpath='{.spec.template.spec.containers[0].image}"
+        " {.spec.template.spec.containers[0].env} {.spec.template.spec.containers[0].resources}"
+        " {.spec.template.spec.serviceAccountName} {.metadata.generation}'"
+    ) == (
+        'registry.example/fleet:2 [{"name":"COURSE","value":"north"}]'
+        ' {"limits":{"memory":"1Gi"},"requests":{"cpu":"100m"}} pilot 5'
+    )
+
+
+async def test_pausing_resuming_and_restarting_a_rollout(shell: Shell) -> None:
+    await shell("create deployment fleet --image=registry.example/fleet:1")
+    assert await shell("rollout pause deployment/fleet") == "deployment.apps/fleet paused\n"
+    assert await shell.refused("rollout restart deployment/fleet") == (
+        'error: deployments.apps "fleet" can\'t restart paused deployment (run rollout resume first)\n'
+    )
+    assert await shell("rollout resume deployment/fleet") == "deployment.apps/fleet resumed\n"
+    assert await shell("rollout restart deployment/fleet") == "deployment.apps/fleet restarted\n"
+    assert await shell("get deployment fleet -o jsonpath='{.spec.template.metadata.annotations}'") == (
+        '{"kubectl.kubernetes.io/restartedAt":"<time>"}'
+    )

@@ -1,0 +1,291 @@
+"""Deleting and waiting: with finalizers, with owners, with a whole namespace."""
+
+import asyncio
+
+from clients.kubectl.shell import Shell, page
+
+FINALIZER = "kubectl.suite.fairway.dev/unload"
+SHIP = """
+    apiVersion: kubectl.suite.fairway.dev/v1
+    kind: Ship
+    metadata:
+      name: anna
+    spec:
+      port: kiel
+"""
+
+
+async def launch(shell: Shell, name: str, *, finalizer: str = "") -> None:
+    document = SHIP.replace("name: anna", f"name: {name}")
+    if finalizer:
+        document = document.replace("spec:", f"  finalizers: [{finalizer}]\n    spec:")
+    await shell("create -f -", given=document)
+
+
+async def own(shell: Shell, name: str, *, owner: str) -> None:
+    """Make a config map that belongs to another one."""
+    uid = await shell.exactly(f"get configmap {owner} -o jsonpath='{{.metadata.uid}}'")
+    document = f"""
+        apiVersion: v1
+        kind: ConfigMap
+        metadata:
+          name: {name}
+          ownerReferences:
+            - {{apiVersion: v1, kind: ConfigMap, name: {owner}, uid: {uid}, blockOwnerDeletion: true}}
+    """
+    await shell("create -f -", given=document)
+
+
+async def test_what_is_deleted_is_gone_when_the_line_returns(shell: Shell) -> None:
+    await launch(shell, "anna")
+    assert await shell("delete ship anna") == (
+        'ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace\n'
+    )
+    assert await shell.refused("delete ship anna") == (
+        'Error from server (NotFound): ships.kubectl.suite.fairway.dev "anna" not found\n'
+    )
+    assert await shell("delete ship anna --ignore-not-found") == ""
+
+
+async def test_a_finalizer_holds_an_object_until_it_is_removed(shell: Shell) -> None:
+    await launch(shell, "anna", finalizer=FINALIZER)
+    assert await shell("delete ship anna --wait=false") == (
+        'ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace\n'
+    )
+    assert await shell("get ship anna -o yaml") == page("""
+        apiVersion: kubectl.suite.fairway.dev/v1
+        kind: Ship
+        metadata:
+          creationTimestamp: "<time>"
+          deletionGracePeriodSeconds: 0
+          deletionTimestamp: "<time>"
+          finalizers:
+          - kubectl.suite.fairway.dev/unload
+          generation: 2
+          name: anna
+          namespace: suite-of-tests
+          resourceVersion: <version>
+          uid: <uid>
+        spec:
+          boats: 1
+          port: kiel
+    """)
+    assert await shell.refused("wait --for=delete ship/anna --timeout=100ms") == (
+        "error: timed out waiting for the condition on ships/anna\n"
+    )
+    async with shell.running("wait --for=delete ship/anna --timeout=20s") as screen:
+        assert await shell("""patch ship anna --type=merge -p '{"metadata": {"finalizers": null}}'""") == (
+            "ship.kubectl.suite.fairway.dev/anna patched\n"
+        )
+        assert await screen.lines(1) == "ship.kubectl.suite.fairway.dev/anna condition met\n"
+    assert await shell.refused("get ship anna") == (
+        'Error from server (NotFound): ships.kubectl.suite.fairway.dev "anna" not found\n'
+    )
+
+
+async def test_what_is_being_deleted_takes_no_new_finalizer(shell: Shell) -> None:
+    await launch(shell, "anna", finalizer=FINALIZER)
+    await shell("delete ship anna --wait=false")
+    more = f'{{"metadata": {{"finalizers": ["{FINALIZER}", "kubectl.suite.fairway.dev/scrub"]}}}}'
+    assert await shell.refused(f"patch ship anna --type=merge -p '{more}'") == (
+        'The Ship "anna" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is'
+        ' being deleted, found new finalizers []string{"kubectl.suite.fairway.dev/scrub"}\n'
+    )
+    await shell("""patch ship anna --type=json -p '[{"op": "remove", "path": "/metadata/finalizers"}]'""")
+
+
+async def test_in_the_background_the_owned_go_after_their_owner(shell: Shell) -> None:
+    await shell("create configmap atlas")
+    await own(shell, "chart", owner="atlas")
+    await own(shell, "sketch", owner="chart")
+    assert await shell("delete configmap atlas --cascade=background") == (
+        'configmap "atlas" deleted from suite-of-tests namespace\n'
+    )
+    await shell("wait --for=delete configmap/chart configmap/sketch --timeout=20s")
+
+
+async def test_in_the_foreground_the_owner_waits_for_the_owned(shell: Shell) -> None:
+    await shell("create configmap atlas")
+    await own(shell, "chart", owner="atlas")
+    await shell(f"""patch configmap chart -p '{{"metadata": {{"finalizers": ["{FINALIZER}"]}}}}'""")
+    await shell("delete configmap atlas --cascade=foreground --wait=false")
+    assert await shell(
+        "wait configmap/chart --for=jsonpath='{.metadata.deletionTimestamp}' --timeout=20s"
+    ) == ("configmap/chart condition met\n")
+    assert await shell("get configmap atlas -o jsonpath='{.metadata.finalizers}'") == '["foregroundDeletion"]'
+    await shell("""patch configmap chart --type=merge -p '{"metadata": {"finalizers": null}}'""")
+    await shell("wait --for=delete configmap/atlas configmap/chart --timeout=20s")
+
+
+async def test_orphans_stay_and_have_no_owner(shell: Shell) -> None:
+    await shell("create configmap atlas")
+    await own(shell, "chart", owner="atlas")
+    assert await shell("delete configmap atlas --cascade=orphan") == (
+        'configmap "atlas" deleted from suite-of-tests namespace\n'
+    )
+    assert (
+        await shell("get configmap chart -o jsonpath='{.metadata.name} {.metadata.ownerReferences}'")
+        == "chart"
+    )
+
+
+async def test_an_owner_that_never_was_takes_the_owned_with_it(shell: Shell) -> None:
+    await shell("create configmap atlas")
+    await shell(
+        "create -f -",
+        given="""
+            apiVersion: v1
+            kind: ConfigMap
+            metadata:
+              name: chart
+              ownerReferences:
+                - apiVersion: v1
+                  kind: ConfigMap
+                  name: atlas
+                  uid: 00000000-0000-0000-0000-000000000000
+        """,
+    )
+    await shell("wait --for=delete configmap/chart --timeout=20s")
+
+
+async def test_deleting_what_matches_and_all(shell: Shell) -> None:
+    await asyncio.gather(*(launch(shell, name) for name in ["anna", "berta", "cora"]))
+    await shell("label ship anna berta home=kiel")
+    assert await shell("delete ships -l home=kiel") == page("""
+        ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace
+        ship.kubectl.suite.fairway.dev "berta" deleted from suite-of-tests namespace
+    """)
+    assert await shell("delete ships --field-selector=spec.port!=kiel") == "No resources found\n"
+    assert await shell("delete ships --all --dry-run=server") == (
+        'ship.kubectl.suite.fairway.dev "cora" deleted from suite-of-tests namespace (server dry run)\n'
+    )
+    assert await shell("delete ships --all -o name") == "ship.kubectl.suite.fairway.dev/cora\n"
+    assert await shell("get ships -o name") == ""
+
+
+async def test_deleting_what_a_file_names(shell: Shell) -> None:
+    await launch(shell, "anna")
+    documents = SHIP + "\n---\n" + SHIP.replace("anna", "nemo")
+    shown = await shell.run("delete -f -", given=documents)
+    assert shown.status == 1
+    assert shown.output == 'ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace\n'
+    assert shown.errors == (
+        'Error from server (NotFound): error when deleting "STDIN": ships.kubectl.suite.fairway.dev "nemo" not found\n'
+    )
+
+
+async def test_a_pod_nobody_runs_goes_at_once_and_a_bound_one_when_forced(shell: Shell) -> None:
+    pod = """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: %s}
+        spec:
+          nodeName: %s
+          containers: [{name: main, image: registry.example/bridge:1}]
+    """
+    await shell("run loose --image=registry.example/bridge:1")
+    await shell("create -f -", given=pod % ("bound", "nowhere"))
+    assert await shell("delete pod loose") == 'pod "loose" deleted from suite-of-tests namespace\n'
+    assert (
+        await shell("delete pod bound --wait=false") == 'pod "bound" deleted from suite-of-tests namespace\n'
+    )
+    assert await shell("get pods") == page("""
+        NAME    READY   STATUS        RESTARTS   AGE
+        bound   0/1     Terminating   0          0s
+    """)
+    shown = await shell.run("delete pod bound --grace-period=0 --force")
+    assert (shown.status, shown.output) == (0, 'pod "bound" force deleted from suite-of-tests namespace\n')
+    assert shown.errors == (
+        "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The"
+        " resource may continue to run on the cluster indefinitely.\n"
+    )
+    assert await shell("get pods -o name") == ""
+
+
+async def test_a_namespace_goes_with_everything_in_it(shell: Shell) -> None:
+    await launch(shell, "anna", finalizer=FINALIZER)
+    await shell("create configmap chart")
+    await shell("create deployment fleet --image=registry.example/fleet:1")
+    assert await shell(f"delete namespace {shell.namespace} --wait=false") == (
+        'namespace "suite-of-tests" deleted\n'
+    )
+    assert (
+        await shell(
+            f"wait namespace/{shell.namespace} --for=condition=NamespaceFinalizersRemaining --timeout=20s"
+        )
+        == "namespace/suite-of-tests condition met\n"
+    )
+    assert await shell(f"get namespace {shell.namespace}") == page("""
+        NAME             STATUS        AGE
+        suite-of-tests   Terminating   0s
+    """)
+    assert await shell.refused("create configmap late") == (
+        'error: failed to create configmap: configmaps "late" is forbidden: unable to create new content in namespace'
+        " suite-of-tests because it is being terminated\n"
+    )
+    messages = "{range .status.conditions[*]}{.type}={.status} {.reason}: {.message};{end}"
+    told = await shell(f"get namespace {shell.namespace} -o jsonpath='{messages}'")
+    assert sorted(filter(None, told.split(";"))) == [
+        "NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining:"
+        " ships.kubectl.suite.fairway.dev has 1 resource instances",
+        "NamespaceDeletionContentFailure=False ContentDeleted: All content successfully deleted, may be waiting on"
+        " finalization",
+        "NamespaceDeletionDiscoveryFailure=False ResourcesDiscovered: All resources successfully discovered",
+        "NamespaceDeletionGroupVersionParsingFailure=False ParsedGroupVersions: All legacy kube types successfully"
+        " parsed",
+        "NamespaceFinalizersRemaining=True SomeFinalizersRemain: Some content in the namespace has finalizers"
+        " remaining: kubectl.suite.fairway.dev/unload in 1 resource instances",
+    ]
+    assert await shell("get configmaps,deployments -o name") == ""
+
+    await shell("""patch ship anna --type=merge -p '{"metadata": {"finalizers": null}}'""")
+    await shell(f"wait --for=delete namespace/{shell.namespace} --timeout=25s")
+    assert await shell.refused(f"get namespace {shell.namespace}") == (
+        'Error from server (NotFound): namespaces "suite-of-tests" not found\n'
+    )
+
+
+async def test_some_namespaces_stay(shell: Shell) -> None:
+    for name in ("default", "kube-system", "kube-public"):
+        assert await shell.refused(f"delete namespace {name}") == (
+            f'Error from server (Forbidden): namespaces "{name}" is forbidden: this namespace may not be deleted\n'
+        )
+
+
+async def test_waiting_for_a_condition(shell: Shell) -> None:
+    await launch(shell, "anna")
+    status = '{"status": {"conditions": [{"type": "Afloat", "status": "%s"}]}}'
+    assert await shell.refused("wait ship/anna --for=condition=Afloat --timeout=0") == (
+        "error: condition not met for ships/anna\n"
+    )
+    async with shell.running("wait ship/anna --for=condition=Afloat --timeout=20s") as screen:
+        for value in ("False", "True"):
+            await shell(f"patch ship anna --subresource=status --type=merge -p '{status % value}'")
+        assert await screen.lines(1) == "ship.kubectl.suite.fairway.dev/anna condition met\n"
+    assert await shell("wait ship/anna --for=condition=Afloat=true --timeout=0") == (
+        "ship.kubectl.suite.fairway.dev/anna condition met\n"
+    )
+    assert await shell.refused("wait ship/anna --for=condition=Afloat=false --timeout=100ms") == (
+        "error: timed out waiting for the condition on ships/anna\n"
+    )
+
+
+async def test_waiting_for_a_value(shell: Shell) -> None:
+    await asyncio.gather(launch(shell, "anna"), launch(shell, "berta"))
+    async with shell.running("wait ship anna berta --for=jsonpath='{.spec.boats}'=4 --timeout=20s") as screen:
+        await shell("scale ship anna --replicas=4")
+        assert await screen.lines(1) == "ship.kubectl.suite.fairway.dev/anna condition met\n"
+        await shell("scale ship berta --replicas=4")
+        assert await screen.lines(1) == "ship.kubectl.suite.fairway.dev/berta condition met\n"
+
+
+async def test_waiting_for_what_is_not_there(shell: Shell) -> None:
+    assert await shell.refused("wait ship/nemo --for=condition=Afloat") == (
+        'Error from server (NotFound): ships.kubectl.suite.fairway.dev "nemo" not found\n'
+    )
+    assert await shell.refused("wait ships -l home=none --for=condition=Afloat") == (
+        "error: no matching resources found\n"
+    )
+    async with shell.running("wait ship/anna --for=create --timeout=20s") as screen:
+        await launch(shell, "anna")
+        assert await screen.lines(1) == "ship.kubectl.suite.fairway.dev/anna condition met\n"
