@@ -54,6 +54,11 @@ lint: $(STAMP) ## ruff, mypy --strict and the import law
 bench: $(STAMP) ## measure placements at 1k, 10k, 100k and 1M clusters
 	@$(BIN)/python -m benchmarks.placement $(ARGS)
 
+bench-hub: $(STAMP) ## measure the embedded hub beside a real kube-apiserver + etcd, and the client (needs Go)
+	@$(BIN)/python tests/kube/tools/build.py
+	@$(BIN)/python -m benchmarks.hub $(ARGS)
+	@$(BIN)/python -m benchmarks.client
+
 lock: $(STAMP) ## refresh requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate requirements-dev.in -o requirements-dev.lock

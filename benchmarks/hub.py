@@ -1,0 +1,330 @@
+"""The embedded hub beside kube-apiserver + etcd, in one run: writes, reads, lists, watches, start, memory.
+
+Both keep their data on disk and wait for it (fsync), both serve TLS, and both are asked by the same client, which
+shares the machine with them: compare the columns, not the figures with those of another day.
+
+    python -m benchmarks.hub              everything; a quarter of an hour
+    python -m benchmarks.hub --quick      a tenth of it
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from benchmarks.measure import table, write_json
+from fairway.api import crds
+from fairway.testing.kubernetes import HUB, Tools, ToolsMissing, real_hub
+
+CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MERGE = "application/merge-patch+json"
+
+
+def cluster(name: str) -> dict[str, Any]:
+    """About 3.3 KB once it is stored, as a managed cluster of a real fleet has."""
+    return {
+        "apiVersion": "cluster.open-cluster-management.io/v1",
+        "kind": "ManagedCluster",
+        "metadata": {"name": name, "labels": {f"label-{i}": f"value-{i}" for i in range(15)}},
+        "spec": {"hubAcceptsClient": True, "leaseDurationSeconds": 60},
+        "status": {
+            "clusterClaims": [{"name": f"claim-{i}.example.com", "value": f"value-{i}"} for i in range(12)],
+        },
+    }
+
+
+@dataclass(kw_only=True)
+class Contender:
+    """A hub that runs, and how to talk to it."""
+
+    name: str
+    kubeconfig: Path
+    pids: Sequence[int]
+    started: float
+    """Seconds from the first process's start to ready."""
+    session: aiohttp.ClientSession = field(init=False)
+    url: str = field(init=False)
+
+    async def __aenter__(self) -> "Contender":
+        document = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))
+        described, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+        trust = ssl.create_default_context(
+            cadata=base64.b64decode(described["certificate-authority-data"]).decode()
+            if "certificate-authority-data" in described
+            else Path(described["certificate-authority"]).read_text(encoding="utf-8")
+        )
+        if "client-certificate-data" in user:
+            with tempfile.NamedTemporaryFile() as pair:
+                pair.write(base64.b64decode(user["client-certificate-data"]))
+                pair.write(base64.b64decode(user["client-key-data"]))
+                pair.flush()
+                trust.load_cert_chain(pair.name)
+        headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+        self.url = described["server"]
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=trust, limit=0), headers=headers, auto_decompress=False
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.session.close()
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, type_: str = "application/json"
+    ) -> bytes:
+        data = None if body is None else json.dumps(body).encode()
+        async with self.session.request(
+            method, self.url + path, data=data, headers={"Content-Type": type_, "Accept-Encoding": "identity"}
+        ) as answer:
+            payload = await answer.read()
+            if answer.status >= 300:
+                raise RuntimeError(f"{self.name}: {method} {path}: {answer.status} {payload[:300]!r}")
+            return payload
+
+    def resident(self) -> int:
+        """Bytes of memory of all its processes."""
+        pages = sum(
+            int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in self.pids
+        )
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@asynccontextmanager
+async def embedded(folder: Path) -> AsyncIterator[Contender]:
+    kubeconfig = folder / "kubeconfig"
+    begun = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "fairway",
+        "hub",
+        "--no-crds",
+        "--port",
+        "0",
+        "--data",
+        str(folder / "data"),
+        "--kubeconfig-out",
+        str(kubeconfig),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        while b"ready" not in (line := await process.stdout.readline()):
+            if not line:
+                raise RuntimeError("the embedded hub ended before it was ready")
+        started = time.perf_counter() - begun
+        async with Contender(
+            name="embedded", kubeconfig=kubeconfig, pids=(process.pid,), started=started
+        ) as contender:
+            yield contender
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+@asynccontextmanager
+async def real(folder: Path) -> AsyncIterator[Contender]:
+    tools = Tools.find(*HUB)
+    begun = time.perf_counter()
+    async with real_hub(tools, folder=folder / "real", fsync=True) as hub:
+        started = time.perf_counter() - begun
+        async with Contender(
+            name="kube-apiserver + etcd",
+            kubeconfig=hub.kubeconfig,
+            pids=tuple(hub.pids.values()),
+            started=started,
+        ) as contender:
+            yield contender
+
+
+async def rate(workers: int, total: int, work: Callable[[int], Awaitable[object]]) -> float:
+    """Calls per second."""
+    numbers = iter(range(total))
+
+    async def run() -> None:
+        for number in numbers:
+            await work(number)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(run() for _ in range(workers)))
+    return total / (time.perf_counter() - begun)
+
+
+async def deliveries(contender: Contender, *, watchers: int, changes: int) -> float:
+    """Watch events per second that reach all watchers together, while one object changes again and again."""
+    target = f"{CLUSTERS}/watched"
+    version = json.loads(await contender.call("GET", CLUSTERS + "?limit=1"))["metadata"]["resourceVersion"]
+    ready = asyncio.Semaphore(0)
+
+    async def watch() -> None:
+        seen = 0
+        query = (
+            f"?watch=true&resourceVersion={version}&fieldSelector=metadata.name%3Dwatched&timeoutSeconds=600"
+        )
+        async with contender.session.get(contender.url + CLUSTERS + query) as stream:
+            ready.release()
+            async for chunk in stream.content.iter_any():
+                seen += chunk.count(b"\n")
+                if seen >= changes:
+                    return
+
+    tasks = [asyncio.create_task(watch()) for _ in range(watchers)]
+    for _ in tasks:
+        await ready.acquire()
+    begun = time.perf_counter()
+    numbers = iter(range(changes))
+
+    async def change() -> None:
+        for number in numbers:
+            patch = {"metadata": {"labels": {"beat": f"{version}-{number}"}}}
+            await contender.call("PATCH", target, patch, type_=MERGE)
+
+    await asyncio.gather(*(change() for _ in range(8)))
+    await asyncio.gather(*tasks)
+    return watchers * changes / (time.perf_counter() - begun)
+
+
+async def fill(contender: Contender, *, start: int, end: int) -> None:
+    await rate(
+        32, end - start, lambda i: contender.call("POST", CLUSTERS, cluster(f"filler-{start + i:06d}"))
+    )
+
+
+async def measure(contender: Contender, *, scale: float, note: Callable[[str], None]) -> dict[str, float]:
+    def size(number: int) -> int:
+        return max(int(number * scale), 20)
+
+    definition = next(each for each in crds() if each["spec"]["names"]["kind"] == "ManagedCluster")
+    await contender.call("POST", DEFINITIONS, definition)
+    while True:
+        try:
+            await contender.call("POST", CLUSTERS, cluster("watched"))
+            break
+        except RuntimeError:
+            await asyncio.sleep(0.05)
+    result = {"start, s": contender.started, "memory empty, MB": contender.resident() / 1e6}
+
+    async def timed(name: str, value: Awaitable[float]) -> None:
+        note(f"{contender.name}: {name}")
+        result[name] = await value
+
+    await timed(
+        "creates/s, 1 writer",
+        rate(1, size(1000), lambda i: contender.call("POST", CLUSTERS, cluster(f"one-{i}"))),
+    )
+    await timed(
+        "creates/s, 32 writers",
+        rate(32, size(4000), lambda i: contender.call("POST", CLUSTERS, cluster(f"many-{i}"))),
+    )
+    await timed(
+        "patches/s, 32 writers",
+        rate(
+            32,
+            size(4000),
+            lambda i: contender.call(
+                "PATCH", f"{CLUSTERS}/many-{i}", {"metadata": {"labels": {"beat": str(i)}}}, type_=MERGE
+            ),
+        ),
+    )
+    await timed(
+        "gets/s, 1 reader",
+        rate(1, size(2000), lambda i: contender.call("GET", f"{CLUSTERS}/many-{i % size(4000)}")),
+    )
+    await timed(
+        "gets/s, 32 readers",
+        rate(32, size(8000), lambda i: contender.call("GET", f"{CLUSTERS}/many-{i % size(4000)}")),
+    )
+    for watchers, changes in ((1, 2000), (10, 1000), (100, 300)):
+        await timed(
+            f"deliveries/s, {watchers} watchers",
+            deliveries(contender, watchers=watchers, changes=size(changes)),
+        )
+    listed = size(10_000)
+    note(f"{contender.name}: filling to {listed}")
+    present = len(json.loads(await contender.call("GET", CLUSTERS))["items"])
+    await fill(contender, start=present, end=listed)
+    for _ in range(3):
+        begun = time.perf_counter()
+        await contender.call("GET", CLUSTERS)
+        seconds = time.perf_counter() - begun
+        result["list of 10,000, ms"] = min(result.get("list of 10,000, ms", 1e9), seconds * 1000)
+    result["memory, 10,000 objects, MB"] = contender.resident() / 1e6
+    whole = size(100_000)
+    note(f"{contender.name}: filling to {whole}")
+    await fill(contender, start=listed, end=whole)
+    result["memory, 100,000 objects, MB"] = contender.resident() / 1e6
+    return result
+
+
+LESS_IS_BETTER = ("start", "memory", "list")
+
+
+def shown(results: dict[str, dict[str, float]]) -> str:
+    """One row per measure; the ratio says how many times better the embedded hub is."""
+    rows = [["", *results, "embedded is better by"]]
+    for measure_, value in next(iter(results.values())).items():
+        row = [
+            measure_,
+            *(
+                f"{result[measure_]:,.2f}" if result[measure_] < 10 else f"{result[measure_]:,.0f}"
+                for result in results.values()
+            ),
+        ]
+        other = results.get("kube-apiserver + etcd", {}).get(measure_)
+        if other is None:
+            row.append("")
+        else:
+            ratio = other / value if measure_.startswith(LESS_IS_BETTER) else value / other
+            row.append(f"{ratio:.1f}x")
+        rows.append(row)
+    return table(rows)
+
+
+async def run(*, scale: float, alone: bool) -> dict[str, dict[str, float]]:
+    results: dict[str, dict[str, float]] = {}
+
+    def note(text: str) -> None:
+        print(f"  {text} …", file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
+        contenders: list[Callable[[Path], Any]] = [embedded] if alone else [embedded, real]
+        for start in contenders:
+            async with start(Path(folder)) as contender:
+                results[contender.name] = await measure(contender, scale=scale, note=note)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument(
+        "--alone", action="store_true", help="the embedded hub only, where no real one can be had"
+    )
+    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    arguments = parser.parse_args()
+    try:
+        results = asyncio.run(run(scale=0.1 if arguments.quick else 1.0, alone=arguments.alone))
+    except ToolsMissing as missing:
+        sys.exit(f"{missing}\nRun `make kube-tools` first, or pass --alone.")
+    print(shown(results))
+    if arguments.json:
+        write_json(arguments.json, dict(results))
+
+
+if __name__ == "__main__":
+    main()
