@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.ready
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube kube-tools lint bench lock clean
+.PHONY: help setup run test test-kube kube-tools lint bench bench-hub lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"

@@ -441,6 +441,15 @@ def _kind(name: str) -> tuple[object, ...]:
     return ("", "Placement", "ns1", name, "", "", NORMAL, "R", "", None)
 
 
+def test_a_combined_message_is_cut_as_well() -> None:
+    correlator = Correlator(Limits(similar=1))
+    correlator.observe(seen("first"))
+    entry = correlator.observe(seen("é" * 600))
+    assert entry is not None
+    assert entry.latest.message == f"{COMBINED}{'é' * 494}{ELLIPSIS}"
+    assert len(entry.latest.message.encode()) <= 1024
+
+
 def test_a_message_is_cut_between_characters() -> None:
     assert cut("x" * 1024) == "x" * 1024
     assert cut("x" * 1025) == "x" * 1021 + ELLIPSIS

@@ -163,7 +163,7 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
         hub.put("b")
         retry = Retry(backoff=QUICK, longest=0.01)
         async with Client(Connection(server=hub.url), retry=retry) as client:
-            informer = Informer(client, MANAGED_CLUSTERS, page=page, patience=0.1, backoff=QUICK)
+            informer = Informer(client, MANAGED_CLUSTERS, page=page, patience=0.02, backoff=QUICK)
             world = World(hub, informer)
             informer.subscribe(world.mirror)
             async with informer:
@@ -177,7 +177,7 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
 
 
 @pytest.mark.parametrize("streaming", ["yes", "refused", "ignored"])
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(steps=steps, page=st.integers(1, 3))
 @example(steps=[put("a", 1), put("a", 2), settle, rewind(1), settle], page=1)
 @example(steps=[put("a", 1), put("a", 2), settle, rewind_unnoticed(1), settle], page=1)

@@ -791,7 +791,7 @@ async def test_a_lease_over_the_wire() -> None:
 
 async def test_an_election_over_the_wire_by_the_system_clock() -> None:
     async with small_hub() as (hub, url), Client(Connection(server=url)) as client:
-        written = []
+        written: list[tuple[int, str]] = []
 
         async def work(_: Fence) -> None:
             async with elector.guard() as fence:

@@ -87,8 +87,10 @@ async def test_delay_is_honoured_and_the_earliest_wins() -> None:
     assert await queue.get() == "a"
     assert now() == 4
     queue.done("a")
-    await asyncio.sleep(20)
-    assert len(queue) == 0
+    queue.add_after("a", delay=50)  # the delays given up must not end this one
+    assert await queue.get() == "a"
+    assert now() == 54
+    assert queue.figures().delayed == 0
 
 
 async def test_adding_at_once_leaves_the_delay_running() -> None:

@@ -21,6 +21,7 @@ YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 ACCEPTED: Final = f"{JSON}, {YAML}"
+STREAMS: Final = f"only the following media types are accepted: {JSON};stream=watch, {PROTOBUF};stream=watch"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -63,6 +64,14 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
         if kind in (PARTIAL, PARTIAL_LIST):
             return Form(PARTIAL, written)
     raise status.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {ACCEPTED}")
+
+
+def of_refusal(accept: str) -> Form:
+    """Refusals are always whole, and written whether or not the client can read them."""
+    try:
+        return negotiate(accept, {}, shaped=False)
+    except status.Refusal:
+        return PLAIN_JSON
 
 
 def prefix(resource: Resource, version: str) -> bytes:
@@ -176,19 +185,16 @@ def event(resource: Resource, type_: str, raw: bytes, form: Form, *, headed: boo
     return _encode({"type": type_, "object": document}) + b"\n"
 
 
-def bookmark(resource: Resource, revision: int, form: Form, *, initial: bool) -> bytes:
-    metadata: Document = {"resourceVersion": str(revision), "creationTimestamp": None}
-    if initial:
-        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+def bookmark(resource: Resource, revision: int, form: Form, *, initial: bool, headed: bool = False) -> bytes:
+    """The line that says how far a watch has come; ``initial``: past what was there when it began."""
+    metadata: Document = {"resourceVersion": str(revision)}
     document: Document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    if initial:
+        document["metadata"] = metadata | {"annotations": {"k8s.io/initial-events-end": "true"}}
     if form.kind == PARTIAL:
         document = tables.partial(document)
     elif form.kind == TABLE:
-        document = {
-            "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata,
-            "columnDefinitions": [],
-            "rows": [],
-        }
+        document = tables.table(
+            resource, [document], metadata=metadata, include=form.include, now=now(), headed=headed
+        )
     return _encode({"type": "BOOKMARK", "object": document}) + b"\n"

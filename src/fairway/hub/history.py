@@ -156,10 +156,10 @@ class Watch:
 
     @property
     def position(self) -> int:
-        """Everything up to here was handed over or is no concern of this watch. Bookmarks carry it."""
-        if self._lane.newest > self._position:
-            return self._position
-        return max(self._position, self._history.newest)
+        """Everything up to here was handed over or is no concern of this watch. Bookmarks carry it; it never falls."""
+        if self._lane.newest <= self._position:
+            self._position = max(self._position, self._history.newest)
+        return self._position
 
     async def next(self) -> Sequence[Change]:
         """All changes since the last call; waits for at least one. May be cancelled without losing any."""

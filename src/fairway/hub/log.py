@@ -244,10 +244,12 @@ class Log:
 
     def faults(self) -> list[str]:
         """SQLite's own verdict on the file; reads all of it."""
+        found: list[str] = []
         try:
-            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check")]
+            for (line,) in self._connection.execute("PRAGMA integrity_check"):
+                found += str(line).splitlines()
         except sqlite3.DatabaseError as error:
-            return [str(error)]
+            found.append(str(error))
         return [] if found == ["ok"] else found
 
     def close(self) -> None:

@@ -143,16 +143,18 @@ def read(query: Mapping[str, str]) -> Read:
             forbid("sendInitialEvents", "sendInitialEvents is forbidden for list")
         elif match != NOT_OLDER:
             detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            forbid("resourceVersionMatch", detail)
             if match:
                 causes.append(status.not_supported("resourceVersionMatch", match, [NOT_OLDER]))
-            else:
-                forbid("resourceVersionMatch", detail)
     _of("ListOptions", causes)
     if revision and not revision.isdecimal():
-        raise status.bad_request(
-            f'invalid resource version: resourceVersion: Invalid value: "{revision}": strconv.ParseUint: '
-            f'parsing "{revision}": invalid syntax'
+        told = (
+            f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": '
+            "invalid syntax"
         )
+        if watch:
+            raise status.Refusal(code=500, reason="", message=told)
+        raise status.bad_request(f"invalid resource version: {told}")
     return Read(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),

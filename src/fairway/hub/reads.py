@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import contextlib
 import random
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
@@ -15,7 +17,21 @@ from fairway.hub.resource import Document, Resource
 from fairway.hub.store import Change, Item, Store, TooOld
 
 BOOKMARK_SECONDS: Final = 50.0
+FAREWELL_SECONDS: Final = 2.0
+"""A bookmark comes that long before the end of a watch, so that whoever resumes it needs to be told little."""
 LONGEST_WATCH: Final = 3600
+NOW: Final = -1
+"""The revision in the token of a list that goes on with what is there by then."""
+
+LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
+CONTINUE_TOO_OLD: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+_FOREIGN: Final = re.compile(r"[^-_0-9A-Za-z]")
 _AHEAD_SECONDS: Final = 3.0
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -54,13 +70,20 @@ class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": 
     start: str
 
 
-def _continue(revision: int, item: Item) -> str:
-    token = _Token(api="meta.k8s.io/v1", revision=revision, start=f"{item.key[1]}/{item.key[2]}")
+def _continue(revision: int, last: tuple[str, str]) -> str:
+    """``last``: namespace and name of what ended the page."""
+    token = _Token(api="meta.k8s.io/v1", revision=revision, start="/".join(last))
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
 def _continued(text: str) -> tuple[int, tuple[str, str]]:
     raw = b""
+    foreign = _FOREIGN.search(text)
+    if foreign or len(text) % 4 == 1:
+        at = foreign.start() if foreign else len(text) - 1
+        raise status.bad_request(
+            f"invalid continue token: continue key is not valid: illegal base64 data at input byte {at}"
+        )
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=_Token)
@@ -98,9 +121,10 @@ class Reader:
         after: tuple[str, str] | None = None
         exact: int | None = None
         if options.continue_token:
+            revision, after = _continued(options.continue_token)
             if options.revision not in ("", "0"):
                 raise status.bad_request("specifying resource version is not allowed when using continue")
-            exact, after = _continued(options.continue_token)
+            exact = None if revision == NOW else revision
         elif options.revision not in ("", "0"):
             await self._reach(int(options.revision))
             if options.match == EXACT or (options.limit and not options.match):
@@ -110,7 +134,7 @@ class Reader:
         if resource.custom and style.kind == form.PLAIN:
             metadata = {"continue": "", **metadata}  # lists of custom resources always have it
         if more:
-            metadata["continue"] = _continue(revision, items[-1])
+            metadata["continue"] = _continue(revision, items[-1].key[1:])
             if chosen.everything:
                 metadata["remainingItemCount"] = remaining
         return form.many(resource, [item.raw for item in items], metadata, style)
@@ -124,7 +148,8 @@ class Reader:
         after: tuple[str, str] | None,
         exact: int | None,
     ) -> tuple[list[Item], int, bool, int]:
-        limit = options.limit or None
+        # Version 0 is for who takes what is at hand, which is everything.
+        limit = None if options.revision == "0" and not options.continue_token else options.limit or None
         found: list[Item] = []
         while True:
             try:
@@ -132,12 +157,9 @@ class Reader:
                     resource.key, namespace=namespace or None, after=after, limit=limit, revision=exact
                 )
             except TooOld as error:
-                if options.continue_token:
-                    raise status.expired(
-                        "The provided continue parameter is too old to display a consistent list result. You can "
-                        "start a new list without the continue parameter."
-                    ) from error
-                raise status.too_old(error.asked, error.oldest) from error
+                if after is not None and options.continue_token:
+                    raise status.expired(CONTINUE_TOO_OLD, continue_token=_continue(NOW, after)) from error
+                raise status.expired(LIST_TOO_OLD) from error
             kept = [item for item in listing.items if chosen.accepts(item.raw)]
             if limit is None:
                 return kept, listing.revision, False, 0
@@ -180,43 +202,55 @@ class Reader:
         chosen = Selection(resource, options)
         loop = asyncio.get_running_loop()
         ends = loop.time() + (options.timeout or random.uniform(LONGEST_WATCH / 2, LONGEST_WATCH))
-        if options.initial_events:
-            await self._reach(int(options.revision or 0))
-        fresh = options.initial_events or (options.initial_events is None and options.revision in ("", "0"))
         lines = _Lines(resource, style, chosen)
-        if fresh:
-            listing = self._store.items(resource.key, namespace=namespace or None)
-            start = listing.revision
-            initial = [lines.line("ADDED", i.raw) for i in listing.items if chosen.accepts(i.raw)]
-            if options.initial_events and options.bookmarks:
-                initial.append(form.bookmark(resource, start, style, initial=True))
-            if initial:
-                yield b"".join(initial)
-        else:
-            start = int(options.revision or self._store.revision)
+        fresh = options.initial_events or (options.initial_events is None and options.revision in ("", "0"))
         try:
+            if options.initial_events:
+                await self._reach(int(options.revision or 0))
+            if fresh:
+                listing = self._store.items(resource.key, namespace=namespace or None)
+                start = listing.revision
+                initial = [lines.line("ADDED", i.raw) for i in listing.items if chosen.accepts(i.raw)]
+                if options.initial_events and options.bookmarks:
+                    initial.append(lines.bookmark(start, initial=True))
+                if initial:
+                    yield b"".join(initial)
+            else:
+                start = int(options.revision or self._store.revision)
             watch = self._store.watch(resource.key, namespace=namespace or None, since=start)
+        except status.Refusal as refusal:
+            yield lines.failure(refusal)
+            return
         except TooOld as error:
             yield lines.failure(status.too_old(error.asked, error.oldest))
             return
         told = start
+        marked = _next_bookmark(loop.time(), ends)
         try:
-            while (left := ends - loop.time()) > 0:
+            while loop.time() < ends:
+                changes: Sequence[Change] = ()
                 try:
-                    async with asyncio.timeout(min(left, BOOKMARK_SECONDS)):
-                        changes = await watch.next()
-                except TimeoutError:
-                    if options.bookmarks and watch.position > told:
-                        told = watch.position
-                        yield form.bookmark(resource, told, style, initial=False)
-                    continue
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout_at(min(marked, ends)):
+                            changes = await watch.next()
                 except TooOld as error:
                     yield lines.failure(status.too_old(error.asked, error.oldest))
                     return
                 if chunk := lines.of(changes):
+                    told = changes[-1].revision
                     yield chunk
+                if loop.time() >= marked:
+                    marked = _next_bookmark(loop.time(), ends)
+                    if options.bookmarks and watch.position > told:
+                        told = watch.position
+                        yield lines.bookmark(told, initial=False)
         finally:
             watch.close()
+
+
+def _next_bookmark(now: float, ends: float) -> float:
+    farewell = ends - FAREWELL_SECONDS
+    return min(now + BOOKMARK_SECONDS, farewell) if now < farewell else now + BOOKMARK_SECONDS
 
 
 class _Lines:
@@ -230,6 +264,10 @@ class _Lines:
     def line(self, type_: str, raw: bytes) -> bytes:
         headed, self._headed = not self._headed, True
         return form.event(self._resource, type_, raw, self._style, headed=headed)
+
+    def bookmark(self, revision: int, *, initial: bool) -> bytes:
+        headed, self._headed = not self._headed, True
+        return form.bookmark(self._resource, revision, self._style, initial=initial, headed=headed)
 
     def failure(self, refusal: status.Refusal) -> bytes:
         return msgspec.json.encode({"type": "ERROR", "object": refusal.document()}) + b"\n"
@@ -259,4 +297,12 @@ class _Lines:
         type_ = "MODIFIED" if now and before else "ADDED" if now else "DELETED"
         if self._style.kind != form.TABLE and type_ == change.type:
             return self._shared(change)
+        if type_ == "DELETED" and change.type != "DELETED" and change.previous is not None:
+            return self.line(type_, _revised(change.previous, change.revision))
         return self.line(type_, change.raw)
+
+
+def _revised(raw: bytes, revision: int) -> bytes:
+    document = _decode(raw)
+    document["metadata"]["resourceVersion"] = str(revision)
+    return msgspec.json.encode(document)

@@ -184,9 +184,9 @@ class Server:
             )
 
     def _refused(self, exchange: Exchange, refusal: Refusal, *, close: bool = False) -> web.Response:
-        response = self._response(
-            exchange, form.written(refusal.document(), form.PLAIN_JSON), code=refusal.code
-        )
+        style = form.of_refusal(exchange.request.headers.get("Accept", ""))
+        payload = form.written(refusal.document(), style)
+        response = self._response(exchange, payload, code=refusal.code, style=style)
         response.headers.update(refusal.headers)
         if close or (exchange.request.body_exists and not exchange.request.content.is_eof()):
             # What is left of the body is not worth reading.
@@ -305,6 +305,8 @@ class Server:
     async def _watch(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
         request = exchange.request
         style = form.negotiate(request.headers.get("Accept", ""), exchange.query)
+        if style.yaml:
+            raise status.Refusal(code=406, reason="NotAcceptable", message=form.STREAMS)
         asked = options.read({**exchange.query, "watch": "true"})
         if found.name:
             named = f"metadata.name={found.name}"
@@ -493,9 +495,11 @@ def _verb(found: Target, request: web.BaseRequest) -> str:
     if method in ("GET", "HEAD"):
         if not found.plural:
             return method.lower()
-        if "watch" in request.query and options.flag(request.query, "watch"):
+        if found.watched:
             return "watch"
-        return "get" if found.name else "list"
+        if found.name:
+            return "get"
+        return "watch" if options.flag(request.query, "watch") else "list"
     return method.lower()
 
 

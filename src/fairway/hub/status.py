@@ -79,16 +79,17 @@ class Refusal(Exception):
         message: str,
         details: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
-        self.details, self.headers = details, dict(headers or {})
+        self.details, self.headers, self.metadata = details, dict(headers or {}), dict(metadata or {})
 
     def document(self) -> dict[str, Any]:
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
@@ -191,11 +192,9 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refusa
 
 
 def expired(message: str, *, continue_token: str = "") -> Refusal:
-    refusal = Refusal(code=410, reason="Expired", message=message)
-    refusal.details = None
-    if continue_token:
-        refusal.headers["x-fairway-continue"] = continue_token
-    return refusal
+    """``continue_token`` goes on with a list from what is there now."""
+    metadata = {"continue": continue_token} if continue_token else {}
+    return Refusal(code=410, reason="Expired", message=message, metadata=metadata)
 
 
 def too_old(asked: int, oldest: int) -> Refusal:

@@ -114,6 +114,6 @@ def table(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": definitions(resource) if headed else [],
+        "columnDefinitions": definitions(resource) if headed else None,
         "rows": rows(resource, documents, include=include, now=now),
     }

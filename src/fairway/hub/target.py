@@ -22,6 +22,8 @@ class Target:
     plural: str = ""
     name: str = ""
     subresource: str = ""
+    watched: bool = False
+    """A path of old, ``…/watch/…``: it asks for a watch whatever the query says, even of a single name."""
 
 
 def parse(raw_path: str) -> Target:
@@ -42,6 +44,9 @@ def _of_group(path: str, group: str, version: str, rest: Sequence[str]) -> Targe
         return Target(path=path, group=group, version=version)
     if "" in rest:
         raise status.unknown_path()
+    watched = rest[0] == "watch" and len(rest) > 1
+    if watched:
+        rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _OF_NAMESPACES):
         namespace, rest = rest[1], rest[2:]
@@ -56,4 +61,5 @@ def _of_group(path: str, group: str, version: str, rest: Sequence[str]) -> Targe
         plural=plural,
         name=name,
         subresource=subresource,
+        watched=watched,
     )
