@@ -461,8 +461,10 @@ class Writer:
             return Written(item.raw)
         self._checked(resource, document, old, request)
         if live.get("deletionTimestamp") and not metadata.get("finalizers") and kind.finished(document):
-            raw = await self._erase(resource, document, item, dry_run=request.options.dry_run)
-            return Written(raw)
+            # It goes as it was kept: the change that let it go is only told to whoever made it.
+            told = msgspec.json.encode(self._order(resource, document))
+            await self._erase(resource, old, item, dry_run=request.options.dry_run)
+            return Written(told)
         return Written(await self._commit(resource, document, expect=item.revision, request=request))
 
     def _confined(self, resource: Resource, old: Document, document: Document, request: Request) -> None:
