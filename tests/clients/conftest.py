@@ -87,5 +87,8 @@ def boats(hub: Suite) -> None:
             )
             assert code == 201, answer
             await established(talk, custom.DEFINITION_NAME)
+            # Lists that may be old come from a cache, which takes its time to fill.
+            while (await talk.call("GET", f"/apis/{custom.API_VERSION}/boats?resourceVersion=1"))[0] != 200:
+                await asyncio.sleep(0.05)
 
     asyncio.run(define())

@@ -13,6 +13,9 @@ from clients.talk import Talk
 DEADLINE = 30
 """Seconds after which what hasn't come is not awaited any longer."""
 
+INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+"""A watch that begins with everything that is there."""
+
 Event = dict[str, Any]
 
 

@@ -1,17 +1,15 @@
 """What a watch tells, in which order and in which words; for built-in and for custom kinds."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from clients import boats as custom
 from clients.exchanges import TABLE
-from clients.streams import Collection, Stream, brief, version, watching
+from clients.streams import INITIAL, Collection, Stream, brief, version, watching
 from clients.talk import Talk
 
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 WITH_BOOKMARKS = {**INITIAL, "allowWatchBookmarks": "true"}
 ENDS_INITIAL = {"k8s.io/initial-events-end": "true"}
 
@@ -23,13 +21,6 @@ def collection(request: pytest.FixtureRequest, boats: None, talk: Talk, room: st
         return Collection(talk, custom.path(room), template)
     template = {"apiVersion": "v1", "kind": "Secret", "stringData": {"word": "home"}}
     return Collection(talk, f"/api/v1/namespaces/{room}/secrets", template)
-
-
-async def refused(talk: Talk, path: str) -> dict[str, Any]:
-    code, answer = await talk.call("GET", path)
-    assert answer["code"] == code
-    assert isinstance(answer, dict)
-    return answer
 
 
 async def test_from_a_version_on_exactly_what_came_later(collection: Collection) -> None:
@@ -56,6 +47,22 @@ async def test_a_deletion_tells_the_last_state_under_a_newer_version(collection:
     gone = event["object"]
     gone["metadata"]["resourceVersion"] = last["metadata"]["resourceVersion"]
     assert event == {"type": "DELETED", "object": last}
+
+
+async def test_a_deletion_that_waits(collection: Collection) -> None:
+    await collection.create("there")
+    held = await collection.merge("there", {"metadata": {"finalizers": ["suite.fairway.dev/wait"]}})
+    async with watching(collection.talk, collection.path, resourceVersion=str(version(held))) as stream:
+        marked = await collection.delete("there")
+        unheld = await collection.merge("there", {"metadata": {"finalizers": None}})
+        events = await stream.take(2)
+    assert marked["metadata"]["deletionTimestamp"]
+    assert events[0] == {"type": "MODIFIED", "object": marked}
+    # It goes as it was kept; the change that let it go was never kept.
+    assert version(events[1]["object"]) > version(marked)
+    events[1]["object"]["metadata"]["resourceVersion"] = str(version(marked))
+    assert events[1] == {"type": "DELETED", "object": marked}
+    assert "finalizers" not in unheld["metadata"]
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}, {"resourceVersion": ""}, INITIAL])
