@@ -14,7 +14,7 @@ BODY_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 120.0
 CONNECTIONS: Final = 20_000
 TLS_BUFFER: Final = 16 * 1024
-"""Bytes that each TLS connection reads into. asyncio sets aside 256 KiB: ten thousand idle watches would hold 2.5 GiB."""
+"""Bytes that each TLS connection reads into. asyncio sets aside 256 KiB: ten thousand idle watches, 2.5 GiB."""
 
 
 class Connections:

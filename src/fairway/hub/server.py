@@ -29,6 +29,7 @@ from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC
 from fairway.hub.resource import Document, Resource
 from fairway.hub.special import Special
 from fairway.hub.status import Refusal
+from fairway.hub.store import Closed, ReadOnly
 from fairway.hub.target import Target
 from fairway.hub.user import User
 from fairway.hub.writes import Writer
@@ -169,6 +170,8 @@ class Server:
         except Refusal as refusal:
             exchange.reason = refusal.reason
             return self._refused(exchange, refusal)
+        except (ReadOnly, Closed) as fault:
+            return self._refused(exchange, status.unavailable(f"the hub accepts no writes: {fault}"))
         except web.HTTPRequestEntityTooLarge:
             too_large = status.too_large(f"Request entity too large: limit is {body.LIMIT}")
             return self._refused(exchange, too_large, close=True)

@@ -137,7 +137,12 @@ class Writer:
             return made.document, made.unknown
         if fault := malformed(document.get("metadata")):
             raise Malformed(fault)
-        return document, self.checker(resource).prune(document)
+        metadata = document.get("metadata") or {}
+        forgets = metadata.get("managedFields") == []
+        unknown = self.checker(resource).prune(document)
+        if forgets:
+            metadata["managedFields"] = []  # empty, it says that nobody owns anything any more
+        return document, unknown
 
     def _cleaned(self, resource: Resource, document: Document, request: Request) -> Document:
         """The document without what its kind doesn't have; that is refused or warned of, as asked."""
@@ -174,6 +179,11 @@ class Writer:
         if resource.conversion is None:
             return resource, document
         return self._registry.stored(resource), resource.conversion.inward(document)
+
+    def _defaulted(self, resource: Resource, document: Document) -> Document:
+        self.checker(resource).default(document)
+        self._kind(resource).default(document)
+        return self._rewritten(resource, document)
 
     def _kept(self, resource: Resource, document: Document, request: Request) -> tuple[Resource, Document]:
         """The document in the shape the store keeps, without what its schema doesn't know."""
@@ -273,11 +283,11 @@ class Writer:
         self._inhabited(resource, metadata)
         self._begun(resource, document)
         kind = self._kind(resource)
-        self.checker(resource).default(document)
+        document = self._defaulted(resource, document)
+        self._owned(view, None, document, request)
         kind.prepare(document, None, request)
         document = self._rewritten(resource, document)
         metadata = document["metadata"]
-        self._owned(view, None, document, request)
         self._checked(resource, document, None, request)
         if self._store.head(key) is not None:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
@@ -393,7 +403,7 @@ class Writer:
             )
             raise status.invalid(resource.group, resource.plural, name, [cause])
         self._current(resource, old, metadata)
-        self.checker(resource).default(document)
+        document = self._defaulted(resource, document)
         return await self._replace(resource, item, old, document, request, view=view)
 
     def _current(self, resource: Resource, old: Document, metadata: Document) -> None:
@@ -453,7 +463,10 @@ class Writer:
         kind.prepare(document, old, request)
         document = self._rewritten(resource, document)
         metadata = document["metadata"]
-        if "generation" in live and _specification(document) != _specification(old):
+        changed = _specification(document) != _specification(old)
+        if kind.annotated:
+            changed |= (metadata.get("annotations") or {}) != (live.get("annotations") or {})
+        if "generation" in live and changed:
             metadata["generation"] = live["generation"] + 1
         if not applied:
             self._owned(view or resource, old, document, request)
@@ -514,7 +527,7 @@ class Writer:
         view = resource
         resource, changed = self._converted(resource, changed)
         self._unchanged(resource, old, _metadata(changed))
-        self.checker(resource).default(changed)
+        changed = self._defaulted(resource, changed)
         return await self._replace(resource, item, old, changed, request, view=view)
 
     def _patched(self, resource: Resource, live: Document, patch: Patch) -> Document:
@@ -579,7 +592,7 @@ class Writer:
         old = _decode(item.raw)
         if merged["metadata"].get("name") != name:
             raise status.bad_request(_misnamed(merged["metadata"].get("name"), name))
-        self.checker(resource).default(merged)
+        merged = self._defaulted(resource, merged)
         return await self._replace(resource, item, old, merged, request, applied=True)
 
     async def _applied_anew(
@@ -591,7 +604,8 @@ class Writer:
         self._inhabited(resource, metadata)
         self._begun(resource, merged)
         kind = self._kind(resource)
-        self.checker(resource).default(merged)
+        merged = self._defaulted(resource, merged)
+        metadata = merged["metadata"]
         kind.prepare(merged, None, request)
         merged = self._rewritten(resource, merged)
         metadata = merged["metadata"]
@@ -756,6 +770,8 @@ def _mistyped(resource: Resource, document: Document) -> status.Refusal:
 
 
 def _misnamed(found: object, wanted: str) -> str:
+    if not found:
+        return f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
     return f"the name of the object ({found}) does not match the name on the URL ({wanted})"
 
 

@@ -30,8 +30,14 @@ class Kind:
     presence: bool = True
     """Fields that the schema calls required must not be empty; False for kinds that say so themselves."""
 
+    annotated: bool = False
+    """Annotations count as a change of the specification."""
+
+    def default(self, document: Document) -> None:
+        """Defaults of the kind that no schema tells. They belong to whoever wrote the object."""
+
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        """Defaults, and fields a client has no say in. May change ``document``."""
+        """Fields that a client has no say in, or leaves to the hub. May change ``document``; nobody owns the change."""
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         return ()

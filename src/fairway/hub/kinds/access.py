@@ -38,7 +38,7 @@ class Role(_Granting):
 
 
 class Binding(_Granting):
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def default(self, document: Document) -> None:
         rbac.default_binding(document)
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:

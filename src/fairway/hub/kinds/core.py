@@ -107,11 +107,11 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Secret(Kind):
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def default(self, document: Document) -> None:
         if plain := document.pop("stringData", None):
-            data = document.setdefault("data", {})
-            for key, text in plain.items():
-                data[key] = base64.b64encode(str(text).encode()).decode()
+            data = document.get("data") or {}
+            encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in plain.items()}
+            document["data"] = {**data, **encoded}
         document.setdefault("type", OPAQUE)
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:

@@ -23,10 +23,12 @@ class Definition(Kind):
     def __init__(self, *, registry: Registry, clock: Callable[[], datetime]) -> None:
         self._registry, self._clock = registry, clock
 
+    def default(self, document: Document) -> None:
+        crds.complete(document)
+
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if old is None:
             document["status"] = {}
-        crds.complete(document)
         crds.store_version(document)
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:

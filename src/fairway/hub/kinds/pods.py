@@ -1,8 +1,7 @@
 """Pods, and the pod templates inside workloads: the defaults a scheduler and kubectl rely on."""
 
-import copy
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fairway.api.quantity import Quantity
 from fairway.hub import naming, status
@@ -52,6 +51,29 @@ def default_pod_spec(spec: Document) -> None:
             resources.setdefault("requests", {}).setdefault(name, amount)
         for port in container.get("ports") or ():
             port.setdefault("protocol", "TCP")
+        for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+            if isinstance(probe := container.get(name), dict):
+                _default_probe(probe)
+        for variable in container.get("env") or ():
+            if isinstance(field := (variable.get("valueFrom") or {}).get("fieldRef"), dict):
+                field.setdefault("apiVersion", "v1")
+    for volume in spec.get("volumes") or ():
+        for source in ("configMap", "secret", "downwardAPI", "projected"):
+            if isinstance(volume.get(source), dict):
+                volume[source].setdefault("defaultMode", 0o644)
+
+
+def _default_probe(probe: Document) -> None:
+    for key, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        probe.setdefault(key, value)
+    if isinstance(call := probe.get("httpGet"), dict):
+        call.setdefault("path", "/")
+        call.setdefault("scheme", "HTTP")
 
 
 def quality(spec: Document) -> str:
@@ -100,12 +122,15 @@ class Pod(Kind):
     presence = False
     returned = True
 
+    def default(self, document: Document) -> None:
+        spec = document.setdefault("spec", {})
+        default_pod_spec(spec)
+        spec.setdefault("enableServiceLinks", True)
+
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         spec = document.setdefault("spec", {})
         if old is not None:
             return
-        default_pod_spec(spec)
-        spec.setdefault("enableServiceLinks", True)
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
         spec.setdefault("priority", 0)
         spec.setdefault("serviceAccountName", "default")
@@ -153,13 +178,18 @@ class Workload(Kind):
     generation = True
     presence = False
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    initial: ClassVar[Document] = {}
+    """The status of a new one."""
+
+    def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
         template = (spec.get("template") or {}).get("spec")
         if isinstance(template, dict):
             default_pod_spec(template)
+
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if old is None:
-            document["status"] = {}
+            document["status"] = dict(self.initial)
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         spec = document.get("spec") or {}
@@ -187,8 +217,10 @@ class Workload(Kind):
 
 
 class Deployment(Workload):
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        super().prepare(document, old, request)
+    annotated = True
+
+    def default(self, document: Document) -> None:
+        super().default(document)
         spec = document["spec"]
         spec.setdefault("replicas", 1)
         strategy = spec.setdefault("strategy", {})
@@ -201,39 +233,43 @@ class Deployment(Workload):
 
 
 class Replicated(Workload):
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        super().prepare(document, old, request)
+    initial: ClassVar[Document] = {"replicas": 0}
+
+    def default(self, document: Document) -> None:
+        super().default(document)
         document["spec"].setdefault("replicas", 1)
-        if old is None:
-            document["status"] = {"replicas": 0}
 
 
 class DaemonSet(Workload):
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        super().prepare(document, old, request)
+    initial: ClassVar[Document] = {
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
+    }
+
+    def default(self, document: Document) -> None:
+        super().default(document)
         spec = document["spec"]
         strategy = spec.setdefault("updateStrategy", {})
         if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
             strategy.setdefault("rollingUpdate", {"maxUnavailable": 1, "maxSurge": 0})
         spec.setdefault("revisionHistoryLimit", 10)
-        if old is None:
-            document["status"] = {
-                "currentNumberScheduled": 0,
-                "desiredNumberScheduled": 0,
-                "numberMisscheduled": 0,
-                "numberReady": 0,
-            }
 
 
 class Job(Workload):
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        super().prepare(document, old, request)
+    def default(self, document: Document) -> None:
+        super().default(document)
         spec = document["spec"]
         for key, value in (("parallelism", 1), ("completions", 1), ("backoffLimit", 6)):
             spec.setdefault(key, value)
         spec.setdefault("completionMode", "NonIndexed")
         spec.setdefault("suspend", False)
         spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+        super().prepare(document, old, request)
+        spec = document["spec"]
         if old is None and not spec.get("manualSelector"):
             uid = document["metadata"]["uid"]
             name = document["metadata"].get("name", "")
@@ -247,7 +283,7 @@ class Job(Workload):
 class Service(Kind):
     """Stored and defaulted; no address is assigned, because nothing here would route to it."""
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -256,14 +292,18 @@ class Service(Kind):
         for port in spec.get("ports") or ():
             port.setdefault("protocol", "TCP")
             if "port" in port:
-                port.setdefault("targetPort", copy.copy(port["port"]))
+                port.setdefault("targetPort", port["port"])
+
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if old is None:
             document["status"] = {"loadBalancer": {}}
 
 
 class Claim(Kind):
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def default(self, document: Document) -> None:
         document.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if old is None:
             document["status"] = {"phase": "Pending"}
 

@@ -1,0 +1,1 @@
+"""What a hub no longer knows: it says so, and how to go on."""
