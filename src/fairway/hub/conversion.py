@@ -1,6 +1,6 @@
 """Resources that are shown in another shape than they are kept in."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,8 +36,43 @@ EVENTS: Final = Renaming(
 )
 
 
+PLACEMENTS: Final = "placements.cluster.open-cluster-management.io"
+
+
+class OldPlacements:
+    """Placements before v1beta1 named built-in prioritizers directly."""
+
+    def inward(self, document: Document) -> Document:
+        def coordinated(config: Document) -> Document:
+            name = config.get("name")
+            kept = {key: value for key, value in config.items() if key != "name"}
+            if name and not kept.get("scoreCoordinate"):
+                kept["scoreCoordinate"] = {"type": "BuiltIn", "builtIn": name}
+            return kept
+
+        return _with_configurations(document, coordinated)
+
+    def outward(self, document: Document) -> Document:
+        def named(config: Document) -> Document:
+            built_in = (config.get("scoreCoordinate") or {}).get("builtIn")
+            return {"name": built_in, **config} if built_in else config
+
+        return _with_configurations(document, named)
+
+
+def _with_configurations(document: Document, change: Callable[[Document], Document]) -> Document:
+    policy = (document.get("spec") or {}).get("prioritizerPolicy") or {}
+    listed = policy.get("configurations")
+    if not listed:
+        return document
+    changed = {**policy, "configurations": [change(each) for each in listed]}
+    return {**document, "spec": {**document["spec"], "prioritizerPolicy": changed}}
+
+
 def unified(resource: Resource) -> Resource:
-    """Events are one thing with two faces: those of events.k8s.io are kept as core ones."""
+    """The resource with its conversion, if it has one: events of events.k8s.io are kept as core ones."""
     if (resource.group, resource.plural) == ("events.k8s.io", "events"):
         return replace(resource, stored_as="events", conversion=EVENTS)
+    if (resource.key, resource.version) == (PLACEMENTS, "v1alpha1"):
+        return replace(resource, conversion=OldPlacements())
     return resource

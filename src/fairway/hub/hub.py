@@ -180,7 +180,8 @@ class Hub:
             self.registry.forget(name)
             return
         try:
-            self.registry.define(name, crds.resources_of(definition))
+            served = [conversion.unified(each) for each in crds.resources_of(definition)]
+            self.registry.define(name, served)
         except Exception:
             log.exception("the definition %s cannot be served", name)
 

@@ -1,0 +1,72 @@
+"""Resources with two faces: what is written through one is read through the other."""
+
+from typing import Any
+
+from fairway.api import crds
+from fairway.hub import form
+from fairway.hub.options import Read, Write
+from fairway.hub.requests import MERGE_PATCH, Patch, Request
+from fairway.hub.user import MASTERS, User
+from fairway.testing.hub import embedded_hub
+
+GROUP = "cluster.open-cluster-management.io"
+
+
+def request() -> Request:
+    return Request(user=User(name="test", groups=(MASTERS,)), options=Write(manager="test"))
+
+
+def placement(**config: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "Placement",
+        "metadata": {"name": "p"},
+        "spec": {"numberOfClusters": 1, "prioritizerPolicy": {"mode": "Exact", "configurations": [config]}},
+    }
+
+
+async def test_an_old_placement_is_kept_as_a_new_one() -> None:
+    async with embedded_hub(definitions=tuple(crds())) as hub:
+        old = hub.registry.find(GROUP, "v1alpha1", "placements")
+        new = hub.registry.find(GROUP, "v1beta1", "placements")
+        assert old is not None
+        assert new is not None
+        written = await hub.writer.create(old, "default", placement(name="Steady", weight=2), request())
+        kept = form.decode(new, written.raw)
+        assert kept["apiVersion"] == f"{GROUP}/v1beta1"
+        assert kept["spec"]["prioritizerPolicy"]["configurations"] == [
+            {"scoreCoordinate": {"type": "BuiltIn", "builtIn": "Steady"}, "weight": 2}
+        ]
+        shown = form.decode(old, written.raw)
+        assert shown["apiVersion"] == f"{GROUP}/v1alpha1"
+        assert shown["spec"]["prioritizerPolicy"]["configurations"][0]["name"] == "Steady"
+        patch = Patch(media=MERGE_PATCH, body={"spec": {"numberOfClusters": 3}})
+        changed = await hub.writer.patch(old, "default", "p", patch, request())
+        assert form.decode(new, changed.raw)["spec"]["numberOfClusters"] == 3
+        assert form.decode(new, changed.raw)["spec"]["prioritizerPolicy"] == kept["spec"]["prioritizerPolicy"]
+        listed = await hub.reader.listing(new, "default", Read(), form.PLAIN_JSON)
+        assert listed.count(b'"kind":"Placement"') == 1
+
+
+async def test_an_event_of_either_group_is_the_same_event() -> None:
+    async with embedded_hub(definitions=()) as hub:
+        core = hub.registry.find("", "v1", "events")
+        modern = hub.registry.find("events.k8s.io", "v1", "events")
+        assert core is not None
+        assert modern is not None
+        event = {
+            "metadata": {"name": "e"},
+            "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+            "note": "it happened",
+            "reason": "Happened",
+            "type": "Normal",
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "test",
+            "reportingInstance": "i",
+            "action": "Do",
+        }
+        written = await hub.writer.create(modern, "default", event, request())
+        assert form.decode(core, written.raw)["message"] == "it happened"
+        assert form.decode(core, written.raw)["involvedObject"]["name"] == "p"
+        assert form.decode(modern, written.raw)["note"] == "it happened"
+        assert hub.store.count("events") == 1
