@@ -19,6 +19,7 @@ from fairway.cel.libraries.network import CIDRS, IPS
 from fairway.cel.libraries.optional import OPTIONALS
 from fairway.cel.libraries.quantity import QUANTITIES
 from fairway.cel.libraries.regex import REGEX
+from fairway.cel.libraries.rule_costs import recosted
 from fairway.cel.libraries.scores import SCORES
 from fairway.cel.libraries.semver import SEMVERS
 from fairway.cel.libraries.sequences import SEQUENCES
@@ -39,7 +40,8 @@ DEFAULT_LIBRARIES: Final[tuple[Library, ...]] = (
     STANDARD, SCORES, JSON, OPTIONALS, STRINGS, LISTS, REGEX, URLS, QUANTITIES, IPS, CIDRS, FORMAT, SEMVERS,
 )  # fmt: skip
 RULE_LIBRARIES: Final[tuple[Library, ...]] = (
-    STANDARD, OPTIONALS, STRINGS, LISTS, SEQUENCES, SETS, REGEX, URLS, QUANTITIES, IPS, CIDRS, FORMAT, SEMVERS,
+    STANDARD, OPTIONALS, *map(recosted, (STRINGS, LISTS, REGEX, URLS, QUANTITIES, IPS, CIDRS, FORMAT, SEMVERS)),
+    SEQUENCES, SETS,
 )  # fmt: skip
 CLUSTER_VARIABLE: Final = "managedCluster"
 

@@ -1,0 +1,88 @@
+"""What Kubernetes charges for its functions in validation rules, whatever their libraries charge elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import Any, Final
+
+from fairway.cel import cost
+from fairway.cel.cost import PER_CHARACTER, Rule
+from fairway.cel.declarations import Function, Library
+from fairway.cel.libraries.network import Cidr
+from fairway.cel.values import LISTS, MAPS, size_of
+
+_NAME_PATTERN: Final = 32
+"""A quarter of the size that patterns of named formats are taken to have."""
+
+
+def _nominal(_args: tuple[Any, ...], _result: object) -> int:
+    return 1
+
+
+def _walk(args: tuple[Any, ...], _result: object) -> int:
+    return _traversed(args[0])
+
+
+def _traversed(value: object) -> int:
+    if isinstance(value, (str, bytes)):
+        return int(len(value) * PER_CHARACTER)
+    if isinstance(value, LISTS):
+        return sum(map(_traversed, value))
+    if isinstance(value, MAPS):
+        return sum(_traversed(key) + _traversed(entry) for key, entry in value.items())
+    return 1
+
+
+def _twice(args: tuple[Any, ...], _result: object) -> int:
+    return ceil(size_of(args[0]) * 2 * PER_CHARACTER)
+
+
+def _joined(_args: tuple[Any, ...], result: object) -> int:
+    return ceil(size_of(result) * 2 * PER_CHARACTER)
+
+
+def _ip(args: tuple[Any, ...], result: object) -> int:
+    return 1 if isinstance(args[0], Cidr) else cost.first_argument(args, result)
+
+
+def _contains_ip(args: tuple[Any, ...], _result: object) -> int:
+    parsed = cost.traversal(size_of(args[1])) if isinstance(args[1], str) else 0
+    return cost.traversal(2 * size_of(args[0])) + parsed
+
+
+def _contains_cidr(args: tuple[Any, ...], result: object) -> int:
+    return _contains_ip(args, result) + cost.traversal(size_of(args[0])) + 1
+
+
+def _validate(args: tuple[Any, ...], _result: object) -> int:
+    return ceil((1.0 + size_of(args[1])) * PER_CHARACTER) * _NAME_PATTERN
+
+
+_RULES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walk),
+    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), cost.first_argument),
+    **dict.fromkeys(
+        ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), cost.first_argument
+    ),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _twice),
+    **dict.fromkeys(("find", "findAll"), cost.pattern_match),
+    **dict.fromkeys(("charAt", "reverse"), _nominal),
+    "containsCIDR": _contains_cidr,
+    "containsIP": _contains_ip,
+    "ip": _ip,
+    "join": _joined,
+    "validate": _validate,
+}
+
+
+def recosted(library: Library) -> Library:
+    return replace(library, functions=tuple([_recosted(function) for function in library.functions]))
+
+
+def _recosted(function: Function) -> Function:
+    rule = _RULES.get(function.name)
+    if rule is None:
+        return function
+    overloads = tuple([replace(overload, cost=rule) for overload in function.overloads])
+    return replace(function, overloads=overloads, cost=rule)

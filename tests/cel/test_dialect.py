@@ -1,0 +1,128 @@
+"""What the dialect of validation rules adds: typed objects, stricter literals, comparisons of mixed numbers."""
+
+import pytest
+
+from fairway.cel import CompileError, Dialect, Environment, Program, cluster_environment, rule_environment
+from fairway.cel.types import INT, STRING, Type, list_of, optional_of, struct
+from fairway.cel.values import Keyed, equal, type_of_value
+
+BOAT = struct("boat")
+STRUCTS: dict[str, dict[str, Type]] = {
+    "boat": {"name": STRING, "mast": struct("mast"), "crew": list_of(struct("mate"))},
+    "mast": {"height": INT},
+    "mate": {"name": STRING},
+}
+
+
+def compiled(text: str, type_: Type = BOAT) -> Program:
+    return rule_environment().extended(variables={"self": type_}, structs=STRUCTS).compile(text)
+
+
+def refusal(text: str, type_: Type = BOAT) -> str:
+    with pytest.raises(CompileError) as error:
+        compiled(text, type_)
+    return error.value.message
+
+
+def test_fields_have_their_types() -> None:
+    value = {"name": "a", "mast": {"height": 3}, "crew": [{"name": "x"}]}
+    for text in (
+        "self.name == 'a'",
+        "self.mast.height + 1 == 4",
+        "self.crew.all(mate, mate.name.startsWith('x'))",
+        "has(self.mast) && has(self.mast.height)",
+        "!has(self.crew[0].name) || self.crew[0].name == 'x'",
+        "self == self",
+        "self.mast == self.mast",
+    ):
+        outcome = compiled(text).evaluate({"self": value})
+        assert outcome.error is None
+        assert outcome.value is True, text
+    assert compiled("self.mast").result_type == "mast"
+    assert compiled("self.crew.map(m, m.name)").result_type == "list(string)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("self.color == ''", "undefined field 'color'"),
+        ("self.mast.color == ''", "undefined field 'color'"),
+        ("has(self.color)", "undefined field 'color'"),
+        ("self.mast == self.name", "found no matching overload for '_==_' applied to '(mast, string)'"),
+        ("self.all(x, true)", "expression of type 'boat' cannot be range of a comprehension"),
+        ("self.mast.height == 'x'", "found no matching overload for '_==_' applied to '(int, string)'"),
+        ("self['name'] == ''", "found no matching overload for '_[_]' applied to '(boat, string)'"),
+    ],
+)
+def test_what_is_no_field_is_a_compile_error(text: str, message: str) -> None:
+    assert message in refusal(text)
+
+
+def test_optional_objects() -> None:
+    program = compiled("self.mast.height.orValue(0) == 3", optional_of(BOAT))
+    assert program.result_type == "bool"
+    assert "undefined field" in refusal("self.color.hasValue()", optional_of(BOAT))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1, 'a'].size() == 2", "expected type 'int' but found 'string'"),
+        ("{'a': 1, 'b': 'c'}.size() == 2", "expected type 'int' but found 'string'"),
+        ("{'a': 1, 2: 3}.size() == 2", "expected type 'string' but found 'int'"),
+        ("duration('soon') > duration('1s')", "invalid duration argument"),
+        ("timestamp('today') > timestamp('2026-01-01T00:00:00Z')", "invalid timestamp argument"),
+        ("self.name.matches('[')", "invalid matches argument"),
+    ],
+)
+def test_literals_must_be_usable_and_of_one_type(text: str, message: str) -> None:
+    assert refusal(text) == message
+
+
+def test_arguments_of_format_may_differ() -> None:
+    outcome = compiled("'%s %d'.format([self.name, 1]) == 'a 1'").evaluate({"self": {"name": "a"}})
+    assert outcome.value is True
+
+
+def test_numbers_of_different_types_can_be_compared() -> None:
+    assert compiled("1 < 1.5 && 2u > 1").evaluate({}).value is True
+    with pytest.raises(CompileError):
+        cluster_environment().compile("1 < 1.5")
+
+
+def test_constants_cost_nothing_here() -> None:
+    text = "'b' in ['a', 'b', 'c'] && {'a': 1}['a'] == 1"
+    here = compiled(text).evaluate({})
+    there = cluster_environment().compile(text).evaluate({})
+    assert (here.value, there.value) == (True, True)
+    assert there.cost - here.cost == 40
+
+
+def test_a_dialect_is_chosen_with_the_environment() -> None:
+    strict = Environment(variables={}, dialect=Dialect(uniform=True))
+    with pytest.raises(CompileError):
+        strict.compile("[1, 'a']")
+    assert Environment(variables={}).compile("[1, 'a']").result_type == "list(dyn)"
+
+
+def test_lists_whose_order_means_nothing() -> None:
+    letters = Keyed(["a", "b"])
+    assert equal(letters, ["b", "a"])
+    assert not equal(letters, ["b", "c"])
+    assert not equal(letters, ["a"])
+    assert letters.merged(["c", "a"]) == ["a", "b", "c"]
+    ports = Keyed([{"port": 1, "name": "x"}, {"port": 2}], ("port",))
+    assert equal(ports, [{"port": 2}, {"port": 1, "name": "x"}])
+    assert not equal(ports, [{"port": 2}, {"port": 1, "name": "y"}])
+    assert ports.merged([{"port": 2, "name": "y"}, {"port": 3}]) == [
+        {"port": 1, "name": "x"},
+        {"port": 2, "name": "y"},
+        {"port": 3},
+    ]
+    assert type_of_value(letters).name == "list"
+    program = (
+        rule_environment()
+        .extended(variables={"s": list_of(STRING)})
+        .compile("s + ['a', 'z'] == ['z', 'b', 'a']")
+    )
+    assert program.evaluate({"s": letters}).value is True
