@@ -34,7 +34,7 @@ from fairway.hub.resource import Document, Resource
 from fairway.hub.server import Server
 from fairway.hub.special import Special
 from fairway.hub.status import Refusal
-from fairway.hub.store import Change, Durability, ReadOnly, Store
+from fairway.hub.store import CHANGES_KEPT, Change, Durability, ReadOnly, Store
 from fairway.hub.tokens import Issuer
 from fairway.hub.upkeep.accounts import Accounts, Tokens
 from fairway.hub.upkeep.collector import Collector
@@ -69,6 +69,8 @@ class Settings:
     """Where to write the audit log; in ``folder`` unless said otherwise."""
     upkeep: frozenset[str] = upkeep.ALL
     durability: Durability = "full"
+    history: int = CHANGES_KEPT
+    """Changes that watches and lists of the past can go back."""
     definitions: Sequence[Document] = ()
     """Custom resource definitions that the hub brings with it."""
 
@@ -280,7 +282,7 @@ async def running(settings: Settings | None = None) -> AsyncIterator[Hub]:
     settings = settings or Settings()
     if settings.folder is not None:
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = await Store.open(settings.folder, durability=settings.durability)
+    store = await Store.open(settings.folder, durability=settings.durability, changes=settings.history)
     try:
         certificates = Certificates.open(_secrets(settings.folder), names=[settings.host, *settings.names])
         hub = Hub(settings, store=store, certificates=certificates)

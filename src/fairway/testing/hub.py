@@ -11,6 +11,7 @@ from fairway.api import crds
 from fairway.hub import upkeep as parts
 from fairway.hub.hub import Hub, Settings, running
 from fairway.hub.resource import Document
+from fairway.hub.store import CHANGES_KEPT
 
 
 @asynccontextmanager
@@ -21,6 +22,7 @@ async def embedded_hub(
     definitions: Sequence[Document] | None = None,
     upkeep: frozenset[str] = parts.ALL,
     tokens: Path | None = None,
+    history: int = CHANGES_KEPT,
 ) -> AsyncIterator[Hub]:
     """A hub that serves OCM's and Fairway's kinds, unless other ``definitions`` are given."""
     settings = Settings(
@@ -29,6 +31,7 @@ async def embedded_hub(
         definitions=tuple(crds()) if definitions is None else definitions,
         upkeep=upkeep,
         tokens=tokens,
+        history=history,
     )
     async with running(settings) as hub:
         yield hub
@@ -51,6 +54,7 @@ def hub_in_thread(
     definitions: Sequence[Document] | None = None,
     upkeep: frozenset[str] = parts.ALL,
     tokens: Path | None = None,
+    history: int = CHANGES_KEPT,
 ) -> Iterator[HubProcess]:
     """``folder`` gets the kubeconfig; ``data`` is where the hub keeps its objects, in memory if None."""
     ready = threading.Event()
@@ -61,7 +65,9 @@ def hub_in_thread(
     async def serve() -> None:
         stop = asyncio.Event()
         loops.append((asyncio.get_running_loop(), stop))
-        async with embedded_hub(folder=data, definitions=definitions, upkeep=upkeep, tokens=tokens) as hub:
+        async with embedded_hub(
+            folder=data, definitions=definitions, upkeep=upkeep, tokens=tokens, history=history
+        ) as hub:
             kubeconfig, authority = folder / "kubeconfig", folder / "ca.crt"
             hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
             authority.write_text(hub.authority_pem)
