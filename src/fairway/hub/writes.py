@@ -5,7 +5,6 @@ runs without giving way, so concurrent writers are ordered here and no write is 
 has already replaced.
 """
 
-import copy
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +51,8 @@ _ATTEMPTS: Final = 8
 _WARNINGS: Final = 10
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,15 @@ class Removed:
 
     raw: bytes
     gone: bool
+
+
+def _clone(document: Document) -> Document:
+    """A copy that shares nothing: through JSON it is made many times faster than piece by piece."""
+    return _decode(_encode(document))
+
+
+def _clone_value(value: Any) -> Any:
+    return _decode_any(_encode(value))
 
 
 def suffix() -> str:
@@ -251,7 +261,7 @@ class Writer:
         metadata = document["metadata"]
         ordered = self._order(resource, document)
         if request.options.dry_run:
-            return msgspec.json.encode(ordered)
+            return _encode(ordered)
         key = (resource.key, metadata.get("namespace", ""), metadata["name"])
         item = await self._store.put(key, ordered, expect=expect)
         return item.raw
@@ -263,7 +273,7 @@ class Writer:
     ) -> Written:
         """``name`` is what the path says, when it does (an apply or an upsert)."""
         view = resource
-        resource, document = self._kept(resource, copy.deepcopy(document), request)
+        resource, document = self._kept(resource, _clone(document), request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
@@ -369,7 +379,7 @@ class Writer:
 
     def owned(self, resource: Resource, document: Document, request: Request) -> list[Document]:
         """Who manages the fields of a document that isn't kept."""
-        cleaned = self._cleaned(resource, copy.deepcopy(document), request)
+        cleaned = self._cleaned(resource, _clone(document), request)
         self._owned(resource, None, cleaned, request)
         listed: list[Document] = cleaned["metadata"].get("managedFields", [])
         return listed
@@ -384,7 +394,7 @@ class Writer:
         self, resource: Resource, namespace: str, name: str, document: Document, request: Request
     ) -> Written:
         view = resource
-        resource, document = self._kept(resource, copy.deepcopy(document), request)
+        resource, document = self._kept(resource, _clone(document), request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
         key = (resource.key, namespace if resource.namespaced else "", name)
@@ -475,7 +485,7 @@ class Writer:
         self._checked(resource, document, old, request)
         if live.get("deletionTimestamp") and not metadata.get("finalizers") and kind.finished(document):
             # It goes as it was kept: the change that let it go is only told to whoever made it.
-            told = msgspec.json.encode(self._order(resource, document))
+            told = _encode(self._order(resource, document))
             await self._erase(resource, old, item, dry_run=request.options.dry_run)
             return Written(told)
         return Written(await self._commit(resource, document, expect=item.revision, request=request))
@@ -487,7 +497,7 @@ class Writer:
                 _keep(document, old, key)
             if resource.custom:
                 owned = document["metadata"].get("managedFields")
-                document["metadata"] = copy.deepcopy(old["metadata"])
+                document["metadata"] = _clone(old["metadata"])
                 if owned is not None:
                     document["metadata"]["managedFields"] = owned
         elif not request.subresource and "status" in resource.subresources:
@@ -503,7 +513,7 @@ class Writer:
     ) -> Written:
         """A change the hub makes on a client's behalf, as subresources do; ``make`` edits the newest state."""
         item, old = self._head(resource, namespace if resource.namespaced else "", name)
-        document = copy.deepcopy(old)
+        document = _clone(old)
         make(document)
         return await self._replace(resource, item, old, document, request)
 
@@ -552,7 +562,7 @@ class Writer:
     ) -> Written:
         if not isinstance(patch.body, dict):
             raise status.bad_request("error decoding YAML: the body must be an object")
-        applied = copy.deepcopy(patch.body)
+        applied = _clone(patch.body)
         version, kind = applied.get("apiVersion"), applied.get("kind")
         if (version, kind) != (resource.api_version, resource.kind):
             group, _, short = str(version or "").rpartition("/")
@@ -625,7 +635,7 @@ class Writer:
         self._preconditions(resource, metadata, options)
         kind = self._kind(resource)
         kind.admit_deletion(old, user)
-        document = copy.deepcopy(old)
+        document = _clone(old)
         metadata = document["metadata"]
         finalizers = self._finalizers(metadata.get("finalizers") or [], options, kind)
         grace = kind.grace(document, options.grace)
@@ -685,7 +695,7 @@ class Writer:
     async def _erase(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
         ordered = self._order(resource, document)
         if dry_run:
-            return msgspec.json.encode(ordered)
+            return _encode(ordered)
         gone = await self._store.delete(item.key, ordered, expect=item.revision)
         return gone.raw
 
@@ -700,7 +710,7 @@ def _metadata(document: Document) -> Document:
 
 def _keep(document: Document, old: Document, key: str) -> None:
     if key in old:
-        document[key] = copy.deepcopy(old[key])
+        document[key] = _clone_value(old[key])
     else:
         document.pop(key, None)
 
@@ -753,7 +763,7 @@ def _mistyped(resource: Resource, document: Document) -> status.Refusal:
     version, kind = document.get("apiVersion"), document.get("kind")
     for key, value in (("Kind", kind), ("apiVersion", version)):
         if not value:
-            text = msgspec.json.encode(document).decode()
+            text = _encode(document).decode()
             cut = f"{text[:30]} ..." if len(text) > 30 else text
             return status.bad_request(
                 f"the object provided is unrecognized (must be of type {resource.kind}): Object '{key}' is missing "
@@ -777,7 +787,7 @@ def _misnamed(found: object, wanted: str) -> str:
 
 def _bad_patch(document: Document, fault: str) -> status.Refusal:
     """A patch that leaves something its kind can't hold."""
-    shown = msgspec.json.encode(document).decode()
+    shown = _encode(document).decode()
     return status.invalid("", "", "", [status.invalid_value("patch", shown, fault)])
 
 
