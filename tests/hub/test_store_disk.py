@@ -133,6 +133,22 @@ async def test_superseded_rows_and_deletions_go_once_history_has_let_go(tmp_path
         assert rows(tmp_path) == [2, 15, 16, 17]
 
 
+async def test_a_forgotten_deletion_makes_its_past_too_old(tmp_path: Path) -> None:
+    """Of the resource only an untouched old object is left; that nothing else happened can't be concluded from it."""
+    with mock.patch.object(store_module, "_TRIM", 1):
+        async with await Store.open(tmp_path, changes=1) as store:
+            await put(store, "kept")
+            await put(store, "a")
+            await drop(store, "a")
+            await store.put(("nodes", "", "n"), {}, expect=0)
+        assert rows(tmp_path) == [2, 5]
+        async with await Store.open(tmp_path, changes=1) as store:
+            assert store.oldest == 4
+            for ask in (lambda: store.watch(RESOURCE, since=3), lambda: store.items(RESOURCE, revision=3)):
+                with pytest.raises(TooOld):
+                    ask()
+
+
 async def test_rows_left_over_by_a_crash_go_later(tmp_path: Path) -> None:
     async with await Store.open(tmp_path, changes=1) as store:
         for _ in range(10):
