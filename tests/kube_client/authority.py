@@ -1,15 +1,11 @@
-"""A certificate authority for tests, with real keys."""
+"""A certificate authority in memory, made by the one that writes files."""
 
-import ipaddress
 import ssl
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from fairway.testing import certificates
 
 
 @dataclass(frozen=True)
@@ -25,49 +21,24 @@ class Pair:
 
 
 class Authority:
-    def __init__(self, name: str = "test authority") -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        own = self._builder(self._name, self._key).add_extension(
-            x509.BasicConstraints(ca=True, path_length=None), critical=True
-        )
-        self.certificate = _pem(own.sign(self._key, hashes.SHA256()))
+    def __init__(self) -> None:
+        with TemporaryDirectory() as folder:
+            self._own = _read(certificates.Authority.create(Path(folder)).pair)
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        now = datetime.now(UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
-        )
+    @property
+    def certificate(self) -> bytes:
+        return self._own.chain
 
     def server(self, *names: str) -> Pair:
-        alternatives: list[x509.GeneralName] = []
-        for name in names:
-            try:
-                alternatives.append(x509.IPAddress(ipaddress.ip_address(name)))
-            except ValueError:
-                alternatives.append(x509.DNSName(name))
-        return self._issue(
-            "server", x509.SubjectAlternativeName(alternatives), ExtendedKeyUsageOID.SERVER_AUTH
-        )
+        return self._issue("server", *names)
 
     def client(self, name: str) -> Pair:
-        return self._issue(name, None, ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._issue(name)
 
-    def _issue(
-        self, name: str, alternatives: x509.SubjectAlternativeName | None, usage: x509.ObjectIdentifier
-    ) -> Pair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(subject, key).add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        if alternatives is not None:
-            builder = builder.add_extension(alternatives, critical=False)
-        return Pair(_pem(builder.sign(self._key, hashes.SHA256())), key_pem(key))
+    def _issue(self, name: str, *hosts: str) -> Pair:
+        with TemporaryDirectory() as folder:
+            own = certificates.Pair(*self._own.write(Path(folder), "ca"))
+            return _read(certificates.Authority(Path(folder), own).issue(name, hosts=hosts))
 
     def serving(self, pair: Pair, folder: Path, *, asks_clients: bool = False) -> ssl.SSLContext:
         """For a server that shows ``pair``, and takes only clients of this authority if it asks."""
@@ -79,12 +50,5 @@ class Authority:
         return context
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def key_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None) -> bytes:
-    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
-    if passphrase is not None:
-        encryption = serialization.BestAvailableEncryption(passphrase)
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+def _read(pair: certificates.Pair) -> Pair:
+    return Pair(pair.certificate.read_bytes(), pair.key.read_bytes())

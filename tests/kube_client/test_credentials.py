@@ -5,13 +5,15 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fairway.kube import credentials
 from fairway.kube.connection import NOT_IN_A_POD, Connection
 from fairway.kube.credentials import Held, Proof
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.tls import Certificate, File, Pem, context_of
-from kube_client.authority import Authority, key_pem
+from kube_client.authority import Authority
 
 
 def replace(path: Path, content: str | bytes) -> None:
@@ -139,9 +141,11 @@ class TestContexts:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_passphrase_is_not_asked_for(self) -> None:
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        locked = key_pem(ec.generate_private_key(ec.SECP256R1()), passphrase=b"secret")
+        locked = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
         with pytest.raises(ConfigError, match="protected by a passphrase"):
             context_of(certificate=Certificate(Authority().client("x").chain, locked))
 
