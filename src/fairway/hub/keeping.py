@@ -1,0 +1,51 @@
+"""The last step of a write: the document in the order it is stored in, handed to the store."""
+
+from typing import Any
+
+import msgspec
+
+from fairway.hub import form, status
+from fairway.hub.resource import Document, Resource
+from fairway.hub.store import Item, Store
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Keeping:
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def order(self, resource: Resource, document: Document) -> Document:
+        """As stored: the version first (``form.prefix`` relies on it), empty leftovers gone."""
+        ordered: Document = {
+            "apiVersion": f"{resource.group}/{form.stored(resource)}"
+            if resource.group
+            else form.stored(resource),
+            "kind": resource.kind,
+            "metadata": document["metadata"],
+        }
+        return ordered | {k: v for k, v in document.items() if k not in ordered}
+
+    def head(self, resource: Resource, namespace: str, name: str) -> tuple[Item, Document]:
+        """The newest state, also one that is still on its way to the disk. Raises a 404."""
+        item = self._store.head((resource.key, namespace if resource.namespaced else "", name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, name)
+        return item, _decode(item.raw)
+
+    async def commit(self, resource: Resource, document: Document, *, expect: int, dry_run: bool) -> bytes:
+        metadata = document["metadata"]
+        ordered = self.order(resource, document)
+        if dry_run:
+            return _encode(ordered)
+        key = (resource.key, metadata.get("namespace", ""), metadata["name"])
+        item = await self._store.put(key, ordered, expect=expect)
+        return item.raw
+
+    async def erase(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
+        ordered = self.order(resource, document)
+        if dry_run:
+            return _encode(ordered)
+        gone = await self._store.delete(item.key, ordered, expect=item.revision)
+        return gone.raw
