@@ -304,7 +304,8 @@ DELAYS = st.integers(min_value=1, max_value=6)
 class Model(RuleBasedStateMachine):
     """The queue against the plainest description of it: lists, and one moment per delayed item.
 
-    Every action takes a millisecond and delays are whole seconds, so no two things fall due at the same moment.
+    Delays are whole seconds, and every action that has to do with time takes a millisecond besides. So no two things
+    happen at the same moment, where their order would be anybody's guess.
     """
 
     def __init__(self) -> None:
@@ -390,19 +391,19 @@ class Model(RuleBasedStateMachine):
 
         async def wait() -> str | None:
             worker = asyncio.create_task(self.queue.get())
-            await asyncio.sleep(patience)
+            await asyncio.sleep(patience + 0.001)
             worker.cancel()
             await asyncio.wait({worker})
             return None if worker.cancelled() else worker.result()
 
         got = self.loop.run_until_complete(wait())
-        self.pass_time(1000 * patience, taker=True)
+        self.pass_time(1000 * patience + 1, taker=True)
         assert got == (self.held[-1] if self.taken else None)
 
     @rule(seconds=DELAYS)
     def sleep(self, seconds: int) -> None:
-        self.loop.run_until_complete(asyncio.sleep(seconds))
-        self.pass_time(1000 * seconds)
+        self.loop.run_until_complete(asyncio.sleep(seconds + 0.001))
+        self.pass_time(1000 * seconds + 1)
 
     def pass_time(self, milliseconds: int, *, taker: bool = False) -> None:
         self.time += milliseconds
