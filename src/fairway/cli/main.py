@@ -57,6 +57,7 @@ VERBS: Final[dict[str, Verb]] = {
     ),
     "explain": Verb("fairway.cli.explain:explain", "Say why, why not, and what would change it."),
     "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
+    "hub": Verb("fairway.cli.hub:hub", "Run an embedded Kubernetes API, and look after its data."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
 }
@@ -104,6 +105,7 @@ Examples:
   fairway lint -f examples/fleet
   fairway fleet generate --clusters 1000 --seed 7 --out fleet.json
   fairway conformance tests/golden/quantity.jsonl
+  fairway hub --data ./hub
 
 Every command explains itself: fairway COMMAND --help.
 """,

@@ -1,0 +1,180 @@
+"""A backup: the hub's objects and its keys in one file, so that kubeconfigs and tokens go on working.
+
+The file is the SQLite file of the objects, as `archive` makes it, with one more table that holds the files of the
+folder `pki`. So everything that reads the objects reads it as it is. All of it blocks.
+"""
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairway.cli.hub_faults import private
+from fairway.hub import archive
+from fairway.hub.certs import write_private
+from fairway.hub.entry import Damaged, StoreError, Unreadable
+from fairway.hub.lock import Lock
+from fairway.hub.log import FILE, sync_folder
+
+PKI: Final = "pki"
+
+NO_DATA: Final = "{path} holds no hub's data; name the folder that `fairway hub --data` was given"
+NO_BACKUP: Final = (
+    "{path} is not a backup of a hub, or its beginning is lost; manifests are for `kubectl apply`"
+)
+NOT_A_FILE: Final = "{path} is a folder; name a file in it"
+KEY_DAMAGED: Final = "{name} doesn't match its checksum"
+KEY_UNREADABLE: Final = "{name} can't be read: {reason}"
+KEYS_LEFT: Final = (
+    "the objects are restored, but the keys are not: {reason}. Stop what uses {folder} and restore again with "
+    "--force"
+)
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_UNFINISHED: Final = ".{name}.unfinished"
+_TABLE: Final = "CREATE TABLE keys(name TEXT PRIMARY KEY, sum TEXT NOT NULL, content BLOB NOT NULL)"
+
+
+class NoData(StoreError):
+    pass
+
+
+class KeysLeft(StoreError):
+    """Half done. Doing it again finishes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    objects: archive.Summary
+    keys: tuple[str, ...]
+
+
+def require_data(folder: Path) -> None:
+    if not (folder / FILE).exists():
+        raise NoData(NO_DATA.format(path=folder))
+
+
+def save(folder: Path, target: Path, *, force: bool) -> Outcome:
+    """``target`` appears when it is complete, or not at all; also while a hub uses the folder."""
+    require_data(folder)
+    if target.is_dir():
+        raise Unreadable(target, detail=NOT_A_FILE.format(path=target))
+    if target.exists() and not force:
+        raise archive.Occupied(archive.EXISTS, path=target)
+    draft = target.with_name(_UNFINISHED.format(name=target.name))
+    with private():
+        draft.unlink(missing_ok=True)
+        try:
+            summary = archive.backup(folder, draft)
+            keys = _files(folder / PKI)
+            _add(draft, keys)
+            draft.replace(target)
+            sync_folder(target.parent)
+        except OSError as error:
+            raise Unreadable(target, detail=error.strerror or str(error)) from error
+        finally:
+            draft.unlink(missing_ok=True)
+    return Outcome(objects=summary, keys=tuple(keys))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Hidden ones are still being written."""
+    if not folder.is_dir():
+        return {}
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(folder.iterdir())
+        if stat.S_ISREG(path.lstat().st_mode) and not path.name.startswith(".")
+    }
+
+
+def _add(file: Path, keys: Mapping[str, bytes]) -> None:
+    with _connected(file, "rw") as connection:
+        # One file at rest, whatever the log it was copied from used.
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN")
+        connection.execute(_TABLE)
+        connection.executemany(
+            "INSERT INTO keys VALUES (?, ?, ?)",
+            [(name, hashlib.sha256(content).hexdigest(), content) for name, content in keys.items()],
+        )
+        connection.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def _connected(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    try:
+        address = f"{file.absolute().as_uri()}?mode={mode}"
+        with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+            yield connection
+    except sqlite3.OperationalError as error:
+        raise Unreadable(file, detail=str(error)) from error
+    except sqlite3.DatabaseError as error:
+        raise Damaged(file, detail=str(error)) from error
+
+
+def key_problems(path: Path) -> list[str]:
+    """What is wrong with the keys of a backup, or of a folder."""
+    if path.is_dir():
+        return [
+            KEY_UNREADABLE.format(name=f"{PKI}/{each.name}", reason="the file is empty")
+            for each in sorted((path / PKI).glob("*.pem"))
+            if not each.stat().st_size
+        ]
+    return [KEY_DAMAGED.format(name=f"{PKI}/{name}") for name, _, good in _kept(path) if not good]
+
+
+def _kept(file: Path) -> list[tuple[str, bytes, bool]]:
+    """None in a backup of objects only."""
+    with _connected(file, "ro") as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone():
+            return []
+        rows = connection.execute("SELECT name, sum, content FROM keys ORDER BY name").fetchall()
+    return [
+        (str(name), bytes(content), hashlib.sha256(content).hexdigest() == sum_)
+        for name, sum_, content in rows
+    ]
+
+
+def load(file: Path, folder: Path, *, force: bool) -> Outcome:
+    """The objects are replaced at once or not at all, then the keys one by one.
+
+    A backup without keys leaves the folder's own, or lets the hub make new ones.
+    """
+    with file.open("rb") as start:
+        if start.read(len(_MAGIC)) != _MAGIC:
+            raise NoData(NO_BACKUP.format(path=file))
+    keys = {}
+    for name, content, good in _kept(file):
+        if not good or Path(name).name != name:
+            raise Damaged(file, detail=KEY_DAMAGED.format(name=f"{PKI}/{name}"))
+        keys[name] = content
+    with private():
+        summary = archive.restore(file, folder, force=force)
+        (folder / FILE).chmod(0o600)
+        if keys:
+            _put(keys, folder)
+    return Outcome(objects=summary, keys=tuple(keys))
+
+
+def _put(keys: Mapping[str, bytes], folder: Path) -> None:
+    try:
+        lock = Lock(folder)
+        try:
+            place = folder / PKI
+            place.mkdir(mode=0o700, exist_ok=True)
+            for left in _files(place).keys() - keys.keys():
+                os.unlink(place / left)
+            for name, content in keys.items():
+                write_private(place / name, content)
+        finally:
+            lock.release()
+    except (OSError, StoreError) as error:
+        raise KeysLeft(KEYS_LEFT.format(reason=error, folder=folder)) from error
