@@ -98,6 +98,48 @@ def test_constants_cost_nothing_here() -> None:
     assert there.cost - here.cost == 40
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "['a', 'b'].all(i, v, i < 2 && v != '')",
+        "['a', 'b'].exists(i, v, i == 1 && v == 'b')",
+        "['a', 'b'].existsOne(i, v, v == 'b') && !['a', 'a'].exists_one(i, v, v == 'a')",
+        "{'k': 1}.all(k, v, k == 'k' && v == 1)",
+        "['a', 'b'].transformList(i, v, v + string(i)) == ['a0', 'b1']",
+        "['a', 'b'].transformList(i, v, i > 0, v) == ['b']",
+        "{'k': 1, 'l': 2}.transformList(k, v, v).sum() == 3",
+        "{'k': 1, 'l': 2}.transformMap(k, v, v > 1, v * 2) == {'l': 4}",
+        "['x'].transformMap(i, v, v) == {0: 'x'}",
+        "{'k': 'v'}.transformMapEntry(k, v, {v: k}) == {'v': 'k'}",
+        "[1, 2].all(i, v, [1, 2].exists(j, w, i == j && v == w))",
+    ],
+)
+def test_macros_that_show_where_and_what(text: str) -> None:
+    outcome = compiled(text).evaluate({})
+    assert outcome.error is None
+    assert outcome.value is True
+    with pytest.raises(CompileError):
+        cluster_environment().compile(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1].all(i, i, true)", "duplicate variable name: i"),
+        ("[1].all(i, 1, true)", "argument must be a simple name"),
+        ("[1].transformMap(i, v, w)", "undeclared reference to 'w' (in container '')"),
+        ("1.all(i, v, true)", "expression of type 'int' cannot be range of a comprehension"),
+    ],
+)
+def test_macros_of_two_variables_want_two_names(text: str, message: str) -> None:
+    assert message in refusal(text)
+
+
+def test_an_entry_is_made_once() -> None:
+    outcome = compiled("['a', 'a'].transformMapEntry(i, v, {v: i}).size() == 1").evaluate({})
+    assert str(outcome.error) == "insert failed: key a already exists"
+
+
 def test_a_dialect_is_chosen_with_the_environment() -> None:
     strict = Environment(variables={}, dialect=Dialect(uniform=True))
     with pytest.raises(CompileError):

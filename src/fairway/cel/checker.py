@@ -27,6 +27,7 @@ from fairway.cel.types import (
     BOOL,
     DYN,
     ERROR,
+    INT,
     Kind,
     Type,
     describe,
@@ -331,17 +332,20 @@ class _Checker:
         accumulator = self.check(node.init)
         range_type = self.inference.substitute(self.types[node.range.id])
         self._cross_type_comparisons = True
+        second = DYN
         match range_type.kind:
             case Kind.LIST | Kind.MAP:
-                variable = range_type.params[0]
+                variable, second = range_type.params[0], range_type.params[-1]
+                if node.second and range_type.kind is Kind.LIST:
+                    variable = INT
             case Kind.DYN | Kind.ERROR | Kind.PARAM:
                 self.inference.assign(DYN, range_type)
                 variable = DYN
             case _:
                 self._report(node.range.offset, NOT_ITERABLE.format(describe(range_type)))
-                variable = ERROR
+                variable = second = ERROR
         self._scopes.append({node.accumulator: accumulator})
-        self._scopes.append({node.variable: variable})
+        self._scopes.append({node.variable: variable} | ({node.second: second} if node.second else {}))
         self.check(node.condition)
         self._assert(node.condition, BOOL)
         self.check(node.step)

@@ -7,6 +7,7 @@ from math import ceil
 from typing import TypeAlias
 
 from fairway.cel import cost
+from fairway.cel.aggregates import build_map, compile_constant_list, compile_list, compile_map_literal
 from fairway.cel.attributes import (
     BAD_QUALIFIER,
     KEY_TYPES,
@@ -17,9 +18,8 @@ from fairway.cel.attributes import (
 )
 from fairway.cel.calls import compile_call, implementation, rule_of
 from fairway.cel.checker import Checked
-from fairway.cel.cost import CREATE_LIST, CREATE_MAP
 from fairway.cel.declarations import CostRule
-from fairway.cel.errors import NO_SUCH_OVERLOAD, Abort, Failure, Overrun
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
 from fairway.cel.folds import (
     compile_all,
     compile_bind,
@@ -28,6 +28,9 @@ from fairway.cel.folds import (
     compile_exists_one,
     compile_filter,
     compile_map,
+    compile_pairs,
+    compile_transform_map,
+    compile_unpacked,
 )
 from fairway.cel.frame import Frame, Step, charge
 from fairway.cel.libraries.regex import CONSTANT_PATTERN_FUNCTIONS
@@ -44,11 +47,7 @@ from fairway.cel.syntax import (
     Literal,
     Select,
 )
-from fairway.cel.values import CelMap, Optional, TypeValue, equal, size_of, type_of_value
-
-NOT_OPTIONAL_ELEMENT = "cannot initialize optional list element from non-optional value"
-NOT_OPTIONAL_ENTRY = "cannot initialize optional entry from non-optional value"
-UNHASHABLE = "internal error: bytes cannot be a map key"
+from fairway.cel.values import Optional, TypeValue, equal, size_of, type_of_value
 
 _INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
 
@@ -208,8 +207,8 @@ class _Compiler:
             values: list[object] = [
                 element.value for element in node.elements if isinstance(element, Literal)
             ]
-            return _constant(values) if self._free_constants else _constant_list(values)
-        return _create_list(self._compiled(node.elements), node.optional)
+            return _constant(values) if self._free_constants else compile_constant_list(values)
+        return compile_list(self._compiled(node.elements), node.optional)
 
     def _map(self, node: CreateMap) -> Step:
         parts = [part for entry in node.entries for part in (entry.key, entry.value)]
@@ -220,12 +219,12 @@ class _Compiler:
                 for entry, key in zip(node.entries, literals[::2], strict=True)
             ):
                 return _constant(
-                    _build_map([(k, v, True) for k, v in zip(literals[::2], literals[1::2], strict=True)])
+                    build_map([(k, v, True) for k, v in zip(literals[::2], literals[1::2], strict=True)])
                 )
         keys = self._compiled(tuple([entry.key for entry in node.entries]))
         values = self._compiled(tuple([entry.value for entry in node.entries]))
         optional = [entry.optional for entry in node.entries]
-        return _create_map(list(zip(keys, values, optional, strict=True)))
+        return compile_map_literal(list(zip(keys, values, optional, strict=True)))
 
     # --- comprehensions --------------------------------------------------------------------------------------
 
@@ -238,18 +237,42 @@ class _Compiler:
             return compile_bind(over, slot, self._within(node.accumulator, _Lazy(slot, init), node.result))
         step = node.step
         assert isinstance(step, Call)
-        item = _Iteration(slot)
+        if node.second:
+            over = compile_pairs(over)
         if node.macro in ("all", "exists"):
-            predicate = self._within(node.variable, item, step.args[1])
+            predicate = self._body(node, slot, step.args[1])
             return (compile_all if node.macro == "all" else compile_exists)(over, slot, predicate)
         if node.macro == "exists_one":
-            return compile_exists_one(over, slot, self._within(node.variable, item, step.args[0]))
+            return compile_exists_one(over, slot, self._body(node, slot, step.args[0]))
+        if node.macro == "transform_map":
+            return self._transform_map(node, over, slot, step)
         if node.macro == "map":
-            return compile_map(over, slot, self._within(node.variable, item, _appended(step)))
-        predicate = self._within(node.variable, item, step.args[0])
+            return compile_map(over, slot, self._body(node, slot, _appended(step)))
+        predicate = self._body(node, slot, step.args[0])
         append = step.args[1]
         assert isinstance(append, Call)
-        return compile_filter(over, slot, predicate, self._within(node.variable, item, _appended(append)))
+        return compile_filter(over, slot, predicate, self._body(node, slot, _appended(append)))
+
+    def _transform_map(self, node: Comprehension, over: Step, slot: int, step: Call) -> Step:
+        predicate: Step | None = None
+        if step.function == "_?_:_":
+            predicate = self._body(node, slot, step.args[0])
+            insert = step.args[1]
+            assert isinstance(insert, Call)
+            step = insert
+        key = self._body(node, slot, step.args[1]) if len(step.args) == 3 else None
+        return compile_transform_map(over, slot, predicate, key, self._body(node, slot, step.args[-1]))
+
+    def _body(self, node: Comprehension, slot: int, body: Expr) -> Step:
+        """What is evaluated for every element."""
+        if not node.second:
+            return self._within(node.variable, _Iteration(slot), body)
+        first, second = self.slots, self.slots + 1
+        self.slots += 2
+        self._locals.append((node.variable, _Iteration(first)))
+        step = self._within(node.second, _Iteration(second), body)
+        self._locals.pop()
+        return compile_unpacked(slot, first, second, step)
 
     def _within(self, name: str, local: _Local, node: Expr) -> Step:
         self._locals.append((name, local))
@@ -353,76 +376,3 @@ def _scores(cluster: Step, name: Step, rule: CostRule | None) -> Step:
         return compile_call([cluster, name], run, rule, variadic=False)(frame)
 
     return evaluate
-
-
-def _constant_list(values: list[object]) -> Step:
-    def evaluate(frame: Frame) -> object:
-        charge(frame, CREATE_LIST)
-        return values
-
-    return evaluate
-
-
-def _create_list(steps: list[Step], optional: frozenset[int]) -> Step:
-    def evaluate(frame: Frame) -> object:
-        out: list[object] = []
-        try:
-            for index, step in enumerate(steps):
-                value = step(frame)
-                if index in optional:
-                    if not isinstance(value, Optional):
-                        raise Failure(NOT_OPTIONAL_ELEMENT)
-                    if not value.present:
-                        continue
-                    value = value.value
-                out.append(value)
-        except Failure:
-            charge(frame, CREATE_LIST)
-            raise
-        charge(frame, CREATE_LIST)
-        return out
-
-    return evaluate
-
-
-def _create_map(steps: list[tuple[Step, Step, bool]]) -> Step:
-    def evaluate(frame: Frame) -> object:
-        entries: list[tuple[object, object, bool]] = []
-        try:
-            for key_step, value_step, optional in steps:
-                key = key_step(frame)
-                value = value_step(frame)
-                present = True
-                if optional:
-                    if not isinstance(value, Optional):
-                        raise Failure(NOT_OPTIONAL_ENTRY)
-                    present, value = value.present, value.value
-                if isinstance(key, bytes):
-                    raise Abort(UNHASHABLE)
-                entries.append((key, value, present))
-        except Failure:
-            charge(frame, CREATE_MAP)
-            raise
-        charge(frame, CREATE_MAP)
-        return _build_map(entries)
-
-    return evaluate
-
-
-def _build_map(entries: list[tuple[object, object, bool]]) -> object:
-    if all(type(key) is str for key, _, _ in entries):
-        named: dict[str, object] = {}
-        for key, value, present in entries:
-            assert isinstance(key, str)
-            if present:
-                named[key] = value
-            else:
-                named.pop(key, None)
-        return named
-    built = CelMap()
-    for key, value, present in entries:
-        if present:
-            built.put(key, value)
-        else:
-            built.remove(key)
-    return built

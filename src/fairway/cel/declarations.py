@@ -84,12 +84,14 @@ class Dialect:
     comprehension has been entered.
     ``checked_constants``: a constant duration, timestamp or pattern that can't be one is a compile error.
     ``free_constants``: lists and maps of constants are made once, at no cost.
+    ``two_variables``: there are macros that show index and element, or key and value.
     """
 
     uniform: bool = False
     mixed_numbers: bool = False
     checked_constants: bool = False
     free_constants: bool = False
+    two_variables: bool = False
 
 
 Structs = Mapping[str, Mapping[str, Type]]

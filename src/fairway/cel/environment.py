@@ -22,11 +22,12 @@ from fairway.cel.libraries.regex import REGEX
 from fairway.cel.libraries.rule_costs import recosted
 from fairway.cel.libraries.scores import SCORES
 from fairway.cel.libraries.semver import SEMVERS
-from fairway.cel.libraries.sequences import SEQUENCES
+from fairway.cel.libraries.sequences import ENTRIES, SEQUENCES
 from fairway.cel.libraries.sets import SETS
 from fairway.cel.libraries.standard import STANDARD
 from fairway.cel.libraries.strings import STRINGS
 from fairway.cel.libraries.urls import URLS
+from fairway.cel.macros import RECEIVER_MACROS, TWO_VARIABLE_MACROS
 from fairway.cel.parser import RULE_DEPTH_EXCEEDED, parse
 from fairway.cel.program import Program
 from fairway.cel.reads import find_reads
@@ -41,9 +42,11 @@ DEFAULT_LIBRARIES: Final[tuple[Library, ...]] = (
 )  # fmt: skip
 RULE_LIBRARIES: Final[tuple[Library, ...]] = (
     STANDARD, OPTIONALS, *map(recosted, (STRINGS, LISTS, REGEX, URLS, QUANTITIES, IPS, CIDRS, FORMAT, SEMVERS)),
-    SEQUENCES, SETS,
+    SEQUENCES, SETS, ENTRIES,
 )  # fmt: skip
 CLUSTER_VARIABLE: Final = "managedCluster"
+
+_ALL_MACROS: Final = RECEIVER_MACROS | TWO_VARIABLE_MACROS
 
 SHALLOW: Final = 60
 """Trees up to this depth fit any stack."""
@@ -88,10 +91,10 @@ class Environment:
             raise source.error([Issue(NOWHERE, RULE_DEPTH_EXCEEDED)]) from None
 
     def _compile(self, source: Source) -> tuple[Program, Checked]:
-        root = parse(source)
+        dialect = self._declarations.dialect
+        root = parse(source, _ALL_MACROS if dialect.two_variables else RECEIVER_MACROS)
         checked, issues = check(root, self._declarations)
         issues = issues or check_templates(checked)
-        dialect = self._declarations.dialect
         if not issues and dialect.checked_constants:
             issues = check_constants(checked)
         if not issues and dialect.uniform:
@@ -133,7 +136,13 @@ def rule_environment() -> Environment:
     return Environment(
         variables={},
         libraries=RULE_LIBRARIES,
-        dialect=Dialect(uniform=True, mixed_numbers=True, checked_constants=True, free_constants=True),
+        dialect=Dialect(
+            uniform=True,
+            mixed_numbers=True,
+            checked_constants=True,
+            free_constants=True,
+            two_variables=True,
+        ),
     )
 
 

@@ -189,7 +189,10 @@ class _Estimator:
         cost = self.cost(node.range) + self.cost(node.init)
         accumulated = _Local(self._path(node.init), self._size(node.init), self._entry(node.init))
         with self._bound(node.accumulator, accumulated):
-            with self._bound(node.variable, self._item(node.range)):
+            with (
+                self._bound(node.variable, self._item(node)),
+                self._bound(node.second, self._second(node.range)),
+            ):
                 each = self.cost(node.condition) + self.cost(node.step)
             cost += self.cost(node.result)
         count = self._size(node.range) or UNKNOWN
@@ -199,11 +202,23 @@ class _Estimator:
             self._keep(node, count, self._entry(node.step))
         return capped(cost + count.most * capped(each))
 
-    def _item(self, over: Expr) -> _Local:
-        entry = self._entry(over)
-        listed = entry.list if entry is not None else self._type(over).kind is Kind.LIST
+    def _item(self, node: Comprehension) -> _Local:
+        entry = self._entry(node.range)
+        listed = self._listed(node.range)
+        path = self._path(node.range)
+        if node.second and listed:
+            return _Local((*path, "@indices"), None if entry is None else entry.key, None)
         size = None if entry is None else entry.value if listed else entry.key
-        return _Local((*self._path(over), "@items" if listed else "@keys"), size, None)
+        return _Local((*path, "@items" if listed else "@keys"), size, None)
+
+    def _second(self, over: Expr) -> _Local:
+        entry = self._entry(over)
+        step = "@items" if self._listed(over) else "@values"
+        return _Local((*self._path(over), step), None if entry is None else entry.value, None)
+
+    def _listed(self, over: Expr) -> bool:
+        entry = self._entry(over)
+        return entry.list if entry is not None else self._type(over).kind is Kind.LIST
 
     # --- calls -----------------------------------------------------------------------------------------------
 

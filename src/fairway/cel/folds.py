@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from fairway.cel.attributes import lookup
 from fairway.cel.cost import CREATE_LIST
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
 from fairway.cel.frame import Frame, Step, charge, charge_units
-from fairway.cel.values import LISTS, MAPS, List, type_of_value
+from fairway.cel.values import LISTS, MAPS, CelMap, List, type_of_value
 
+REPEATED_KEY: Final = "insert failed: key {} already exists"
 NOT_ITERABLE: Final = "got '{}', expected iterable type"
 
 
@@ -207,3 +209,70 @@ def compile_bound(slot: int, init: Step) -> Step:
         return value
 
     return read
+
+
+def compile_pairs(over: Step) -> Step:
+    """Indices or keys, each with what is there."""
+
+    def pairs(frame: Frame) -> object:
+        value = over(frame)
+        if isinstance(value, LISTS):
+            return list(enumerate(value))
+        return [(key, lookup(value, key)) for key in _iterate(frame, value)]
+
+    return pairs
+
+
+def compile_unpacked(slot: int, first: int, second: int, body: Step) -> Step:
+    def unpacked(frame: Frame) -> object:
+        pair = frame.slots[slot]
+        assert isinstance(pair, tuple)
+        frame.slots[first], frame.slots[second] = pair
+        return body(frame)
+
+    return unpacked
+
+
+def compile_transform_map(
+    over: Step, slot: int, predicate: Step | None, key: Step | None, value: Step
+) -> Step:
+    """Without ``key``, the value is a map whose entries are taken over."""
+
+    def fold(frame: Frame) -> object:
+        failure: Failure | None = None
+        out = CelMap()
+        for item in _iterate(frame, over(frame)):
+            frame.slots[slot] = item
+            charge_units(frame, 2)
+            try:
+                if predicate is not None and not _truth(predicate(frame)):
+                    continue
+                made = value(frame)
+                entries = [(key(frame), made)] if key is not None else _entries(made)
+                for name, entry in entries:
+                    if out.find(name)[1]:
+                        raise Failure(REPEATED_KEY.format(name))
+                    out.put(name, entry)
+            except Failure as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return dict(out.items()) if _named(out) else out
+
+    return fold
+
+
+def _truth(value: object) -> bool:
+    if value is True or value is False:
+        return value
+    raise Failure(NO_SUCH_OVERLOAD)
+
+
+def _entries(value: object) -> list[tuple[object, object]]:
+    if isinstance(value, MAPS):
+        return list(value.items())
+    raise Failure(NO_SUCH_OVERLOAD)
+
+
+def _named(made: CelMap) -> bool:
+    return all(type(name) is str for name in made)

@@ -32,6 +32,8 @@ NOT_A_NAME = "argument must be a simple name"
 NOT_AN_IDENTIFIER = "argument is not an identifier"
 OVERWRITES_ACCUMULATOR = "iteration variable overwrites accumulator variable"
 INVALID_HAS = "invalid argument to has() macro"
+REPEATED_NAME = "duplicate variable name: {}"
+MAP_INSERT = "cel.@mapInsert"
 OPTIONAL_NAME = "{}() variable name must be a simple identifier"
 
 
@@ -78,6 +80,7 @@ class Builder:
         step: Expr,
         result: Expr,
         accumulator: str = ACCUMULATOR,
+        second: str = "",
     ) -> Comprehension:
         return Comprehension(
             self.numbering.next_id(),
@@ -90,7 +93,11 @@ class Builder:
             condition,
             step,
             result,
+            second,
         )
+
+    def map(self) -> CreateMap:
+        return CreateMap(self.numbering.next_id(), self.offset, ())
 
     def copy(self, node: Expr) -> Expr:
         """The same expression under new ids, keeping its positions."""
@@ -151,42 +158,56 @@ def expand_has(build: Builder, arg: Expr) -> Expr:
     return Select(build.numbering.next_id(), build.offset, arg.operand, arg.field, test=True)
 
 
+def _names(args: Sequence[Expr], message: str = NOT_A_NAME) -> tuple[str, str]:
+    """The variables of a macro: all arguments but the last, which for these is one or two."""
+    first = _name(args[0], message)
+    if len(args) == 2:
+        return first, ""
+    second = _name(args[1], message)
+    if first == second:
+        raise MacroError(args[1].offset, REPEATED_NAME.format(first))
+    return first, second
+
+
 def _all(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
-    name = _name(args[0], NOT_A_NAME)
+    name, second = _names(args)
     return build.fold(
         "all",
         over=target,
         variable=name,
+        second=second,
         init=build.literal(True),
         condition=build.call("@not_strictly_false", build.ident(ACCUMULATOR)),
-        step=build.call("_&&_", build.ident(ACCUMULATOR), args[1]),
+        step=build.call("_&&_", build.ident(ACCUMULATOR), args[-1]),
         result=build.ident(ACCUMULATOR),
     )
 
 
 def _exists(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
-    name = _name(args[0], NOT_A_NAME)
+    name, second = _names(args)
     return build.fold(
         "exists",
         over=target,
         variable=name,
+        second=second,
         init=build.literal(False),
         condition=build.call("@not_strictly_false", build.call("!_", build.ident(ACCUMULATOR))),
-        step=build.call("_||_", build.ident(ACCUMULATOR), args[1]),
+        step=build.call("_||_", build.ident(ACCUMULATOR), args[-1]),
         result=build.ident(ACCUMULATOR),
     )
 
 
 def _exists_one(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
-    name = _name(args[0], NOT_A_NAME)
+    name, second = _names(args)
     increment = build.call("_+_", build.ident(ACCUMULATOR), build.literal(1))
     return build.fold(
         "exists_one",
         over=target,
         variable=name,
+        second=second,
         init=build.literal(0),
         condition=build.literal(True),
-        step=build.call("_?_:_", args[1], increment, build.ident(ACCUMULATOR)),
+        step=build.call("_?_:_", args[-1], increment, build.ident(ACCUMULATOR)),
         result=build.call("_==_", build.ident(ACCUMULATOR), build.literal(1)),
     )
 
@@ -212,6 +233,37 @@ def _collect(build: Builder, macro: str, target: Expr, name: str, step: Expr) ->
         over=target,
         variable=name,
         init=build.list(),
+        condition=build.literal(True),
+        step=step,
+        result=build.ident(ACCUMULATOR),
+    )
+
+
+def _transform_list(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    step = build.call("_+_", build.ident(ACCUMULATOR), build.list(args[-1]))
+    return _transformed(build, "map" if len(args) == 3 else "filter", target, args, step)
+
+
+def _transform_map(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    step = build.call(MAP_INSERT, build.ident(ACCUMULATOR), build.ident(_names(args[:3])[0]), args[-1])
+    return _transformed(build, "transform_map", target, args, step)
+
+
+def _transform_entry(build: Builder, target: Expr, args: Sequence[Expr]) -> Expr:
+    step = build.call(MAP_INSERT, build.ident(ACCUMULATOR), args[-1])
+    return _transformed(build, "transform_map", target, args, step)
+
+
+def _transformed(build: Builder, macro: str, target: Expr, args: Sequence[Expr], step: Expr) -> Expr:
+    name, second = _names(args[:3])
+    if len(args) == 4:
+        step = build.call("_?_:_", args[2], step, build.ident(ACCUMULATOR))
+    return build.fold(
+        macro,
+        over=target,
+        variable=name,
+        second=second,
+        init=build.map() if macro == "transform_map" else build.list(),
         condition=build.literal(True),
         step=step,
         result=build.ident(ACCUMULATOR),
@@ -259,3 +311,17 @@ RECEIVER_MACROS: dict[tuple[str, int], Expander] = {
     ("optMap", 2): _opt_map,
     ("optFlatMap", 2): _opt_flat_map,
 }
+
+TWO_VARIABLE_MACROS: dict[tuple[str, int], Expander] = {
+    ("all", 3): _all,
+    ("exists", 3): _exists,
+    ("exists_one", 3): _exists_one,
+    ("existsOne", 3): _exists_one,
+    ("transformList", 3): _transform_list,
+    ("transformList", 4): _transform_list,
+    ("transformMap", 3): _transform_map,
+    ("transformMap", 4): _transform_map,
+    ("transformMapEntry", 3): _transform_entry,
+    ("transformMapEntry", 4): _transform_entry,
+}
+"""Only some dialects have them."""

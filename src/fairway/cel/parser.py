@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fairway.cel.lexer import END, Token, tokenize
 from fairway.cel.literals import (
     parse_bytes,
@@ -10,7 +12,7 @@ from fairway.cel.literals import (
     parse_string,
     parse_uint,
 )
-from fairway.cel.macros import INVALID_HAS, RECEIVER_MACROS, Builder, MacroError, expand_has
+from fairway.cel.macros import INVALID_HAS, RECEIVER_MACROS, Builder, Expander, MacroError, expand_has
 from fairway.cel.source import EXPRESSION_SIZE_LIMIT, NOWHERE, Issue, Source
 from fairway.cel.syntax import (
     Call,
@@ -24,6 +26,8 @@ from fairway.cel.syntax import (
     Literal,
     Select,
 )
+
+Macros = Mapping[tuple[str, int], Expander]
 
 MAX_DEPTH = 250
 
@@ -56,13 +60,13 @@ class _Stop(Exception):
         self.start = -1
 
 
-def parse(source: Source) -> Expr:
+def parse(source: Source, macros: Macros = RECEIVER_MACROS) -> Expr:
     """The tree of the whole text, or `CompileError`."""
     if len(source.text) > EXPRESSION_SIZE_LIMIT:
         message = TOO_LONG.format(len(source.text), EXPRESSION_SIZE_LIMIT)
         raise source.error([Issue(NOWHERE, message)])
     tokens, issues = tokenize(source.text)
-    parser = _Parser(tokens)
+    parser = _Parser(tokens, macros)
     root: Expr | None = None
     try:
         root = parser.whole()
@@ -75,10 +79,21 @@ def parse(source: Source) -> Expr:
 
 
 class _Parser:
-    __slots__ = ("_at", "_calc_depth", "_expr_depth", "_ids", "_relation_depth", "_tokens", "_tree", "issues")
+    __slots__ = (
+        "_at",
+        "_calc_depth",
+        "_expr_depth",
+        "_ids",
+        "_macros",
+        "_relation_depth",
+        "_tokens",
+        "_tree",
+        "issues",
+    )
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], macros: Macros) -> None:
         self._tokens = tokens
+        self._macros = macros
         self._at = 0
         self._ids = 0
         self._expr_depth = 0
@@ -261,7 +276,7 @@ class _Parser:
         return self._deepen(select, node, counted=True)
 
     def _receiver_call(self, name: str, target: Expr, args: list[Expr], opening: Token) -> Expr:
-        expander = RECEIVER_MACROS.get((name, len(args)))
+        expander = self._macros.get((name, len(args)))
         if expander is not None:
             try:
                 return expander(Builder(self, opening.offset), target, args)

@@ -87,7 +87,8 @@ class CreateStruct:
 class Comprehension:
     """What a macro expands to: fold ``range`` into ``accumulator``.
 
-    ``macro`` names the macro it came from, so the compiler can emit one loop instead of interpreting the fold.
+    ``macro`` names the macro it came from, so the compiler can emit one loop instead of interpreting the fold. With
+    a ``second`` variable the first holds the index or key, and the second what is there.
     """
 
     id: int
@@ -100,6 +101,7 @@ class Comprehension:
     condition: Expr
     step: Expr
     result: Expr
+    second: str = ""
 
 
 Expr: TypeAlias = Literal | Ident | Select | Call | CreateList | CreateMap | CreateStruct | Comprehension

@@ -11,6 +11,7 @@ from typing import Any, Final
 from fairway.cel.cost import CREATE_LIST
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.macros import MAP_INSERT
 from fairway.cel.types import (
     BOOL,
     BYTES,
@@ -22,6 +23,7 @@ from fairway.cel.types import (
     TIMESTAMP,
     UINT,
     list_of,
+    map_of,
     param,
 )
 from fairway.cel.values import LISTS, MAX_COMPARISONS, ORDERED, List, compare, equal, length, size_of
@@ -160,6 +162,23 @@ SEQUENCES = Library(
                     )
                     for each in _COMPARABLE
                 ]
+            ),
+        ),
+    ),
+)
+
+_K, _V = param("K"), param("V")
+_MAP = map_of(_K, _V)
+
+ENTRIES = Library(
+    "entries",
+    (
+        # What macros that make maps are checked as; they are compiled, not called.
+        Function(
+            MAP_INSERT,
+            (
+                Overload("@mapInsert_map_key_value", (_MAP, _K, _V), _MAP),
+                Overload("@mapInsert_map_map", (_MAP, _MAP), _MAP),
             ),
         ),
     ),

@@ -1,0 +1,85 @@
+"""Literals of lists and maps."""
+
+from __future__ import annotations
+
+from fairway.cel.cost import CREATE_LIST, CREATE_MAP
+from fairway.cel.errors import Abort, Failure
+from fairway.cel.frame import Frame, Step, charge
+from fairway.cel.values import CelMap, Optional
+
+NOT_OPTIONAL_ELEMENT = "cannot initialize optional list element from non-optional value"
+NOT_OPTIONAL_ENTRY = "cannot initialize optional entry from non-optional value"
+UNHASHABLE = "internal error: bytes cannot be a map key"
+
+
+def compile_constant_list(values: list[object]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        charge(frame, CREATE_LIST)
+        return values
+
+    return evaluate
+
+
+def compile_list(steps: list[Step], optional: frozenset[int]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        out: list[object] = []
+        try:
+            for index, step in enumerate(steps):
+                value = step(frame)
+                if index in optional:
+                    if not isinstance(value, Optional):
+                        raise Failure(NOT_OPTIONAL_ELEMENT)
+                    if not value.present:
+                        continue
+                    value = value.value
+                out.append(value)
+        except Failure:
+            charge(frame, CREATE_LIST)
+            raise
+        charge(frame, CREATE_LIST)
+        return out
+
+    return evaluate
+
+
+def compile_map_literal(steps: list[tuple[Step, Step, bool]]) -> Step:
+    def evaluate(frame: Frame) -> object:
+        entries: list[tuple[object, object, bool]] = []
+        try:
+            for key_step, value_step, optional in steps:
+                key = key_step(frame)
+                value = value_step(frame)
+                present = True
+                if optional:
+                    if not isinstance(value, Optional):
+                        raise Failure(NOT_OPTIONAL_ENTRY)
+                    present, value = value.present, value.value
+                if isinstance(key, bytes):
+                    raise Abort(UNHASHABLE)
+                entries.append((key, value, present))
+        except Failure:
+            charge(frame, CREATE_MAP)
+            raise
+        charge(frame, CREATE_MAP)
+        return build_map(entries)
+
+    return evaluate
+
+
+def build_map(entries: list[tuple[object, object, bool]]) -> object:
+    if all(type(key) is str for key, _, _ in entries):
+        named: dict[str, object] = {}
+        for key, value, present in entries:
+            assert isinstance(key, str)
+            if present:
+                named[key] = value
+            else:
+                named.pop(key, None)
+        return named
+    built = CelMap()
+    for key, value, present in entries:
+        if present:
+            built.put(key, value)
+        else:
+            built.remove(key)
+    return built
