@@ -9,6 +9,7 @@ from fairway.api import crds
 from fairway.hub import upkeep as parts
 from fairway.hub.hub import Hub, Settings, running
 from fairway.hub.resource import Document
+from fairway.hub.store import CHANGES_KEPT
 from fairway.testing.processes import background
 
 
@@ -20,6 +21,7 @@ async def embedded_hub(
     definitions: Sequence[Document] | None = None,
     upkeep: frozenset[str] = parts.ALL,
     tokens: Path | None = None,
+    history: int = CHANGES_KEPT,
 ) -> AsyncIterator[Hub]:
     """A hub that serves OCM's and Fairway's kinds, unless other ``definitions`` are given."""
     settings = Settings(
@@ -28,6 +30,7 @@ async def embedded_hub(
         definitions=tuple(crds()) if definitions is None else definitions,
         upkeep=upkeep,
         tokens=tokens,
+        history=history,
     )
     async with running(settings) as hub:
         yield hub
@@ -52,10 +55,13 @@ def hub_in_thread(
     definitions: Sequence[Document] | None = None,
     upkeep: frozenset[str] = parts.ALL,
     tokens: Path | None = None,
+    history: int = CHANGES_KEPT,
 ) -> Iterator[HubAddress]:
     """``folder`` gets the kubeconfig; ``data`` is where the hub keeps its objects, in memory if None."""
     kubeconfig, authority = folder / "kubeconfig", folder / "ca.crt"
-    manager = embedded_hub(folder=data, definitions=definitions, upkeep=upkeep, tokens=tokens)
+    manager = embedded_hub(
+        folder=data, definitions=definitions, upkeep=upkeep, tokens=tokens, history=history
+    )
     with background(manager) as hub:
         hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
         authority.write_text(hub.authority_pem)
