@@ -22,11 +22,18 @@ class Connections:
         self.limit = limit
         self.open: set[Connection] = set()
 
+    async def end(self) -> None:
+        """Also those whose clients have yet to say farewell, as TLS wants it."""
+        for connection in tuple(self.open):
+            connection.abort()
+        while self.open:
+            await asyncio.sleep(0)
+
 
 class Connection(RequestHandler):
     """Closes itself when a request's head doesn't arrive in time, whether it is the first or a later one."""
 
-    __slots__ = ("_book", "_clock", "_deadline")
+    __slots__ = ("_book", "_clock", "_deadline", "_link")
 
     def __init__(self, manager: web.Server, *, book: Connections, **settings: Any) -> None:
         super().__init__(manager, **settings)
@@ -36,6 +43,7 @@ class Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self._link = transport
         if len(self._book.open) >= self._book.limit:
             self.force_close()
             if isinstance(transport, asyncio.WriteTransport):
@@ -48,6 +56,10 @@ class Connection(RequestHandler):
         self._book.open.discard(self)
         self.head_arrived()
         super().connection_lost(exc)
+
+    def abort(self) -> None:
+        if isinstance(self._link, asyncio.WriteTransport):
+            self._link.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._deadline is None and self._current_request is None:

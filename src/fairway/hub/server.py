@@ -119,6 +119,7 @@ class Server:
         if self._listener is not None:
             self._listener.pre_shutdown()
             await self._listener.shutdown(1.0)
+            await self._connections.end()
         if self._server is not None:
             await self._server.wait_closed()
 
