@@ -54,8 +54,8 @@ _VERSION: Final = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 def complete(document: Document) -> None:
     """Fills in what a definition may leave out, in place."""
-    spec = document.setdefault("spec", {})
-    names = spec.setdefault("names", {})
+    spec = document["spec"] = document.get("spec") or {}
+    names = spec["names"] = spec.get("names") or {}
     kind = names.get("kind") or ""
     if not names.get("singular") and kind:
         names["singular"] = kind.lower()
@@ -68,9 +68,15 @@ def complete(document: Document) -> None:
 def store_version(document: Document) -> None:
     """Notes the version objects are kept in among those that were ever used for it, in place."""
     storage = storage_version(document)
-    stored = document.setdefault("status", {}).setdefault("storedVersions", [])
-    if storage and storage not in stored:
-        stored.append(storage)
+    state = _status(document)
+    stored = state.get("storedVersions") or []
+    state["storedVersions"] = stored if not storage or storage in stored else [*stored, storage]
+
+
+def _status(document: Document) -> dict[str, Any]:
+    state: dict[str, Any] = document.get("status") or {}
+    document["status"] = state
+    return state
 
 
 def storage_version(document: Document) -> str:
@@ -182,7 +188,7 @@ def establish(document: Document, served: Iterable[Resource], *, now: str) -> bo
 
     ``now`` is RFC 3339. The definition's own resources may be among the served ones.
     """
-    state = document.setdefault("status", {})
+    state = _status(document)
     wanted = document["spec"]["names"]
     accepted = state.get("acceptedNames") or {}
     store_version(document)
@@ -257,7 +263,8 @@ def _set_condition(document: Document, kind: str, value: str, reason: str, messa
     condition = _condition(document, kind)
     if not condition:
         condition = {"lastTransitionTime": now, "message": "", "reason": "", "status": value, "type": kind}
-        document["status"].setdefault("conditions", []).append(condition)
+        state = _status(document)
+        state["conditions"] = [*(state.get("conditions") or ()), condition]
     if condition["status"] != value:
         condition["lastTransitionTime"] = now
     condition |= {"message": message, "reason": reason, "status": value}
