@@ -282,6 +282,49 @@ async def test_a_cancelled_next_loses_nothing(store: Store) -> None:
     assert told(await watch.next()) == [(ADDED, "a", 2)]
 
 
+async def test_listeners_hear_of_every_change_before_its_writer_goes_on(store: Store) -> None:
+    heard: list[tuple[str, int, bool]] = []
+    store.listen(lambda change: heard.append((change.type, change.revision, write.done())))
+    write = asyncio.create_task(put(store, pod("a")))
+    await write
+    await drop(store, pod("a"))
+    assert heard == [(ADDED, 2, False), (DELETED, 3, True)]
+
+
+async def test_a_listener_that_fails_harms_nobody(store: Store) -> None:
+    faults: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["message"]))
+    heard: list[int] = []
+    store.listen(lambda change: change.forms["absent"])
+    store.listen(lambda change: heard.append(change.revision))
+    await put(store, pod("a"))
+    await put(store, pod("b"))
+    assert names(store) == ["default/a", "default/b"]
+    assert (heard, store.read_only) == ([2, 3], None)
+    assert faults == [f"a listener failed at revision {revision}" for revision in heard]
+
+
+async def test_a_revision_can_be_waited_for(store: Store) -> None:
+    await store.reached(1)
+    second, third, never = (asyncio.create_task(store.reached(revision)) for revision in (2, 3, 9))
+    await put(store, pod("a"))
+    await second
+    assert not third.done()
+    await put(store, pod("a"))
+    await third
+    await store.close()
+    with pytest.raises(Closed):
+        await never
+
+
+async def test_what_changed_since_is_named(store: Store) -> None:
+    for name in "aab":
+        await put(store, pod(name))
+    await put(store, (NODES, "", "n"))
+    assert store.changed(PODS, since=2) == {("default", "a"), ("default", "b")}
+    assert store.changed(PODS, since=4) == set()
+
+
 async def test_closing_a_watch_ends_its_wait_and_no_other(store: Store) -> None:
     closed, other = (store.watch(PODS, since=store.revision) for _ in range(2))
     waiting, staying = await ready(closed), await ready(other)

@@ -14,6 +14,7 @@ from unittest import mock
 import msgspec
 import pytest
 
+from fairway.hub import commit
 from fairway.hub import log as log_module
 from fairway.hub import store as store_module
 from fairway.hub.entry import ADDED, DELETED, MODIFIED
@@ -99,7 +100,7 @@ async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
 
 
 async def test_the_revision_goes_on_when_the_last_writes_were_deletions(tmp_path: Path) -> None:
-    with mock.patch.object(store_module, "_TRIM", 1):
+    with mock.patch.object(commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
             for name in "ab":
                 await put(store, name)
@@ -112,7 +113,7 @@ async def test_the_revision_goes_on_when_the_last_writes_were_deletions(tmp_path
 
 
 async def test_superseded_rows_and_deletions_go_once_history_has_let_go(tmp_path: Path) -> None:
-    with mock.patch.object(store_module, "_TRIM", 1):
+    with mock.patch.object(commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=2) as store:
             await put(store, "kept", "x")
             for value in range(6):
@@ -135,7 +136,7 @@ async def test_superseded_rows_and_deletions_go_once_history_has_let_go(tmp_path
 
 async def test_a_forgotten_deletion_makes_its_past_too_old(tmp_path: Path) -> None:
     """Of the resource only an untouched old object is left; that nothing else happened can't be concluded from it."""
-    with mock.patch.object(store_module, "_TRIM", 1):
+    with mock.patch.object(commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
             await put(store, "kept")
             await put(store, "a")
@@ -156,7 +157,7 @@ async def test_rows_left_over_by_a_crash_go_later(tmp_path: Path) -> None:
             await drop(store, "a")
             await put(store, "b")
         assert len(rows(tmp_path)) == 30
-    with mock.patch.object(store_module, "_TRIM", 1):
+    with mock.patch.object(commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
             assert values(store) == {"b": None}
             await put(store, "c")
@@ -164,7 +165,7 @@ async def test_rows_left_over_by_a_crash_go_later(tmp_path: Path) -> None:
 
 
 async def test_rows_go_also_while_somebody_always_writes(tmp_path: Path) -> None:
-    with mock.patch.object(store_module, "_TRIM", 1):
+    with mock.patch.object(commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
 
             async def write(name: str) -> None:
@@ -179,7 +180,7 @@ async def test_rows_go_also_while_somebody_always_writes(tmp_path: Path) -> None
 
 async def test_a_row_is_not_removed_before_the_older_ones_of_its_key(tmp_path: Path) -> None:
     """A removal that fails must be made up for before later ones, or a deleted object would come back."""
-    with mock.patch.object(store_module, "_TRIM", 1), mock.patch.object(store_module, "_STEP", 1):
+    with mock.patch.object(commit, "TRIM", 1), mock.patch.object(commit, "STEP", 1):
         store = await Store.open(tmp_path, changes=1)
         await put(store, "a")
         with mock.patch.object(Log, "trim", side_effect=sqlite3.OperationalError("disk I/O error")):
@@ -216,8 +217,8 @@ async def test_commits_are_as_durable_as_asked_for(
     tmp_path: Path, durability: store_module.Durability
 ) -> None:
     async with await Store.open(tmp_path, durability=durability) as store:
-        log = store._log
-        assert log is not None
+        assert store._committer.disk is not None
+        log = store._committer.disk.log
         (level,) = log._connection.execute("PRAGMA synchronous").fetchone()
         assert level == {"normal": 1, "full": 2}[durability]
         assert log._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -231,6 +232,19 @@ async def test_a_folder_has_one_owner(tmp_path: Path) -> None:
         assert str(refused.value) == (
             f"{tmp_path} is in use by process {os.getpid()}; stop it first, or choose another folder"
         )
+    async with await Store.open(tmp_path) as store:
+        assert store.revision == 1
+
+
+async def test_an_opening_nobody_waits_for_leaves_the_folder_free(tmp_path: Path) -> None:
+    opening = asyncio.create_task(Store.open(tmp_path))
+    await asyncio.sleep(0)
+    opening.cancel()
+    with mock.patch.object(commit.Disk, "let_go", autospec=True, side_effect=commit.Disk.let_go) as let_go:
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        while not let_go.called:
+            await asyncio.sleep(0)
     async with await Store.open(tmp_path) as store:
         assert store.revision == 1
 
@@ -343,9 +357,9 @@ async def test_a_store_whose_commit_was_abandoned_says_no_more(tmp_path: Path) -
     store = await Store.open(tmp_path)
     write = asyncio.create_task(put(store, "a"))
     await asyncio.sleep(0)
-    assert store._draining is not None
+    assert store._committer._draining is not None
     await asyncio.sleep(0)
-    store._draining.cancel()
+    store._committer._draining.cancel()
     with pytest.raises(store_module.Closed):
         await write
     with pytest.raises(store_module.Closed):

@@ -23,8 +23,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairway.hub import archive, history, shelf
-from fairway.hub import store as store_module
+from fairway.hub import archive, commit, history, shelf
 from fairway.hub.entry import ADDED, DELETED, MODIFIED, ChangeType
 from fairway.hub.log import Log
 from fairway.hub.store import Change, Conflict, Item, Key, ReadOnly, Store, TooOld, Watch
@@ -60,9 +59,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.patches = ExitStack()
         # Small, so that the ways of the large are walked.
         for module, name, value in (
-            (store_module, "_TRIM", 3),
-            (store_module, "_STEP", 4),
-            (store_module, "_BATCH", 3),
+            (commit, "TRIM", 3),
+            (commit, "STEP", 4),
+            (commit, "BATCH", 3),
             (shelf, "FEW", 2),
             (history, "RECENT", 3),
             (history, "STRIDE", 2),
@@ -299,4 +298,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=120, stateful_step_count=30)
+TestStore.settings = settings(max_examples=60, stateful_step_count=30)

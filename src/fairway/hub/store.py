@@ -1,18 +1,15 @@
 """The store: all objects in memory as bytes, every write in a log on disk, every change to whoever watches.
 
 A write is checked against the newest state, gets its revision and is encoded in one go, without awaiting; so writers
-are serialised by the event loop. It then joins the batch that is gathering while a thread commits the one before
-(group commit: one fsync for all of a batch). Only a committed write becomes visible, in the order of revisions, and
-only then does its writer go on. If a commit fails, everything not committed fails with it and the store is read-only
-until a probe succeeds: what was acknowledged stays, what wasn't never shows.
+are serialised by the event loop. It is then committed together with others. Only a committed write becomes visible,
+in the order of revisions, and only then does its writer go on. If a commit fails, everything not committed fails with
+it and the store is read-only until a probe succeeds: what was acknowledged stays, what wasn't never shows.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from sys import intern
 from types import TracebackType
@@ -21,6 +18,7 @@ from uuid import uuid4
 
 import msgspec
 
+from fairway.hub.commit import Committer, Disk
 from fairway.hub.entry import (
     ADDED,
     DELETED,
@@ -72,35 +70,22 @@ __all__ = [
 CHANGES_KEPT: Final = 20_000
 BYTES_KEPT: Final = 64 * 1024 * 1024
 
-_BATCH: Final = 512
-# Rows to remove are gathered, so that removing doesn't double the commits; one step removes more than a batch adds.
-_TRIM: Final = 256
-_STEP: Final = 900
-
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class Store:
     """Belongs to the event loop it was opened on."""
 
-    def __init__(
-        self, *, log: Log | None, lock: Lock | None, thread: ThreadPoolExecutor | None, history: History
-    ) -> None:
-        self.identity = log.identity if log else str(uuid4())
-        self.read_only: str | None = None
-        """Why nothing can be written, while that is so."""
-        self._log, self._lock, self._thread = log, lock, thread
+    def __init__(self, disk: Disk | None, history: History) -> None:
+        """Use ``open``."""
+        self.identity = disk.log.identity if disk else str(uuid4())
+        self._committer = Committer(disk, publish=self._publish, dismiss=self._dismiss)
         self._history = history
         self._shelves: dict[str, Shelf] = {}
         self._assigned = history.newest
         # What lies below was partly removed, so nobody can say which resources it touched.
         self._unknown = history.oldest
         self._heads: dict[Key, Change] = {}
-        self._pending: list[tuple[Change, asyncio.Future[Item]]] = []
-        self._draining: asyncio.Task[None] | None = None
-        self._refused = 0
-        self._doomed: deque[int] = deque()
-        self._closed = False
         self._listeners: list[Callable[[Change], None]] = []
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -115,20 +100,25 @@ class Store:
     ) -> Self:
         """Without a folder it is the same store, in memory only. ``changes`` and ``size`` (bytes) bound the history."""
         if folder is None:
-            return cls(
-                log=None,
-                lock=None,
-                thread=None,
-                history=History(newest=FIRST, oldest=FIRST, count=changes, size=size),
-            )
+            return cls(None, History(newest=FIRST, oldest=FIRST, count=changes, size=size))
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fairway-log")
+        load = partial(cls._load, folder, thread, durability=durability, changes=changes, size=size)
+        loading = asyncio.get_running_loop().run_in_executor(thread, load)
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                thread, lambda: cls._load(folder, thread, durability=durability, changes=changes, size=size)
-            )
-        except BaseException:
-            thread.shutdown(wait=False)
+            return await asyncio.shield(loading)
+        except asyncio.CancelledError:
+            # Nobody waits any more for what the thread is still opening; it must not stay locked.
+            loading.add_done_callback(cls._abandon)
             raise
+        finally:
+            # Its thread goes on until what it was given is done.
+            if not loading.done() or loading.exception():
+                thread.shutdown(wait=False)
+
+    @classmethod
+    def _abandon(cls, loading: "asyncio.Future[Self]") -> None:
+        if not loading.exception() and (disk := loading.result()._committer.disk):
+            disk.let_go()
 
     @classmethod
     def _load(
@@ -143,7 +133,7 @@ class Store:
             log = Log.open(folder / FILE, durability=durability)
             try:
                 history = History(newest=log.revision, oldest=log.floor, count=changes, size=size)
-                store = cls(log=log, lock=lock, thread=thread, history=history)
+                store = cls(Disk(log, lock, thread), history)
                 for row in log.rows():
                     store._replay(row, floor=log.floor)
                 history.newest = log.revision
@@ -183,7 +173,13 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        return self._log.path.parent if self._log else None
+        disk = self._committer.disk
+        return disk.log.path.parent if disk else None
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written, while that is so."""
+        return self._committer.read_only
 
     def get(self, key: Key) -> Item | None:
         """As committed."""
@@ -232,7 +228,7 @@ class Store:
 
     def watch(self, resource: str, *, namespace: str | None = None, since: int) -> Watch:
         """Every change after ``since``, in order, once."""
-        if self._closed:
+        if self._history.closed:
             raise Closed
         self._require(resource, since)
         return self._history.watch(resource, namespace, since=since)
@@ -280,10 +276,7 @@ class Store:
         return await self._write(DELETED, key, document, head)
 
     def _checked(self, key: Key, expect: int) -> Item | None:
-        if self._closed:
-            raise Closed
-        if self.read_only is not None:
-            raise ReadOnly(self.read_only)
+        self._committer.ready()
         head = self.head(key)
         if (0 if head is None else head.revision) != expect:
             raise Conflict(key=key, expected=expect, current=head)
@@ -297,62 +290,32 @@ class Store:
         key = head.key if head else (intern(key[0]), intern(key[1]), key[2])
         item = Item(key, revision, _encode(document))
         self._assigned = revision
-        change = Change(kind, item, head)
-        self._heads[item.key] = change
-        written: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
-        self._pending.append((change, written))
-        if self._draining is None:
-            self._draining = asyncio.create_task(self._drain())
-        return written
+        change = self._heads[key] = Change(kind, item, head)
+        return self._committer.submit(change)
 
-    async def _drain(self) -> None:
-        batch: list[tuple[Change, asyncio.Future[Item]]] = []
-        try:
-            while self._pending:
-                batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
-                if self._log:
-                    rows = [Row(change.item, change.type) for change, _ in batch]
-                    await self._run(partial(self._log.append, rows))
-                self._publish(batch)
-                batch = []
-                if self._log:
-                    await self._trim(self._log)
-        except asyncio.CancelledError:
-            # The thread may or may not have committed: from here on nothing true can be said or written.
-            self._closed = True
-            self._fail(batch, Closed)
-            raise
-        except Exception as error:
-            self.read_only = self._reason(error)
-            self._fail(batch, partial(ReadOnly, self.read_only))
-        finally:
-            self._draining = None
-
-    def _publish(self, batch: Sequence[tuple[Change, asyncio.Future[Item]]]) -> None:
-        for change, _ in batch:
+    def _publish(self, batch: Sequence[Change]) -> None:
+        for change in batch:
             self._apply(change)
             self._remember(change)
             if self._heads.get(change.key) is change:
                 del self._heads[change.key]
-        for change, _ in batch:
-            for listener in self._listeners:
-                listener(change)
+        for change in batch:
+            self._tell(change)
         self._history.wake()
         self._arrive()
-        for change, written in batch:
-            if not written.done():
-                written.set_result(change.item)
 
-    def _fail(
-        self, batch: Sequence[tuple[Change, asyncio.Future[Item]]], error: Callable[[], StoreError]
-    ) -> None:
+    def _tell(self, change: Change) -> None:
+        for listener in self._listeners:
+            try:
+                listener(change)
+            except Exception as error:
+                # What is committed is committed, whatever a listener makes of it.
+                told = {"message": f"a listener failed at revision {change.revision}", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
+
+    def _dismiss(self) -> None:
         """Revisions given to failed writes are not given again: on a failing disk one of them may surface later."""
-        failed, self._pending = [*batch, *self._pending], []
-        self._refused = sum(len(change.raw) for change, _ in failed)
         self._heads.clear()
-        for _, written in failed:
-            if not written.done():
-                written.set_exception(error())
 
     def _apply(self, change: Change) -> None:
         resource = change.key[0]
@@ -368,59 +331,31 @@ class Store:
         self._history.append(change)
         for fallen in self._history.shrink():
             self._doom(fallen)
+        self._committer.floor = self.oldest
 
     def _doom(self, change: Change) -> None:
         """The history has let go of ``change``; the log can let go of what it superseded, the older row first."""
-        if self._log is None:
-            return
         if change.before is not None:
-            self._doomed.append(change.before.revision)
+            self._committer.doom(change.before.revision)
         if change.type == DELETED:
-            self._doomed.append(change.revision)
-
-    async def _trim(self, log: Log) -> None:
-        """One step after every batch at most, or the writers would wait; more while nobody writes."""
-        while len(self._doomed) >= _TRIM:
-            step = list(islice(self._doomed, _STEP))
-            await self._run(partial(log.trim, step, floor=self.oldest))
-            # Not before it is done: a step left out would let a later one uncover an older row.
-            for _ in step:
-                self._doomed.popleft()
-            if self._pending:
-                return
+            self._committer.doom(change.revision)
 
     async def probe(self) -> bool:
         """Whether the store can be written to; if it was read-only and now can, it no longer is."""
-        if self._closed:
-            raise Closed
-        if self.read_only is not None and self._log:
-            try:
-                await self._run(partial(self._log.probe, self._refused))
-            except Exception as error:
-                self.read_only = self._reason(error)
-                return False
-            self.read_only = None
-        return True
-
-    def _reason(self, error: Exception) -> str:
-        return f"{self._log.path}: {error}" if self._log else str(error)
+        return await self._committer.probe()
 
     async def close(self) -> None:
         """Waits for writes on their way; ends all watches."""
-        if self._closed and self._history.closed:
+        if self._history.closed:
             return
-        self._closed = True
-        if self._draining is not None:
-            await asyncio.wait([self._draining])
+        await self._committer.finish()
         self._history.close()
-        if self._thread:
-            await self._run(self._let_go)
-            self._thread.shutdown(wait=False)
-
-    def _let_go(self) -> None:
-        if self._log and self._lock:
-            self._log.close()
-            self._lock.release()
+        for _, arrival in self._awaited:
+            if not arrival.done():
+                arrival.set_exception(Closed())
+        disk = self._committer.disk
+        if disk:
+            await disk.run(disk.let_go)
 
     async def __aenter__(self) -> Self:
         return self
@@ -429,6 +364,3 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _run(self, call: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, call)
