@@ -31,6 +31,10 @@ _WEIGHTS: Final[Mapping[type, int]] = {bool: 4, str: 5, int: 6, float: 6, list: 
 # What that already counts of the check of its kind.
 _OWN: Final[Mapping[type, int]] = {int: 1, float: 1, list: 1}
 _QUICK: Final[Mapping[str, type]] = {BOOLEAN: bool, STRING: str, OBJECT: dict, ARRAY: list}
+_PLAIN: Final[Mapping[str, type]] = {BOOLEAN: bool, STRING: str}
+_CONDITIONS: Final = frozenset(
+    {"enum", "format", "pattern", "minLength", "maxLength", "anyOf", "oneOf", "allOf", "not"}
+)
 _BOUNDS: Final = frozenset({"minimum", "maximum", "multipleOf"})
 _FURTHER: Final = _BOUNDS | {"enum", "oneOf", "allOf", "not"}
 _INT_OR_STRING: Final = [{"type": INTEGER}, {"type": STRING}]
@@ -124,12 +128,12 @@ class Constraints:
         return run
 
     def _fields(self, node: Node, raw: Mapping[str, Any]) -> Check | None:
-        checks = {name: self.check(child) for name, child in node.properties.items()}
-        rest = self.check(node.additional) if node.additional is not None else None
+        known = {name: self._entry(child) for name, child in node.properties.items()}
+        rest = self._entry(node.additional) if node.additional is not None else None
         closed = raw.get("additionalProperties") is False
         least, most = raw.get("minProperties"), raw.get("maxProperties")
-        required = node.required
-        if not checks and rest is None and not closed and least is None and most is None and not required:
+        required = frozenset(node.required)
+        if not known and rest is None and not closed and least is None and most is None and not required:
             return None
 
         def run(value: Any, path: str, faults: list[Cause], old: Any) -> int:
@@ -140,10 +144,14 @@ class Constraints:
             weight = 0
             prefix = f"{path}." if path else ""
             for key, child in value.items():
-                check = checks.get(key, rest)
-                if check is None:
+                entry = known.get(key, rest)
+                if entry is None:
                     if closed:
                         faults.append(invalid(path, key, NOT_ALLOWED.format(path, key)))
+                    continue
+                check, plain, own = entry
+                if type(child) is plain:
+                    weight += own
                 elif old is ABSENT:
                     weight += check(child, prefix + key, faults, ABSENT)
                 else:
@@ -153,10 +161,16 @@ class Constraints:
                     weight += check(child, prefix + key, faults, before)
                     if len(faults) > count and before is not ABSENT and same(node.child(key), child, before):
                         del faults[count:]
-            faults += [status.required(prefix + key) for key in required if key not in value]
+            if not required <= value.keys():
+                faults += [status.required(prefix + key) for key in node.required if key not in value]
             return weight
 
         return run
+
+    def _entry(self, node: Node) -> tuple[Check, type | None, int]:
+        """The check, and the type of values it would accept whatever they are, with their weight."""
+        kind = _PLAIN.get(node.type) if not _CONDITIONS & node.raw.keys() and not node.int_or_string else None
+        return self.check(node), kind, 0 if kind is None else _WEIGHTS[kind] + 2
 
     # --- junctors ------------------------------------------------------------------------------------------------
 

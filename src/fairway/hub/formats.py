@@ -27,6 +27,10 @@ _HOSTNAME: Final = (
     r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
 )
 _UUID: Final = "[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{}[0-9a-f]{{3}}-?{}[0-9a-f]{{3}}-?[0-9a-f]{{12}}"
+# As they are written by machines, on a day that every month has.
+_USUAL_MOMENT: Final = re.compile(
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
+)
 _MAC: Final = re.compile(
     r"([0-9a-f]{2})(:|-)[0-9a-f]{2}(?:\2[0-9a-f]{2}){4}(?:(?:\2[0-9a-f]{2}){2}(?:(?:\2[0-9a-f]{2}){12})?)?"
     r"|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2}(?:\.[0-9a-f]{4}(?:(?:\.[0-9a-f]{4}){6})?)?"
@@ -183,6 +187,10 @@ def _isbn13(text: str) -> bool:
     return sum(int(char) * (3 if place % 2 else 1) for place, char in enumerate(text)) % 10 == 0
 
 
+def _moment(text: str) -> bool:
+    return _USUAL_MOMENT.fullmatch(text) is not None or _date_time(text)
+
+
 def _named(name: str) -> Callable[[str], bool]:
     validate = CEL_FORMATS[name].validate
 
@@ -203,6 +211,8 @@ def _uuid(third: str, fourth: str) -> Callable[[str], bool]:
     return _matching(re.compile(_UUID.format(third, fourth), re.IGNORECASE | re.ASCII))
 
 
+_date_time: Final = _named("datetime")
+
 _ANY: Final = "[0-9a-f]"
 _VARIANT: Final = "[89ab]"
 
@@ -212,7 +222,7 @@ _TEXTS: Final[Mapping[str, Callable[[str], bool]]] = {
     "cidr": _cidr,
     "creditcard": _card,
     "date": _named("date"),
-    DATE_TIME: _named("datetime"),
+    DATE_TIME: _moment,
     "duration": lambda text: parse_duration(text) is not None,
     "email": _email,
     "hexcolor": _matching(_HEX_COLOR),

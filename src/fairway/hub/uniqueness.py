@@ -47,6 +47,8 @@ def _repeated(values: Sequence[Any]) -> Iterator[int]:
 
 
 def _repeated_keys(names: tuple[str, ...], values: Sequence[Any], path: str) -> Iterator[Cause]:
+    if _plainly_unique(names, values):
+        return
     keys: list[dict[str, Any]] = []
     for index, value in enumerate(values):
         if value is not None and type(value) is not dict:
@@ -55,3 +57,12 @@ def _repeated_keys(names: tuple[str, ...], values: Sequence[Any], path: str) -> 
         keys.append({name: value[name] for name in names if name in value} if value else {})
     for index in _repeated(keys):
         yield status.duplicate(f"{path}[{index}]", keys[index])
+
+
+def _plainly_unique(names: tuple[str, ...], values: Sequence[Any]) -> bool:
+    """The usual case, seen at a glance: all keys are there, are texts, and differ."""
+    try:
+        keys = {tuple([value[name] for name in names]) for value in values}
+    except (KeyError, TypeError):
+        return False
+    return len(keys) == len(values) and all(type(part) is str for key in keys for part in key)
