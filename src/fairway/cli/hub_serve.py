@@ -6,6 +6,7 @@ an exception, whose text may quote an object; `FAIRWAY_DEBUG=1` lifts that.
 
 import asyncio
 import contextlib
+import copy
 import csv
 import errno
 import ipaddress
@@ -74,8 +75,7 @@ class HubFailed(CommandError):
 def serve(settings: Settings, *, kubeconfig: Path | None, output: OutputFormat, verbose: bool) -> None:
     """Returns once it was told to stop and has stopped."""
     _check(settings, kubeconfig)
-    _log_to_stderr(verbose=verbose)
-    with private(), _place(settings.folder, kubeconfig) as path:
+    with private(), _logging(verbose=verbose), _place(settings.folder, kubeconfig) as path:
         try:
             with told():
                 asyncio.run(_serve(settings, path, output))
@@ -207,6 +207,12 @@ def _explained(error: OSError, settings: Settings) -> CommandError:
 class Discreet(logging.Formatter):
     """Tracebacks with the places and types of exceptions, without their words."""
 
+    def format(self, record: logging.LogRecord) -> str:
+        # Another handler may have left its own, complete form.
+        record = copy.copy(record)
+        record.exc_text = None
+        return super().format(record)
+
     def formatException(  # noqa: N802  # logging's name
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
@@ -215,12 +221,21 @@ class Discreet(logging.Formatter):
         return "".join(traceback.format_tb(trace)) + (kind.__qualname__ if kind else "")
 
 
-def _log_to_stderr(*, verbose: bool) -> None:
+@contextlib.contextmanager
+def _logging(*, verbose: bool) -> Iterator[None]:
+    """Warnings on stderr; with ``verbose`` also what Fairway itself finds worth telling."""
     handler = logging.StreamHandler()
     make = logging.Formatter if _debugging() else Discreet
     handler.setFormatter(make("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("fairway").setLevel(logging.INFO if verbose else logging.WARNING)
+    everything, ours = logging.getLogger(), logging.getLogger("fairway")
+    before = ours.level
+    everything.addHandler(handler)
+    ours.setLevel(logging.INFO if verbose else logging.WARNING)
+    try:
+        yield
+    finally:
+        everything.removeHandler(handler)
+        ours.setLevel(before)
 
 
 def _stray(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -1,0 +1,73 @@
+"""`fairway hub` as a process of its own, as people start it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients.talk import Talk, context
+
+COMMAND = (sys.executable, "-m", "fairway", "hub")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    process: "subprocess.Popen[str]"
+    url: str
+    kubeconfig: Path
+    errors: Path
+    """What it says on stderr."""
+
+    def talk(self) -> Talk:
+        """As the administrator."""
+        url, tls, token = context(self.kubeconfig)
+        return Talk(url=url, context=tls, token=token)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait()
+
+
+@contextmanager
+def served(tmp_path: Path, *arguments: object) -> Iterator[Served]:
+    """Ready on a free port, with the given options."""
+    errors = tmp_path / "stderr"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            [*COMMAND, "--port", "0", "-o", "json", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env={**os.environ, "FAIRWAY_DEBUG": ""},
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            announced = ""
+            while not announced.endswith("}\n"):
+                line = process.stdout.readline()
+                assert line, errors.read_text()
+                announced += line
+            told = json.loads(announced)
+            assert told["pid"] == process.pid
+            yield Served(process=process, url=told["url"], kubeconfig=Path(told["kubeconfig"]), errors=errors)
+        finally:
+            process.kill()
+
+
+def refused(*arguments: object) -> str:
+    """What it says when it does not start."""
+    command = [*COMMAND, *map(str, arguments)]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "FAIRWAY_DEBUG": ""}
+    )
+    assert run.returncode == 2, run.stderr
+    assert run.stdout == ""
+    assert "Traceback" not in run.stderr
+    return run.stderr

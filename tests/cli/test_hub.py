@@ -1,0 +1,401 @@
+"""The process: it starts, says where, serves, stops when told to, and says why when it cannot."""
+
+import asyncio
+import base64
+import contextlib
+import errno
+import json
+import logging
+import os
+import signal
+import socket
+import sqlite3
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from cryptography import x509
+
+from cli.hub_process import COMMAND, refused, served
+from clients.talk import Talk
+from fairway.cli import hub_serve
+from fairway.cli.hub import MISPLACED, UNKNOWN_PART
+from fairway.cli.hub_serve import (
+    BAD_NAME,
+    BUSY,
+    FOREIGN_KUBECONFIG,
+    NOT_ALLOWED,
+    NOT_HERE,
+    NOT_KEPT,
+    STOPPING,
+    Discreet,
+)
+from fairway.cli.main import run
+from fairway.hub import upkeep
+from fairway.hub.entry import LOCKED
+from fairway.hub.log import FILE
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
+SECRET = "c2VjcmV0IG9mIGEgdGVzdA"
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+async def made(talk: Talk, name: str) -> int:
+    code, _ = await talk.call("POST", CONFIG_MAPS, body={"metadata": {"name": name}})
+    return code
+
+
+# Running
+
+
+def test_it_says_what_to_paste(tmp_path: Path) -> None:
+    command = [*COMMAND, "--port", "0", "--data", str(tmp_path / "my hub")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().rstrip("\n") for _ in range(4)]
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == f"{STOPPING}\n"
+    assert process.returncode == 0
+    assert lines[0].startswith("hub ready at https://127.0.0.1:")
+    assert lines[0].endswith(f", data in {tmp_path / 'my hub'}")
+    assert lines[1:3] == [
+        f"  export KUBECONFIG='{tmp_path / 'my hub' / 'admin.kubeconfig'}'",
+        "  kubectl get managedclusters",
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_it_serves_until_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+    with served(tmp_path, "--data", tmp_path / "hub") as hub:
+        assert mode(hub.kubeconfig) == 0o600
+        async with hub.talk() as talk:
+            code, found = await talk.call("GET", CLUSTERS)
+            assert (code, found["items"]) == (200, [])
+        assert hub.stop(number) == 0
+        assert hub.errors.read_text() == ""
+
+
+async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    with served(tmp_path, "--data", tmp_path / "hub") as hub:
+        before = yaml.safe_load(hub.kubeconfig.read_text())
+        async with hub.talk() as talk:
+            assert await made(talk, "kept") == 201
+        assert hub.stop() == 0
+    with served(tmp_path, "--data", tmp_path / "hub", "--durability", "normal") as hub:
+        async with hub.talk() as talk:
+            assert (await talk.call("GET", f"{CONFIG_MAPS}/kept"))[0] == 200
+        after = yaml.safe_load(hub.kubeconfig.read_text())
+    # Only the port is another: kubeconfigs handed out before go on working.
+    before["clusters"][0]["cluster"]["server"] = after["clusters"][0]["cluster"]["server"]
+    assert before == after
+
+
+def test_in_memory_nothing_is_left(tmp_path: Path) -> None:
+    with served(tmp_path) as hub:
+        assert hub.kubeconfig.exists()
+        assert hub.stop() == 0
+        assert not hub.kubeconfig.parent.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["stderr"]
+
+
+async def test_open_watches_do_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    with served(tmp_path) as hub:
+        async with hub.talk() as talk, talk.open(f"{CONFIG_MAPS}?watch=true") as stream:
+            assert await made(talk, "seen") == 201
+            while b'"seen"' not in await stream.content.readline():
+                pass
+            hub.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(aiohttp.ClientPayloadError):  # cut short, it has no proper end
+                await stream.content.read()
+        assert hub.process.wait() == 0
+
+
+async def test_writes_on_their_way_are_finished(tmp_path: Path) -> None:
+    """What was acknowledged is kept; who got no answer may not assume anything."""
+    with served(tmp_path, "--data", tmp_path / "hub") as hub:
+        async with hub.talk() as talk:
+            answers: list[int] = []
+
+            async def write(index: int) -> str | None:
+                try:
+                    code = await made(talk, f"map-{index}")
+                except aiohttp.ClientError:
+                    return None
+                answers.append(code)
+                if len(answers) == 20:
+                    hub.process.send_signal(signal.SIGTERM)
+                return f"map-{index}" if code == 201 else None
+
+            acknowledged = set(filter(None, await asyncio.gather(*map(write, range(400)))))
+        assert hub.process.wait() == 0
+        assert len(acknowledged) >= 20
+    with sqlite3.connect(tmp_path / "hub" / FILE) as log:
+        kept = {name for (name,) in log.execute("SELECT name FROM log WHERE resource = 'configmaps'")}
+    log.close()
+    assert acknowledged <= kept
+
+
+# Options
+
+
+def test_one_process_to_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "hub"
+    with served(tmp_path, "--data", folder) as hub:
+        told = refused("--data", folder, "--port", "0")
+        assert told == f"fairway: {LOCKED.format(path=folder, holder=f'process {hub.process.pid}')}\n"
+        assert hub.stop() == 0
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert refused("--port", port) == f"fairway: {BUSY.format(host='127.0.0.1', port=port)}\n"
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_a_host_that_is_elsewhere(host: str) -> None:
+    assert refused("--host", host, "--port", "0") == f"fairway: {NOT_HERE.format(host=host)}\n"
+
+
+def test_a_port_for_which_one_needs_rights(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hub_serve, "running", failing(OSError(errno.EACCES, "Permission denied")))
+    assert run(["hub", "--port", "443"]) == 2
+    assert capsys.readouterr().err == f"fairway: {NOT_ALLOWED.format(host='127.0.0.1', port=443)}\n"
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = refused("--data", tmp_path / "file" / "hub", "--port", "0")
+    assert str(tmp_path / "file" / "hub") in told
+    assert "Not a directory" in told
+
+
+def test_parts_that_are_left_to_others(tmp_path: Path) -> None:
+    told = refused("--without", "namespaces")
+    parts = ", ".join(sorted(upkeep.ALL))
+    hint = " (did you mean namespace?)"
+    assert told == f"fairway: {UNKNOWN_PART.format(part='namespaces', hint=hint, parts=parts)}\n"
+
+
+async def test_a_hub_without_accounts_still_publishes_its_certificate(tmp_path: Path) -> None:
+    with served(tmp_path, "--without", "serviceaccount") as hub:
+        async with hub.talk() as talk:
+            path = "/api/v1/namespaces/new"
+            await talk.call("POST", "/api/v1/namespaces", body={"metadata": {"name": "new"}})
+            async with talk.open(f"{path}/configmaps?watch=true") as stream:
+                assert b"kube-root-ca.crt" in await stream.content.readline()
+            code, accounts = await talk.call("GET", f"{path}/serviceaccounts")
+            assert (code, accounts["items"]) == (200, [])
+
+
+async def test_without_definitions_only_built_in_kinds_are_served(tmp_path: Path) -> None:
+    with served(tmp_path, "--no-crds") as hub:
+        async with hub.talk() as talk:
+            assert (await talk.call("GET", CLUSTERS))[0] == 404
+            code, found = await talk.call("GET", "/api/v1/namespaces")
+            assert (code, len(found["items"])) == (200, 4)
+
+
+async def test_static_tokens(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text(f'{SECRET},robot,7,"system:masters"\n')
+    with served(tmp_path, "--token-file", tokens) as hub:
+        async with Talk(url=hub.url, context=trust(hub.kubeconfig), token=SECRET) as robot:
+            code, review = await robot.call(
+                "POST",
+                "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+            )
+        assert (code, review["status"]["userInfo"]["username"]) == (201, "robot")
+
+
+def trust(kubeconfig: Path) -> ssl.SSLContext:
+    """In the hub, without a certificate of one's own."""
+    cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
+    return ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+
+
+@pytest.mark.parametrize("content", [f"{SECRET},only-two-columns\n".encode(), SECRET.encode() + b"\xff,\x00"])
+def test_a_token_file_that_cannot_be_used_is_not_quoted(tmp_path: Path, content: bytes) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_bytes(content)
+    told = refused("--token-file", tokens)
+    assert str(tokens) in told
+    assert SECRET not in told
+
+
+def test_further_names_are_in_the_certificate(tmp_path: Path) -> None:
+    with served(tmp_path, "--data", tmp_path / "hub", "--name", "hub.example.com", "--name", "192.0.2.7"):
+        certificate = x509.load_pem_x509_certificate((tmp_path / "hub" / "pki" / "serving.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "hub.example.com" in names.get_values_for_type(x509.DNSName)
+    assert "192.0.2.7" in map(str, names.get_values_for_type(x509.IPAddress))
+    assert refused("--name", "not a name") == f"fairway: {BAD_NAME.format(name='not a name')}\n"
+
+
+def test_the_kubeconfig_goes_where_it_should(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "kubeconfig"
+    for _ in range(2):  # the second time it replaces its own
+        with served(tmp_path, "--kubeconfig-out", file) as hub:
+            assert hub.kubeconfig == file
+            assert mode(file) == 0o600
+            assert hub.stop() == 0
+            assert [path.name for path in file.parent.iterdir()] == ["kubeconfig"]
+
+
+@pytest.mark.parametrize(
+    "content", ["clusters: [{name: production, cluster: {}}]\n", "not a kubeconfig\n", "{unbalanced"]
+)
+def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(content)
+    told = refused("--kubeconfig-out", file, "--port", "0")
+    assert told == f"fairway: {FOREIGN_KUBECONFIG.format(path=file)}\n"
+    assert file.read_text() == content
+
+
+async def test_the_audit_log(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    with served(tmp_path, "--audit-log", file) as hub:
+        async with hub.talk() as talk:
+            assert await made(talk, "seen") == 201
+        assert hub.stop() == 0
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    (line,) = (line for line in lines if line["verb"] == "create")
+    assert (line["objectRef"]["resource"], line["responseStatus"]["code"]) == ("configmaps", 201)
+    assert mode(file) == 0o600
+    assert str(tmp_path / "no") in refused("--audit-log", tmp_path / "no" / "audit.jsonl")
+
+
+def test_nobody_else_can_read_what_it_keeps(tmp_path: Path) -> None:
+    folder = tmp_path / "hub"
+    folder.mkdir(mode=0o755)
+    with served(tmp_path, "--data", folder) as hub:
+        assert {path.name: mode(path) for path in folder.iterdir() if mode(path) & 0o077} == {}
+        assert hub.stop() == 0
+        assert {path.name: mode(path) for path in folder.rglob("*") if mode(path) & 0o077} == {}
+
+
+def test_options_in_the_wrong_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["hub", "--data", str(tmp_path), "--port", "0", "check"]) == 2
+    assert MISPLACED.format(options="--data, --port", command="check") in capsys.readouterr().err
+    assert run(["hub", "bakcup"]) == 2
+    assert "Did you mean 'backup'?" in capsys.readouterr().err
+    assert run(["hub", "start"]) == 2
+    assert "there are backup, restore, check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["backup"], ["restore"], ["check"]])
+def test_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["hub", *command, "--help"]) == 0
+    assert "Examples:\n" in capsys.readouterr().out
+
+
+# Trouble
+
+
+def test_damaged_data_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    (folder / FILE).write_bytes(b"not a database" * 100)
+    told = refused("--data", folder, "--port", "0")
+    assert "is damaged" in told
+    assert "fairway hub check" in told
+    assert (folder / FILE).read_bytes() == b"not a database" * 100
+
+
+def test_damaged_keys_are_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "hub" / "pki").mkdir(parents=True)
+    (tmp_path / "hub" / "pki" / "ca.pem").write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n")
+    told = refused("--data", tmp_path / "hub", "--port", "0")
+    assert "pki/ca.pem" in told
+    assert "move it away" in told
+    assert SECRET not in told
+
+
+def failing(error: Exception) -> Any:
+    class Failing(contextlib.AbstractAsyncContextManager[None]):
+        async def __aenter__(self) -> None:
+            raise error
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    return lambda _: Failing()
+
+
+def test_a_fault_of_ours_says_where_but_not_what_it_was_about(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hub_serve, "running", failing(ValueError(SECRET)))
+    monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
+    assert run(["hub"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("fairway: the hub failed: ValueError in test_hub.py:")
+    assert SECRET not in told
+    monkeypatch.setenv("FAIRWAY_DEBUG", "1")
+    with pytest.raises(ValueError, match=SECRET):
+        run(["hub"])
+
+
+def test_the_log_does_not_quote_exceptions() -> None:
+    try:
+        raise ValueError(SECRET)
+    except ValueError as error:
+        record = logging.LogRecord(
+            name="fairway",
+            level=logging.ERROR,
+            pathname=__file__,
+            lineno=1,
+            msg="PUT %s failed",
+            args=("/x",),
+            exc_info=(ValueError, error, error.__traceback__),
+        )
+    written = Discreet().format(record)
+    assert written.startswith("PUT /x failed\n")
+    assert "test_the_log_does_not_quote_exceptions" in written
+    assert written.endswith("ValueError")
+    assert SECRET not in written
+
+
+async def test_what_nobody_waits_for_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    hub_serve._stray(
+        asyncio.get_running_loop(),
+        {"message": "Task exception was never retrieved", "exception": ValueError(SECRET), "task": SECRET},
+    )
+    (record,) = caplog.records
+    assert record.getMessage() == "Task exception was never retrieved"
+    assert SECRET not in Discreet().format(record)
+
+
+def test_the_umask_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_serve, "running", failing(OSError(errno.EADDRINUSE, "in use")))
+    before = os.umask(0o022)
+    try:
+        assert run(["hub"]) == 2
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+
+
+def test_it_says_what_is_kept_and_who_can_reach_it() -> None:
+    command = [*COMMAND, "--port", "0", "--no-crds", "--host", "0.0.0.0", "-v"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().rstrip("\n") for _ in range(5)]
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+    assert process.returncode == 0
+    assert lines[0].endswith(NOT_KEPT)
+    assert "every address" in lines[1]
+    assert lines[3] == "  kubectl get namespaces"
+    assert "INFO fairway.cli.hub_serve: stopped" in errors
