@@ -5,6 +5,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,15 @@ async def room(talk: Talk, namespace: str) -> str:
     code, answer = await talk.call("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
     assert code == 201, answer
     return namespace
+
+
+@pytest.fixture(scope="session")
+def api(hub: Suite) -> Iterator[Any]:
+    """The official client, as the administrator."""
+    from clients.official import config  # it takes its time
+
+    with config.new_client_from_config(config_file=str(hub.kubeconfig)) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
