@@ -9,6 +9,8 @@ from decimal import Decimal
 from math import inf
 from typing import Any, Final
 
+from fairway.cel.numbers import shortest
+
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
@@ -56,25 +58,25 @@ def double(value: float) -> float:
 
 
 def number(value: float) -> str:
-    """The shortest digits that identify the number, with an exponent below 1e-4 and from 1e21."""
     if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
         return str(value)
-    return _floating(double(value), low=-4, exponent_digits=2)
+    return shortest(double(value))
 
 
-def _floating(value: float, *, low: int, exponent_digits: int) -> str:
+def _json_number(value: float) -> str:
+    """The shortest digits that identify the number, with an exponent below 1e-6 and from 1e21."""
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     if not isinstance(exponent, int):
-        return str(value)
-    point = len(digits) + exponent - 1
-    text = "".join(map(str, digits))
+        return shortest(value)
     minus = "-" if sign else ""
+    point = len(digits) + exponent - 1
     if value == 0:
         return f"{minus}0"
-    if low <= point < 21:
+    if -6 <= point < 21:
         return minus + format(Decimal((0, digits, exponent)), "f")
+    text = "".join(map(str, digits))
     mantissa = text[0] + (f".{text[1:]}" if len(text) > 1 else "")
-    return f"{minus}{mantissa}e{'-' if point < 0 else '+'}{abs(point):0{exponent_digits}d}"
+    return f"{minus}{mantissa}e{'-' if point < 0 else '+'}{abs(point)}"
 
 
 def json_text(value: Any) -> str:
@@ -88,7 +90,7 @@ def json_text(value: Any) -> str:
     if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
         return str(value)
     if isinstance(value, int | float):
-        return _floating(double(value), low=-6, exponent_digits=1 if abs(value) < 1 else 2)
+        return _json_number(double(value))
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json_text(k)}:{json_text(value[k])}" for k in sorted(value)) + "}"
     return "[" + ",".join(map(json_text, value)) + "]"
