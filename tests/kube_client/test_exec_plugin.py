@@ -283,3 +283,6 @@ clusters:
 
 def test_nothing_private_is_printed(program: Program) -> None:
     assert repr(program.plugin()) == f"<ExecPlugin {program.path}>"
+    variable = ExecVariable(name="PASSWORD", value="secret")
+    assert repr(variable) == "<ExecVariable PASSWORD>"
+    assert repr(ExecSpec(command="x", args=("--password=secret",), env=(variable,))) == "<ExecSpec x>"

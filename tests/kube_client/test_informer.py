@@ -229,6 +229,7 @@ class TestFollowing:
         for name in "abc":
             hub.put(name)
         async with following(hub, client) as found:
+            view = found.informer.store
             if how == "event":
                 hub.error(410, "Expired")
             else:
@@ -239,6 +240,7 @@ class TestFollowing:
             hub.history.compact()
             await found.settled()
             assert found.informer.lists == 2
+            assert view == found.informer.store, "a view stays live"
             last = found.mirror.batches[-1]
             assert (last.listed, last.epoch) == (True, 0)
             assert sorted(found.changes()[3:]) == ["Added d", "Deleted a", "Updated b"]

@@ -22,6 +22,7 @@ from kube_client.mirror import Mirror
 
 QUICK = Backoff(base=0.001, cap=0.004)
 NAMES = st.sampled_from(["a", "b", "c"])
+CODES = (401, 410, 429, 500, 503, 504)
 
 
 @dataclass
@@ -144,12 +145,8 @@ simple = st.sampled_from(
 writes = st.one_of(st.builds(put, NAMES, st.integers(0, 9)), st.builds(delete, NAMES))
 faults = st.one_of(
     st.builds(cut_in_an_event, NAMES, st.integers(1, 300)),
-    st.builds(
-        answer,
-        st.sampled_from(["list", "watch", "newest"]),
-        st.sampled_from([410, 429, 500, 503, 504]),
-        st.integers(1, 5),
-    ),
+    st.builds(answer, st.sampled_from(["list", "watch"]), st.sampled_from([403, *CODES]), st.integers(1, 5)),
+    st.builds(answer, st.just("newest"), st.sampled_from(CODES), st.integers(1, 5)),
     st.builds(rewind, st.integers(0, 6)),
     st.builds(rewind_unnoticed, st.integers(0, 6)),
     st.builds(replay, st.integers(0, 6)),

@@ -50,6 +50,9 @@ class ExecVariable(Struct, frozen=True, kw_only=True):
     name: str = ""
     value: str = ""
 
+    def __repr__(self) -> str:
+        return f"<ExecVariable {self.name}>"
+
 
 class ExecSpec(Struct, frozen=True, kw_only=True):
     """The ``exec`` of a kubeconfig's user."""
@@ -61,6 +64,10 @@ class ExecSpec(Struct, frozen=True, kw_only=True):
     interactive_mode: str = field(default="", name="interactiveMode")
     install_hint: str = field(default="", name="installHint")
     provide_cluster_info: bool = field(default=False, name="provideClusterInfo")
+
+    def __repr__(self) -> str:
+        # Arguments and variables may hold passwords.
+        return f"<ExecSpec {self.command}>"
 
     def mode(self, *, place: str, field: str) -> str:
         """Raises ConfigError for what can never work."""

@@ -86,6 +86,8 @@ class _Doubtful(KubeError):
 class Informer(Generic[T]):
     """Run it in ``async with``, or ``run`` it as a task. Handlers are called in the loop, and must not block.
 
+    Keeps every object. After the first sync of a large fleet, ``gc.freeze`` spares the collector from walking them.
+
     ``watch_seconds`` is how long a watch lasts at least; up to twice as long, so that not all end together. A watch
     the hub does not end in time is taken for dead.
     """
@@ -128,7 +130,7 @@ class Informer(Generic[T]):
 
     @property
     def store(self) -> Mapping[Key, T]:
-        """As of now; take it again after the next list."""
+        """A live view."""
         return MappingProxyType(self._replica.store)
 
     def get(self, name: str, *, namespace: str = "") -> T | None:

@@ -42,7 +42,7 @@ class Replica(Generic[T]):
     def replace(
         self, found: dict[Key, T], *, version: str, unreadable: Iterable[Unreadable] = ()
     ) -> Batch[T]:
-        """The hub has exactly ``found``, which from now on is ours.
+        """The hub has exactly ``found``, which is changed here.
 
         A consistent read: if it is older than what was seen, or has an object from before that was not seen, the hub's
         history went back, and a new epoch begins.
@@ -64,7 +64,9 @@ class Replica(Generic[T]):
                 back = back or (key not in known_by_name and not self._is_news(new.metadata.resourceVersion))
             changes.extend(difference(old, new))
         self.epoch += back
-        self.store = found
+        # The same dict for ever, so that views of it stay live.
+        self.store.clear()
+        self.store.update(found)
         self._reach(version)
         if self._number is not None:
             # A list should not have anything newer than itself. If it has, that has been seen all the same.
