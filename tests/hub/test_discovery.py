@@ -1,0 +1,68 @@
+"""What is served, as the documents of discovery tell it."""
+
+from fairway.hub import builtin, discovery
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Resource
+from fairway.hub.schema import Node
+
+
+def things(version: str, *, storage_version: str = "") -> Resource:
+    return Resource(
+        group="g.io",
+        version=version,
+        kind="Thing",
+        plural="things",
+        namespaced=True,
+        node=Node(),
+        custom=True,
+        storage_version=storage_version,
+    )
+
+
+def test_versions_in_kubernetes_order() -> None:
+    registry = Registry(())
+    registry.define(
+        "things.g.io", [things(v) for v in ("v1alpha1", "foo1", "v1", "v2", "v1beta2", "v10", "v1beta1")]
+    )
+    assert registry.groups["g.io"] == ("v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo1")
+
+
+def test_a_definition_comes_and_goes() -> None:
+    registry = Registry(builtin.resources())
+    before = registry.generation
+    registry.define("things.g.io", [things("v1")])
+    assert registry.find("g.io", "v1", "things") is not None
+    assert registry.of_kind("g.io", "v1", "Thing") is not None
+    assert registry.generation > before
+    registry.forget("things.g.io")
+    assert registry.find("g.io", "v1", "things") is None
+    assert "g.io" not in registry.groups
+    again = registry.generation
+    registry.forget("things.g.io")
+    assert registry.generation == again
+
+
+def test_the_storage_version_stands_for_the_key() -> None:
+    registry = Registry(())
+    registry.define("things.g.io", [things("v2", storage_version="v1"), things("v1", storage_version="v1")])
+    kept = registry.of_key("things.g.io")
+    assert kept is not None
+    assert kept.version == "v1"
+
+
+def test_both_kinds_of_discovery_tell_the_same() -> None:
+    registry = Registry(builtin.resources())
+    for core in (True, False):
+        for group in discovery.aggregated(registry, core=core)["items"]:
+            name = group["metadata"].get("name", "")
+            for version in group["versions"]:
+                older = discovery.resources(registry, name, version["version"])
+                assert older is not None
+                told = {each["name"]: each["verbs"] for each in older["resources"]}
+                for resource in version["resources"]:
+                    assert told.pop(resource["resource"]) == resource["verbs"]
+                    for sub in resource.get("subresources", ()):
+                        assert told.pop(f"{resource['resource']}/{sub['subresource']}") == sub["verbs"]
+                assert not told
+    assert discovery.group(registry, "no.such") is None
+    assert discovery.resources(registry, "apps", "v9") is None

@@ -1,0 +1,70 @@
+"""What a path names, and which paths name nothing."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.hub import target
+from fairway.hub.status import Refusal
+
+KNOWN = [
+    ("/api/v1/pods", ("", "v1", "", "pods", "", "")),
+    ("/api/v1/namespaces", ("", "v1", "", "namespaces", "", "")),
+    ("/api/v1/namespaces/a", ("", "v1", "", "namespaces", "a", "")),
+    ("/api/v1/namespaces/a/status", ("", "v1", "", "namespaces", "a", "status")),
+    ("/api/v1/namespaces/a/finalize", ("", "v1", "", "namespaces", "a", "finalize")),
+    ("/api/v1/namespaces/a/pods", ("", "v1", "a", "pods", "", "")),
+    ("/api/v1/namespaces/a/pods/p", ("", "v1", "a", "pods", "p", "")),
+    ("/api/v1/namespaces/a/pods/p/binding", ("", "v1", "a", "pods", "p", "binding")),
+    ("/apis/apps/v1/namespaces/a/deployments/d/scale", ("apps", "v1", "a", "deployments", "d", "scale")),
+    ("/apis/g.io/v1/things/t", ("g.io", "v1", "", "things", "t", "")),
+    ("/api/v1/pods?watch=1", ("", "v1", "", "pods", "", "")),
+    (
+        "/apis/rbac.io/v1/clusterroles/system:node%3Ax",
+        ("rbac.io", "v1", "", "clusterroles", "system:node:x", ""),
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "parts"), KNOWN)
+def test_resources(path: str, parts: tuple[str, ...]) -> None:
+    found = target.parse(path)
+    assert (found.group, found.version, found.namespace, found.plural, found.name, found.subresource) == parts
+
+
+@pytest.mark.parametrize(
+    "path", ["/api", "/apis", "/apis/apps", "/version/", "/", "/openapi/v3/apis/apps/v1"]
+)
+def test_documents_have_no_resource(path: str) -> None:
+    assert not target.parse(path).plural
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/a/../b/secrets",
+        "/api/v1/namespaces/%2e%2e/secrets",
+        "/api/v1/pods/a%2Fb",
+        "/api/v1/pods/a%00",
+        "/api/v1/pods/a%5Cb",
+    ],
+)
+def test_segments_that_cannot_be_names_are_refused(path: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        target.parse(path)
+    assert refused.value.code == 400
+
+
+@pytest.mark.parametrize("path", ["/api/v1/a/b/c/d", "/api/v1//pods", "/api/v1/namespaces/a/pods/p/x/y"])
+def test_paths_that_are_too_long_or_have_holes_lead_nowhere(path: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        target.parse(path)
+    assert refused.value.code == 404
+
+
+@given(st.text())
+def test_any_path_is_answered(path: str) -> None:
+    with suppress(Refusal):
+        assert "/" not in target.parse(f"/{path}").name

@@ -1,0 +1,207 @@
+"""What goes on in the hub by itself, seen from outside: through objects that come, change and go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from fairway.hub import form, upkeep
+from fairway.hub.hub import Hub
+from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion, Write
+from fairway.hub.requests import MERGE_PATCH, Patch, Request
+from fairway.hub.resource import Document, Resource
+from fairway.hub.upkeep.expiry import LIFETIME
+from fairway.hub.user import MASTERS, User
+from fairway.testing.hub import embedded_hub
+
+USER = User(name="test", groups=(MASTERS,))
+REQUEST = Request(user=USER, options=Write(manager="test"))
+HOLD = "fairway.dev/hold"
+
+
+class World:
+    """A hub and short words for what tests do to it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self._changed = asyncio.Event()
+        hub.store.listen(lambda _: self._changed.set())
+
+    def resource(self, key: str) -> Resource:
+        found = self.hub.registry.of_key(key)
+        assert found is not None
+        return found
+
+    async def make(
+        self,
+        key: str,
+        name: str,
+        *,
+        namespace: str = "default",
+        owners: tuple[Document, ...] = (),
+        **more: Any,
+    ) -> Document:
+        references = [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": each["metadata"]["name"],
+                "uid": each["metadata"]["uid"],
+                "blockOwnerDeletion": True,
+            }
+            for each in owners
+        ]
+        metadata = {"name": name, "ownerReferences": references, **more.pop("metadata", {})}
+        resource = self.resource(key)
+        made = await self.hub.writer.create(resource, namespace, {"metadata": metadata, **more}, REQUEST)
+        return form.decode(resource, made.raw)
+
+    async def remove(self, key: str, name: str, policy: str = BACKGROUND, namespace: str = "default") -> None:
+        options = Deletion(propagation=policy)
+        await self.hub.writer.delete(self.resource(key), namespace, name, options, user=USER)
+
+    async def merge(self, key: str, name: str, patch: Document, namespace: str = "default") -> None:
+        wanted = Patch(media=MERGE_PATCH, body=patch)
+        await self.hub.writer.patch(self.resource(key), namespace, name, wanted, REQUEST)
+
+    def find(self, key: str, name: str, namespace: str = "default") -> Document | None:
+        resource = self.resource(key)
+        item = self.hub.store.get((key, namespace if resource.namespaced else "", name))
+        return None if item is None else form.decode(resource, item.raw)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(30):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with embedded_hub(definitions=()) as hub:
+        yield World(hub)
+
+
+async def test_dependents_follow_their_owner(world: World) -> None:
+    owner = await world.make("configmaps", "owner")
+    await world.make("secrets", "child", owners=(owner,))
+    await world.remove("configmaps", "owner")
+    await world.until(lambda: world.find("secrets", "child") is None)
+
+
+async def test_who_has_another_owner_stays_and_forgets_the_lost_one(world: World) -> None:
+    one, two = await world.make("configmaps", "one"), await world.make("configmaps", "two")
+    await world.make("secrets", "child", owners=(one, two))
+    await world.remove("configmaps", "one")
+
+    def owners() -> list[str]:
+        found = world.find("secrets", "child")
+        return [] if found is None else [r["name"] for r in found["metadata"]["ownerReferences"]]
+
+    await world.until(lambda: owners() == ["two"])
+
+
+async def test_an_owner_that_never_was_takes_its_dependents_along(world: World) -> None:
+    nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-0000-0000-000000000000"}}
+    await world.make("secrets", "child", owners=(nobody,))
+    await world.until(lambda: world.find("secrets", "child") is None)
+
+
+async def test_an_owner_of_a_kind_the_hub_does_not_know_is_left_alone(world: World) -> None:
+    reference = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
+    await world.make("secrets", "child", metadata={"ownerReferences": [reference]})
+    await world.make("configmaps", "marker")
+    await world.remove("configmaps", "marker")
+    await world.until(lambda: world.find("configmaps", "marker") is None)
+    assert world.find("secrets", "child") is not None
+
+
+async def test_foreground_waits_for_dependents(world: World) -> None:
+    owner = await world.make("configmaps", "owner")
+    await world.make("secrets", "child", owners=(owner,), metadata={"finalizers": [HOLD]})
+    await world.remove("configmaps", "owner", FOREGROUND)
+    await world.until(lambda: (world.find("secrets", "child") or {})["metadata"].get("deletionTimestamp"))
+    waiting = world.find("configmaps", "owner")
+    assert waiting is not None
+    assert waiting["metadata"]["finalizers"] == ["foregroundDeletion"]
+    await world.merge("secrets", "child", {"metadata": {"finalizers": None}})
+    await world.until(lambda: world.find("configmaps", "owner") is None)
+
+
+async def test_orphans_lose_their_owner_and_stay(world: World) -> None:
+    owner = await world.make("configmaps", "owner")
+    await world.make("secrets", "child", owners=(owner,))
+    await world.remove("configmaps", "owner", ORPHAN)
+    await world.until(lambda: world.find("configmaps", "owner") is None)
+    child = world.find("secrets", "child")
+    assert child is not None
+    assert "ownerReferences" not in child["metadata"]
+
+
+async def test_a_namespace_ends_when_it_is_empty(world: World) -> None:
+    await world.make("namespaces", "ns", namespace="")
+    await world.make("configmaps", "free", namespace="ns")
+    await world.make("configmaps", "held", namespace="ns", metadata={"finalizers": [HOLD]})
+    await world.remove("namespaces", "ns", namespace="")
+
+    def told() -> str:
+        found = world.find("namespaces", "ns") or {}
+        conditions = (found.get("status") or {}).get("conditions") or []
+        return " ".join(c["message"] for c in conditions if c["type"] == "NamespaceFinalizersRemaining")
+
+    await world.until(lambda: HOLD in told())
+    assert world.find("configmaps", "free", "ns") is None
+    with pytest.raises(Exception, match="because it is being terminated"):
+        await world.make("configmaps", "late", namespace="ns")
+    await world.merge("configmaps", "held", {"metadata": {"finalizers": None}}, "ns")
+    await world.until(lambda: world.find("namespaces", "ns") is None)
+
+
+async def test_every_namespace_has_an_account_and_the_authority(world: World) -> None:
+    await world.make("namespaces", "ns", namespace="")
+    await world.until(lambda: world.find("serviceaccounts", "default", "ns"))
+    await world.until(lambda: world.find("configmaps", "kube-root-ca.crt", "ns"))
+    await world.remove("serviceaccounts", "default", namespace="ns")
+    await world.until(lambda: world.find("serviceaccounts", "default", "ns"))
+    await world.merge("configmaps", "kube-root-ca.crt", {"data": {"ca.crt": "forged"}}, "ns")
+    await world.until(
+        lambda: (world.find("configmaps", "kube-root-ca.crt", "ns") or {})["data"]["ca.crt"] != "forged"
+    )
+
+
+async def test_token_secrets_are_filled_and_go_with_their_account(world: World) -> None:
+    await world.make("serviceaccounts", "bot")
+    note = {"annotations": {"kubernetes.io/service-account.name": "bot"}}
+    await world.make("secrets", "token", type="kubernetes.io/service-account-token", metadata=note)
+    await world.until(lambda: (world.find("secrets", "token") or {}).get("data", {}).get("token"))
+    await world.remove("serviceaccounts", "bot")
+    await world.until(lambda: world.find("secrets", "token") is None)
+
+
+async def test_parts_can_be_switched_off() -> None:
+    async with embedded_hub(definitions=(), upkeep=upkeep.ALL - {upkeep.COLLECTOR, upkeep.ACCOUNTS}) as hub:
+        world = World(hub)
+        owner = await world.make("configmaps", "owner")
+        await world.make("secrets", "child", owners=(owner,))
+        await world.remove("configmaps", "owner")
+        await world.make("namespaces", "ns", namespace="")
+        await world.until(lambda: world.find("configmaps", "kube-root-ca.crt", "ns"))
+        assert world.find("secrets", "child") is not None
+        assert world.find("serviceaccounts", "default", "ns") is None
+
+
+@pytest.mark.looptime
+async def test_events_go_an_hour_after_they_were_last_written(looptime: object) -> None:
+    async with embedded_hub(definitions=()) as hub:
+        world = World(hub)
+        about = {"kind": "ConfigMap", "name": "a", "namespace": "default"}
+        await world.make("events", "e", involvedObject=about, reason="R", message="m", type="Normal")
+        await world.make("events", "f", involvedObject=about, reason="R", message="m", type="Normal")
+        await asyncio.sleep(LIFETIME / 2)
+        await world.merge("events", "e", {"count": 2})
+        await asyncio.sleep(LIFETIME / 2 + 10)
+        assert world.find("events", "f") is None
+        assert world.find("events", "e") is not None
+        await asyncio.sleep(LIFETIME / 2)
+        assert world.find("events", "e") is None
