@@ -1,0 +1,100 @@
+"""The official Python client elects a leader through a lease."""
+
+import threading
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from clients.official import client
+
+DEADLINE = 30
+
+elections: Any = import_module("kubernetes.leaderelection.leaderelection")
+settings: Any = import_module("kubernetes.leaderelection.electionconfig")
+locks: Any = import_module("kubernetes.leaderelection.resourcelock.leaselock")
+
+
+class Candidate:
+    """Stands for election until told to stop renewing."""
+
+    def __init__(self, api: Any, *, namespace: str, name: str) -> None:
+        self.leads = threading.Event()
+        lock = locks.LeaseLock("helm", namespace, name)
+        lock.api_instance = client.CoordinationV1Api(api)
+        self._lock = lock
+        config = settings.Config(
+            lock,
+            lease_duration=3,
+            renew_deadline=2,
+            retry_period=1,
+            onstarted_leading=self.leads.set,
+            onstopped_leading=lambda: None,
+        )
+        self._thread = threading.Thread(target=elections.LeaderElection(config).run, daemon=True)
+
+    def start(self) -> "Candidate":
+        self._thread.start()
+        return self
+
+    def fall_silent(self) -> None:
+        """Whatever it writes from now on goes nowhere, as if it had lost the network."""
+        self._lock.update = lambda *_, **__: False
+        self._thread.join(DEADLINE)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def leases(api: Any) -> Any:
+    return client.CoordinationV1Api(api)
+
+
+def test_one_leads_and_another_takes_over(api: Any, leases: Any, room: str) -> None:
+    first = Candidate(api, namespace=room, name="first").start()
+    assert first.leads.wait(DEADLINE)
+    lease = leases.read_namespaced_lease("helm", room)
+    assert lease.spec.holder_identity == "first"
+    assert lease.spec.renew_time >= lease.spec.acquire_time
+    second = Candidate(api, namespace=room, name="second").start()
+    first.fall_silent()
+    assert second.leads.wait(DEADLINE)
+    lease = leases.read_namespaced_lease("helm", room)
+    assert lease.spec.holder_identity == "second"
+    second.fall_silent()
+
+
+def test_two_creators_and_two_writers(leases: Any, room: str) -> None:
+    """What elections rest on: one creation and one change of a version succeed, no matter how many try."""
+    body = client.V1Lease(
+        metadata=client.V1ObjectMeta(name="helm"), spec=client.V1LeaseSpec(holder_identity="nobody")
+    )
+    wins: list[str] = []
+    refusals: list[int] = []
+
+    def attempt(act: Any) -> None:
+        try:
+            wins.append(act().spec.holder_identity)
+        except client.ApiException as error:
+            refusals.append(error.status)
+
+    def contest(*acts: Any) -> None:
+        threads = [threading.Thread(target=attempt, args=(act,)) for act in acts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(DEADLINE)
+
+    contest(*[lambda: leases.create_namespaced_lease(room, body)] * 4)
+    assert (wins, refusals) == (["nobody"], [409] * 3)
+    wins.clear()
+    refusals.clear()
+    found = leases.read_namespaced_lease("helm", room)
+
+    def claim(name: str) -> Any:
+        mine = found.model_copy(deep=True)
+        mine.spec.holder_identity = name
+        return lambda: leases.replace_namespaced_lease("helm", room, mine)
+
+    contest(*(claim(f"c{index}") for index in range(4)))
+    assert (len(wins), refusals) == (1, [409] * 3)
+    assert leases.read_namespaced_lease("helm", room).spec.holder_identity == wins[0]
