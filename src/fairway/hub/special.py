@@ -6,15 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.selector import SelectorError
 from fairway.hub import form, jsonpath, mergepatch, reviews, status
 from fairway.hub import jsonpatch as operations
 from fairway.hub.authn import Authenticator
 from fairway.hub.authz import Authorizer
-from fairway.hub.options import deletion
+from fairway.hub.eviction import Evictions
 from fairway.hub.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource, Scale
-from fairway.hub.selection import matches_selector
 from fairway.hub.store import Store
 from fairway.hub.target import Target
 from fairway.hub.tokens import Issuer
@@ -22,8 +20,6 @@ from fairway.hub.writes import Writer
 
 PLAIN_SUBRESOURCES: Final = ("", "status", "finalize", "approval")
 """What an ordinary update does."""
-
-EVICTION_REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 
 _REPLICAS: Final = Scale(
     spec_path=".spec.replicas", status_path=".status.replicas", selector_path=".spec.selector"
@@ -52,6 +48,7 @@ class Special:
         self._store, self._writer = store, writer
         self._authenticator, self._authorizer = authenticator, authorizer
         self._issuer = issuer
+        self._evictions = Evictions(store=store, writer=writer)
 
     def serves(self, resource: Resource, found: Target) -> bool:
         if found.subresource:
@@ -79,7 +76,8 @@ class Special:
                 name = (document.get("metadata") or {}).get("name", "")
                 return await self._bind(found.namespace, name, document, request)
             case ("pods", "eviction"):
-                return await self._evict(resource, found, document, request)
+                await self._evictions.evict(found.namespace, found.name, document, request)
+                return SUCCESS
             case ("serviceaccounts", "token"):
                 self._current(resource, found)
                 answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
@@ -234,38 +232,6 @@ class Special:
         )
         await self._writer.change(resource, namespace, name, make, bound)
         return SUCCESS
-
-    async def _evict(self, resource: Resource, found: Target, document: Document, request: Request) -> bytes:
-        pod = self._current(resource, found)
-        finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending")
-        if not finished and not pod["metadata"].get("deletionTimestamp"):
-            self._within_budget(pod)
-        asked = deletion({}, document.get("deleteOptions"))
-        await self._writer.delete(resource, found.namespace, found.name, asked, user=request.user)
-        return SUCCESS
-
-    def _within_budget(self, pod: Document) -> None:
-        metadata = pod["metadata"]
-        for item in self._store.items("poddisruptionbudgets.policy", namespace=metadata["namespace"]).items:
-            budget = msgspec.json.decode(item.raw)
-            try:
-                covered = matches_selector(
-                    (budget.get("spec") or {}).get("selector"), metadata.get("labels") or {}
-                )
-            except SelectorError:
-                continue
-            if covered and not (budget.get("status") or {}).get("disruptionsAllowed", 0):
-                name = budget["metadata"]["name"]
-                refusal = status.too_many_requests(EVICTION_REFUSED, retry_after=10)
-                refusal.details = {
-                    "causes": [
-                        {
-                            "reason": "DisruptionBudget",
-                            "message": f"The disruption budget {name} does not allow evicting pods currently",
-                        }
-                    ]
-                }
-                raise refusal
 
 
 def _merged(current: Document, patch: Patch) -> Document:

@@ -218,12 +218,13 @@ def method_not_allowed(message: str) -> Refusal:
 
 
 def too_many_requests(message: str, *, retry_after: int) -> Refusal:
+    """Zero seconds are no advice at all."""
     return Refusal(
         code=429,
         reason="TooManyRequests",
         message=message,
-        details={"retryAfterSeconds": retry_after},
-        headers={"Retry-After": str(retry_after)},
+        details={"retryAfterSeconds": retry_after} if retry_after else {},
+        headers={"Retry-After": str(retry_after)} if retry_after else {},
     )
 
 
