@@ -9,6 +9,9 @@ from fairway.hub.resource import Document, Resource, Subresource
 
 AGGREGATED: Final = "apidiscovery.k8s.io"
 
+_CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which they are told of custom resources; those of others are sorted."""
+
 
 def _kind(resource: Resource, sub: Subresource | None = None) -> Document:
     if sub is not None and sub.kind:
@@ -20,13 +23,17 @@ def _scope(resource: Resource) -> str:
     return "Namespaced" if resource.namespaced else "Cluster"
 
 
+def _verbs(resource: Resource) -> list[str]:
+    return sorted(resource.verbs, key=_CUSTOM_VERBS.index if resource.custom else None)
+
+
 def _aggregated(resource: Resource) -> Document:
     document: Document = {
         "resource": resource.plural,
         "responseKind": _kind(resource),
         "scope": _scope(resource),
         "singularResource": resource.singular or resource.kind.lower(),
-        "verbs": sorted(resource.verbs),
+        "verbs": _verbs(resource),
     }
     if resource.short_names:
         document["shortNames"] = list(resource.short_names)
@@ -111,7 +118,7 @@ def resources(registry: Registry, group: str, version: str) -> Document | None:
             "singularName": resource.singular or resource.kind.lower(),
             "namespaced": resource.namespaced,
             "kind": resource.kind,
-            "verbs": sorted(resource.verbs),
+            "verbs": _verbs(resource),
         }
         if resource.short_names:
             entry["shortNames"] = list(resource.short_names)

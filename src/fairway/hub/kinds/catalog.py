@@ -7,7 +7,7 @@ from fairway.hub.authz import Authorizer
 from fairway.hub.kinds import Kind
 from fairway.hub.kinds.access import Binding, Role
 from fairway.hub.kinds.certificates import CertificateSigningRequest
-from fairway.hub.kinds.core import ConfigMap, Event, Lease, Namespace, Node, Secret
+from fairway.hub.kinds.core import ConfigMap, Event, Lease, LimitRange, Namespace, Node, Secret
 from fairway.hub.kinds.definitions import Definition
 from fairway.hub.kinds.pods import (
     Budget,
@@ -32,6 +32,7 @@ def kinds(*, authorizer: Authorizer, registry: Registry, clock: Callable[[], dat
         "configmaps": ConfigMap(),
         "secrets": Secret(),
         "events": Event(),
+        "limitranges": LimitRange(),
         "leases.coordination.k8s.io": Lease(),
         "pods": Pod(),
         "services": Service(),

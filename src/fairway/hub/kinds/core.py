@@ -193,3 +193,17 @@ class Node(Kind):
             if (taint.get("key"), taint.get("effect")) in keys[:index]
         ]
         return causes
+
+
+class LimitRange(Kind):
+    """Stored and defaulted; it limits nothing, because nothing here runs."""
+
+    def default(self, document: Document) -> None:
+        for limit in (document.get("spec") or {}).get("limits") or ():
+            if limit.get("type") != "Container":
+                continue
+            ceiling, floor = limit.get("max") or {}, limit.get("min") or {}
+            if limits := {**ceiling, **(limit.get("default") or {})}:
+                limit["default"] = limits
+            if requests := {**floor, **limits, **(limit.get("defaultRequest") or {})}:
+                limit["defaultRequest"] = requests

@@ -40,6 +40,10 @@ class Definition(Kind):
         document["status"] = {k: v for k, v in document["status"].items() if v is not None}
         crds.establish(document, self._registry.resources, now=timestamp(self._clock()))
 
+    def finished(self, document: Document) -> bool:
+        """Not before somebody has seen to its objects, which is what the finalizer of a deletion is for."""
+        return "deletionTimestamp" in document["metadata"]
+
     def deleting(self, document: Document) -> None:
         finalizers = document["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:

@@ -46,9 +46,7 @@ def default_pod_spec(spec: Document) -> None:
         tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
         latest = "@" not in image and tag in ("", "latest")
         container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
-        resources = container.setdefault("resources", {})
-        for name, amount in (resources.get("limits") or {}).items():
-            resources.setdefault("requests", {}).setdefault(name, amount)
+        container.setdefault("resources", {})
         for port in container.get("ports") or ():
             port.setdefault("protocol", "TCP")
         for name in ("livenessProbe", "readinessProbe", "startupProbe"):
@@ -125,6 +123,10 @@ class Pod(Kind):
     def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
         default_pod_spec(spec)
+        for container in _containers(spec):
+            resources = container["resources"]
+            for name, amount in (resources.get("limits") or {}).items():
+                resources.setdefault("requests", {}).setdefault(name, amount)
         spec.setdefault("enableServiceLinks", True)
 
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:

@@ -51,14 +51,13 @@ class Collector(Worker[Key]):
     def see(self, change: Change) -> None:
         owned = _OWNED in change.raw
         if change.type == "DELETED":
-            if owned:
-                self._index(change.key, frozenset())
             if self._dependents:
                 for dependent in self._dependents.get(_head(change.raw).metadata.uid, ()):
                     self.add(dependent)
-                if owned:
-                    # An owner that waits for its dependents may be waiting for this one.
-                    self._wake_owners(_head(change.raw).metadata.ownerReferences, change.key)
+            if owned:
+                self._index(change.key, frozenset())
+                # An owner that waits for its dependents may be waiting for this one.
+                self._wake_owners(_head(change.raw).metadata.ownerReferences, change.key)
             return
         if owned or change.key in self._owners:
             self._index(change.key, _owner_uids(change.raw) if owned else frozenset())
