@@ -1,0 +1,130 @@
+"""The way from the embedded hub to a real one, with kubectl and nothing else."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.hub_process import Served, served
+from fairway.cli.main import run
+from fairway.testing.kubernetes import RealHub, Tools, background, kubectl, real_hub
+from fairway.whatif.synthetic import generate
+
+KINDS = (
+    "managedclusters,managedclustersets,managedclustersetbindings,placements,addonplacementscores,"
+    "managedclusterscores,configmaps,secrets,serviceaccounts,clusterroles"
+)
+HUBS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+
+@pytest.fixture
+def target(kube_tools: Tools, tmp_path: Path) -> Iterator[RealHub]:
+    """A hub of its own: it gets cluster-wide definitions."""
+    with background(real_hub(kube_tools, folder=tmp_path / "real")) as hub:
+        yield hub
+
+
+async def done(tools: Tools, kubeconfig: Path, *arguments: str, given: Sequence[object] = ()) -> str:
+    ran = await kubectl(
+        tools, *arguments, kubeconfig=kubeconfig, given="\n---\n".join(json.dumps(each) for each in given)
+    )
+    assert ran.status == 0, ran.errors
+    return ran.output
+
+
+async def fill(tools: Tools, hub: Served) -> None:
+    fleet = [dict(each) for each in generate(clusters=12, seed=5, placements=6)]
+    for document in fleet:
+        # As somebody would write them: another hub's marks would be refused.
+        document["metadata"] = {k: v for k, v in document["metadata"].items() if k not in HUBS_OWN}
+    namespaces = sorted({each["metadata"]["namespace"] for each in fleet if "namespace" in each["metadata"]})
+    others: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in namespaces
+    ]
+    inside = {"namespace": namespaces[0]}
+    others += [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "notes", **inside},
+            "data": {"a": "1"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "key", **inside},
+            "stringData": {"a": "1"},
+        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", **inside}},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "clusters-viewer"},
+            "rules": [
+                {
+                    "apiGroups": ["cluster.open-cluster-management.io"],
+                    "resources": ["managedclusters"],
+                    "verbs": ["get", "list", "watch"],
+                }
+            ],
+        },
+    ]
+    await done(tools, hub.kubeconfig, "create", "-f", "-", given=[*others, *fleet])
+    status = ("apply", "--server-side", "--subresource=status", "-f", "-")
+    await done(tools, hub.kubeconfig, *status, given=[each for each in fleet if "status" in each])
+
+
+async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
+    """Of all namespaces, without what each hub writes of its own."""
+    found = json.loads(await done(tools, kubeconfig, "get", KINDS, "--all-namespaces", "-o", "json"))["items"]
+    kept = []
+    for document in found:
+        metadata = document["metadata"]
+        own = metadata["name"] in ("default", "kube-root-ca.crt") and document["apiVersion"] == "v1"
+        system = "kubernetes.io/bootstrapping" in metadata.get("labels", {})
+        # The real hub's own settings for those who extend it.
+        if not own and not system and metadata.get("namespace") != "kube-system":
+            for field in HUBS_OWN:
+                metadata.pop(field, None)
+            kept.append(document)
+    return sorted(kept, key=lambda each: json.dumps([each["kind"], each["metadata"]], sort_keys=True))
+
+
+async def test_a_hub_moves_to_a_real_one(kube_tools: Tools, target: RealHub, tmp_path: Path) -> None:
+    data, moved = tmp_path / "hub", tmp_path / "moved"
+    with served(tmp_path, "--data", data) as hub:
+        await fill(kube_tools, hub)
+        command = ["hub", "backup", "--data", str(data), "--out", f"{moved}/", "--format", "manifests"]
+        assert run([*command, "--status"]) == 0
+        definitions, contents, status = (
+            str(moved / name) for name in ("definitions.yaml", "objects.yaml", "status.yaml")
+        )
+        apply = ("apply", "--server-side")
+        await done(kube_tools, target.kubeconfig, *apply, "-f", definitions)
+        await done(kube_tools, target.kubeconfig, "wait", "--for=condition=Established", "-f", definitions)
+        await done(kube_tools, target.kubeconfig, *apply, "-f", contents)
+        statuses = ("--subresource=status", "--force-conflicts", "-f", status)
+        await done(kube_tools, target.kubeconfig, *apply, *statuses)
+
+        before = await objects(kube_tools, hub.kubeconfig)
+        assert len({each["kind"] for each in before}) == 10
+        assert await objects(kube_tools, target.kubeconfig) == before
+        # Nothing is left to do, says kubectl itself.
+        await done(kube_tools, target.kubeconfig, "diff", "--server-side", "-f", contents)
+
+
+async def test_one_file_is_applied_twice(kube_tools: Tools, target: RealHub, tmp_path: Path) -> None:
+    """The first time kubectl doesn't know the kinds yet, and says so."""
+    data, file = tmp_path / "hub", tmp_path / "hub.json"
+    with served(tmp_path, "--data", data) as hub:
+        await fill(kube_tools, hub)
+        assert run(["hub", "backup", "--data", str(data), "--out", str(file)]) == 0
+        first = await kubectl(kube_tools, "apply", "-f", str(file), kubeconfig=target.kubeconfig)
+        assert 'no matches for kind "Placement"' in first.errors
+        await done(kube_tools, target.kubeconfig, "wait", "--for=condition=Established", "crds", "--all")
+        await done(kube_tools, target.kubeconfig, "apply", "-f", str(file))
+        for hubs in (hub.kubeconfig, target.kubeconfig):
+            listed = await done(kube_tools, hubs, "get", "placements", "-A", "-o", "name")
+            assert len(listed.split()) == 6
