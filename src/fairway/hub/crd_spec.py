@@ -188,7 +188,8 @@ def _versions(versions: Sequence[Mapping[str, Any]], common: set[str], detail: s
         for part in PARTS:
             fields[part[0].upper() + part[1:]] = None if part in common else version.get(part)
         shown.append("{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in fields.items()) + "}")
-    message = f"Invalid value: [{','.join(shown)}]: {detail}"
+    listed = f"[{','.join(shown)}]" if shown else "null"
+    message = f"Invalid value: {listed}: {detail}"
     return Cause(field="spec.versions", reason=status.INVALID, message=message)
 
 

@@ -22,7 +22,11 @@ def causes(
     request: Request,
 ) -> list[status.Cause]:
     """In the order in which they are told: metadata, schema, then what only the kind knows."""
-    found: Sequence[status.Cause] = checker.check(document, old=old, subresource=request.subresource)
+    found: Sequence[status.Cause] = checker.check(
+        _whole(resource, document),
+        old=None if old is None else _whole(resource, old),
+        subresource=request.subresource,
+    )
     if not resource.custom:
         found = [*_native(found), *(presence.causes(resource.node, document) if kind.presence else ())]
     metadata = document["metadata"]
@@ -42,6 +46,13 @@ def causes(
         scaled = _scale_causes(resource.scale.spec_path, document)
         found = [*found[:at], *scaled, *found[at:]]
     return [*about, *found, *kind.check(document, old, request)]
+
+
+def _whole(resource: Resource, document: Document) -> Document:
+    """Rules of custom resources may ask for the kind and the version."""
+    if not resource.custom:
+        return document
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
 
 def _native(causes: Sequence[status.Cause]) -> list[status.Cause]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from fairway.hub.crds import rank
 from fairway.hub.resource import Resource
 
 
@@ -32,7 +33,7 @@ class Registry:
             if each.version not in listed:
                 listed.append(each.version)
         self.groups: dict[str, tuple[str, ...]] = {
-            group: tuple(sorted(listed, key=_preference)) for group, listed in versions.items()
+            group: tuple(sorted(listed, key=rank, reverse=True)) for group, listed in versions.items()
         }
 
     def define(self, name: str, resources: Sequence[Resource]) -> None:
@@ -63,15 +64,3 @@ class Registry:
 
     def of(self, group: str, version: str) -> tuple[Resource, ...]:
         return tuple(r for r in self.resources if r.group == group and r.version == version)
-
-
-def _preference(version: str) -> tuple[int, int, int, str]:
-    """Kubernetes' order of versions: v2 before v1, both before v1beta1, then v1alpha1, then anything else."""
-    text = version.removeprefix("v")
-    for rank, word in ((1, "beta"), (2, "alpha")):
-        major, found, minor = text.partition(word)
-        if found and major.isdecimal() and (minor or "0").isdecimal():
-            return (rank, -int(major), -int(minor or 0), "")
-    if version.startswith("v") and text.isdecimal():
-        return (0, -int(text), 0, "")
-    return (3, 0, 0, version)
