@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 import fairway
-from fairway.hub import discovery, openapi
+from fairway.hub import discovery, openapi, swagger
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document
 
@@ -99,12 +99,14 @@ class Documents:
             and "v=v2;" in f"{accept};".replace(",", ";")
         ):
             key, content_type = f"{path} aggregated", _AGGREGATED
+        elif path == "/openapi/v2" and any(name in accept for name in swagger.ASKED):
+            key, content_type = f"{path} protobuf", swagger.MEDIA
         made = self._made.get(key)
         if made is None:
-            document = self._make(key)
+            document = self._make(key.removesuffix(" protobuf"))
             if document is None:
                 return None
-            payload = _encoded(document)
+            payload = swagger.encoded(document) if content_type == swagger.MEDIA else _encoded(document)
             made = (payload, f'"{hashlib.sha256(payload).hexdigest().upper()}"')
             self._made[key] = made
         payload, tag = made

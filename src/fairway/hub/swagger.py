@@ -1,0 +1,177 @@
+"""OpenAPI v2 in protobuf, the only form in which kubectl asks for it.
+
+It does so for what OpenAPI v3 can't answer: a ``List`` in a file, and kinds that are not served. A message is a table
+of its fields: the name they have in JSON, the number they have on the wire, and how they are written. ``*`` stands for
+all other names, ``=`` for a message that only wraps what it holds. What begins with ``x-`` is an extension and kept as
+YAML, of which JSON is a part.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub.resource import Document
+
+MEDIA: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+ASKED: Final = ("proto-openapi.spec.v2@v1.0+protobuf", "proto-openapi.spec.v2.v1.0+protobuf")
+"""How clients spell it: the older way is no media type by the book, but the more frequent one."""
+
+_VARINT, _FIXED, _BYTES = 0, 1, 2
+_EXTENSION: Final = "x-"
+
+_VALUE: Final = "type 5 text, format 6 text, default 9 any, uniqueItems 19 flag"
+_MESSAGES: Final = {
+    "Document": "swagger 1 text, info 2 Info, paths 8 Paths, definitions 9 Definitions, security 12 each Requirement,"
+    " securityDefinitions 13 Securities, x- 16",
+    "Info": "title 1 text, version 2 text, description 3 text, x- 7",
+    "Paths": "* 2 named PathItem, x- 1",
+    "PathItem": "get 2 Operation, put 3 Operation, post 4 Operation, delete 5 Operation, options 6 Operation,"
+    " head 7 Operation, patch 8 Operation, parameters 9 each Parameter, x- 10",
+    "Operation": "tags 1 each text, summary 2 text, description 3 text, operationId 5 text, produces 6 each text,"
+    " consumes 7 each text, parameters 8 each Parameter, responses 9 Responses, schemes 10 each text,"
+    " deprecated 11 flag, security 12 each Requirement, x- 13",
+    "Responses": "* 1 named ResponseValue, x- 2",
+    "ResponseValue": "= 1 Response",
+    "Response": "description 1 text, schema 2 SchemaItem, x- 5",
+    "SchemaItem": "= 1 Schema",
+    "Parameter": "= 1 AnyParameter",
+    "BodyParameter": "description 1 text, name 2 text, in 3 text, required 4 flag, schema 5 Schema, x- 6",
+    "PathParameter": f"required 1 flag, in 2 text, description 3 text, name 4 text, {_VALUE}, x- 22",
+    "QueryParameter": "required 1 flag, in 2 text, description 3 text, name 4 text, allowEmptyValue 5 flag,"
+    " type 6 text, format 7 text, default 10 any, uniqueItems 20 flag, x- 23",
+    "HeaderParameter": f"required 1 flag, in 2 text, description 3 text, name 4 text, {_VALUE}, x- 22",
+    "Definitions": "* 1 named Schema",
+    "Schema": "$ref 1 text, format 2 text, title 3 text, description 4 text, default 5 any, multipleOf 6 real,"
+    " maximum 7 real, exclusiveMaximum 8 flag, minimum 9 real, exclusiveMinimum 10 flag, maxLength 11 whole,"
+    " minLength 12 whole, pattern 13 text, maxItems 14 whole, minItems 15 whole, uniqueItems 16 flag,"
+    " maxProperties 17 whole, minProperties 18 whole, required 19 each text, enum 20 each any,"
+    " additionalProperties 21 Additional, type 22 Type, items 23 Items, allOf 24 each Schema,"
+    " properties 25 Definitions, readOnly 27 flag, externalDocs 29 Documentation, example 30 any, x- 31",
+    "Items": "= 1 Schema",
+    "Documentation": "description 1 text, url 2 text, x- 3",
+    "Requirement": "* 1 named Texts",
+    "Texts": "= 1 each text",
+    "Securities": "* 1 named Security",
+    "Security": "= 2 ApiKey",
+    "ApiKey": "type 1 text, name 2 text, in 3 text, description 4 text, x- 5",
+}
+
+_Writer = Callable[[int, Any], bytes]
+
+
+def encoded(document: Document) -> bytes:
+    """The whole document, as ``MEDIA``."""
+    return _message("Document", document)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _sized(number: int, payload: bytes) -> bytes:
+    return _varint(number << 3 | _BYTES) + _varint(len(payload)) + payload
+
+
+def _text(number: int, value: str) -> bytes:
+    return _sized(number, value.encode())
+
+
+def _flag(number: int, value: bool) -> bytes:
+    return _varint(number << 3 | _VARINT) + _varint(value)
+
+
+def _whole(number: int, value: int) -> bytes:
+    return _varint(number << 3 | _VARINT) + _varint(value & (1 << 64) - 1)
+
+
+def _real(number: int, value: float) -> bytes:
+    return _varint(number << 3 | _FIXED) + struct.pack("<d", value)
+
+
+def _any(number: int, value: Any) -> bytes:
+    return _sized(number, _sized(2, msgspec.json.encode(value)))
+
+
+def _entry(number: int, name: str, value: bytes) -> bytes:
+    return _sized(number, _text(1, name) + value)
+
+
+def _additional(number: int, value: bool | Document) -> bytes:
+    inner = _flag(2, value) if isinstance(value, bool) else _sized(1, _message("Schema", value))
+    return _sized(number, inner)
+
+
+def _types(number: int, value: str | list[str]) -> bytes:
+    return _sized(number, b"".join(_text(1, each) for each in ([value] if isinstance(value, str) else value)))
+
+
+def _parameter(number: int, value: Document) -> bytes:
+    if value["in"] == "body":
+        return _sized(number, _sized(1, _message("BodyParameter", value)))
+    place, name = {
+        "header": (1, "HeaderParameter"),
+        "query": (3, "QueryParameter"),
+        "path": (4, "PathParameter"),
+    }[value["in"]]
+    return _sized(number, _sized(2, _sized(place, _message(name, value))))
+
+
+_WRITERS: Final[Mapping[str, _Writer]] = {
+    "text": _text,
+    "flag": _flag,
+    "whole": _whole,
+    "real": _real,
+    "any": _any,
+    "Additional": _additional,
+    "Type": _types,
+    "AnyParameter": _parameter,
+}
+
+
+def _writer(words: list[str]) -> _Writer:
+    if words[0] == "each":
+        one = _writer(words[1:])
+        return lambda number, values: b"".join(one(number, value) for value in values)
+    if words[0] == "named":
+        one = _writer(words[1:])
+        return lambda number, values: b"".join(
+            _entry(number, name, one(2, value)) for name, value in values.items()
+        )
+    name = words[0]
+    return _WRITERS.get(name) or (lambda number, value: _sized(number, _message(name, value)))
+
+
+def _table(text: str) -> Mapping[str, tuple[int, _Writer]]:
+    rows = (row.split() for row in text.split(", "))
+    return {row[0]: (int(row[1]), _writer(row[2:] or ["any"])) for row in rows}
+
+
+_TABLES: Final = {name: _table(text) for name, text in _MESSAGES.items()}
+
+
+def _message(name: str, value: Any) -> bytes:
+    table = _TABLES[name]
+    if "=" in table:
+        number, write = table["="]
+        return write(number, value)
+    parts = []
+    rest: Document = {}
+    for key, each in value.items():
+        row = table.get(key)
+        if row is not None:
+            parts.append(row[1](row[0], each))
+        elif _EXTENSION in table and key.startswith(_EXTENSION):
+            parts.append(_entry(table[_EXTENSION][0], key, _any(2, each)))
+        else:
+            rest[key] = each
+    if rest and "*" in table:
+        number, write = table["*"]
+        parts.append(write(number, rest))
+    return b"".join(parts)
