@@ -55,13 +55,15 @@ class Selection:
         self._fields = selection.fields(options.fields, resource) if options.fields else None
         self.name = self._fields.name if self._fields else ""
         self.everything = self._labels is None and self._fields is None
+        self._resource = resource
 
     def accepts(self, raw: bytes) -> bool:
         if self.everything:
             return True
         if self._labels is not None and not self._labels.matches(_labelled(raw).metadata.labels):
             return False
-        return self._fields is None or self._fields.matches(_decode(raw))
+        # Fields are called what the version calls them, not as the store does.
+        return self._fields is None or self._fields.matches(form.decode(self._resource, raw))
 
 
 class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": "v"}):
