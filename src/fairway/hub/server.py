@@ -43,6 +43,8 @@ WAITING: Final = 4096
 _METHODS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _ANSWER: Final = {"Cache-Control": "no-cache, private"}
+_PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+"""As Kubernetes says them; later Pythons have other words."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,6 +205,7 @@ class Server:
         response = web.Response(
             body=payload,
             status=code,
+            reason=_PHRASES.get(code),
             headers={**_ANSWER, "Audit-Id": exchange.id_},
             content_type=form.YAML if style.yaml else form.JSON,
         )
