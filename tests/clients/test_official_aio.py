@@ -1,0 +1,111 @@
+"""The official Python client in its asynchronous form."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from clients import boats as custom
+from clients.conftest import Suite
+from clients.official import APPLY, MERGE, aio
+from clients.refusals import absent, refused, stale, status
+
+DEADLINE = 30
+
+
+@pytest.fixture
+async def client(hub: Suite) -> AsyncIterator[Any]:
+    made = await aio.config.new_client_from_config(config_file=str(hub.kubeconfig))
+    async with made:
+        yield made
+
+
+@pytest.fixture
+def core(client: Any) -> Any:
+    return aio.client.CoreV1Api(client)
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"sea": "north"}}, "data": data}
+
+
+async def test_a_life(core: Any, room: str) -> None:
+    made = await core.create_namespaced_config_map(room, config_map("buoy", light="green"))
+    assert await core.read_namespaced_config_map("buoy", room) == made
+    made.data["light"] = "red"
+    replaced = await core.replace_namespaced_config_map("buoy", room, made)
+    assert replaced.data == {"light": "red"}
+    with refused(stale("configmaps", "buoy")):
+        await core.replace_namespaced_config_map("buoy", room, made)
+    patched = await core.patch_namespaced_config_map(
+        "buoy", room, {"data": {"bell": "yes"}}, _content_type=MERGE
+    )
+    assert patched.data == {"light": "red", "bell": "yes"}
+    await core.delete_namespaced_config_map("buoy", room)
+    with refused(absent("configmaps", "buoy")):
+        await core.read_namespaced_config_map("buoy", room)
+
+
+async def test_many_at_once(core: Any, room: str) -> None:
+    await asyncio.gather(
+        *(core.create_namespaced_config_map(room, config_map(f"n{index}")) for index in range(20))
+    )
+    found = await core.list_namespaced_config_map(room, label_selector="sea=north")
+    assert len(found.items) == 20
+    assert len({each.metadata.resource_version for each in found.items}) == 20
+
+
+async def test_apply(core: Any, room: str) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("buoy", light="red")}
+    await core.patch_namespaced_config_map("buoy", room, body, field_manager="keeper", _content_type=APPLY)
+    body["data"] = {"light": "green"}
+    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "keeper"', "field": ".data.light"}
+    message = 'Apply failed with 1 conflict: conflict with "keeper": .data.light'
+    with refused(status(409, "Conflict", message, causes=[cause])):
+        await core.patch_namespaced_config_map(
+            "buoy", room, body, field_manager="visitor", _content_type=APPLY
+        )
+
+
+async def test_a_watch(core: Any, room: str) -> None:
+    await core.create_namespaced_config_map(room, config_map("there"))
+    told = []
+    async with (
+        asyncio.timeout(DEADLINE),
+        aio.watch.Watch().stream(core.list_namespaced_config_map, room, label_selector="sea") as stream,
+    ):
+        async for event in stream:
+            told.append((event["type"], event["object"].metadata.name))
+            if len(told) == 1:
+                await core.create_namespaced_config_map(room, config_map("later"))
+            elif len(told) == 2:
+                await core.delete_namespaced_config_map("there", room)
+            else:
+                break
+    assert told == [("ADDED", "there"), ("ADDED", "later"), ("DELETED", "there")]
+
+
+async def test_custom_objects(boats: None, client: Any, room: str) -> None:
+    objects = aio.client.CustomObjectsApi(client)
+    where = {"group": custom.GROUP, "version": "v1", "plural": "boats", "namespace": room}
+    await objects.create_namespaced_custom_object(body=custom.boat("kon-tiki"), **where)
+    await objects.patch_namespaced_custom_object_status(
+        name="kon-tiki", body={"status": {"phase": "afloat"}}, _content_type=MERGE, **where
+    )
+    found = await objects.list_namespaced_custom_object(**where)
+    assert [each["status"] for each in found["items"]] == [{"phase": "afloat"}]
+
+
+async def test_dynamic(boats: None, client: Any, room: str) -> None:
+    async with aio.dynamic.DynamicClient(client) as dynamic:
+        fleet = await dynamic.resources.get(api_version=custom.API_VERSION, kind=custom.KIND)
+        made = await fleet.create(body=custom.boat("kon-tiki"), namespace=room)
+        assert made.metadata.generation == 1
+        applied = await fleet.server_side_apply(
+            body=custom.boat("kon-tiki", crew=6),
+            namespace=room,
+            field_manager="captain",
+            force_conflicts=True,
+        )
+        assert applied.spec.crew == 6
