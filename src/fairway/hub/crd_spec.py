@@ -34,6 +34,9 @@ PARTS: Final = {
 
 DOTLESS_GROUP: Final = "should be a domain with at least one dot"
 SAME_VERSION_TWICE: Final = "must contain unique version names"
+_NONE: Final[Sequence[Mapping[str, Any]]] = ()
+"""Versions that weren't even given; an empty list is told otherwise."""
+
 ONE_STORAGE_VERSION: Final = "must have exactly one version marked as storage version"
 ROOT_OBJECT: Final = (
     'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
@@ -84,7 +87,7 @@ def spec_faults(spec: Mapping[str, Any]) -> Iterator[Cause]:
     elif "." not in group:
         yield status.invalid_value("spec.group", group, DOTLESS_GROUP)
     yield from _one_of("spec.scope", spec.get("scope") or "", SCOPES)
-    versions: Sequence[Mapping[str, Any]] = spec.get("versions") or ()
+    versions: Sequence[Mapping[str, Any]] = _NONE if spec.get("versions") is None else spec["versions"]
     common = {part for part in PARTS if versions and _same(versions, part)}
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
@@ -117,7 +120,7 @@ def spec_faults(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 def schemas(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """All schemas of all versions with all they hold; of equal versions only one."""
-    versions: Sequence[Mapping[str, Any]] = spec.get("versions") or ()
+    versions: Sequence[Mapping[str, Any]] = _NONE if spec.get("versions") is None else spec["versions"]
     if versions and _same(versions, "schema"):
         versions = versions[:1]
     pending = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
@@ -188,7 +191,7 @@ def _versions(versions: Sequence[Mapping[str, Any]], common: set[str], detail: s
         for part in PARTS:
             fields[part[0].upper() + part[1:]] = None if part in common else version.get(part)
         shown.append("{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in fields.items()) + "}")
-    listed = f"[{','.join(shown)}]" if shown else "null"
+    listed = "null" if versions is _NONE else f"[{','.join(shown)}]"
     message = f"Invalid value: {listed}: {detail}"
     return Cause(field="spec.versions", reason=status.INVALID, message=message)
 
