@@ -57,6 +57,8 @@ class Committer:
         self._draining: asyncio.Task[None] | None = None
         self._doomed: deque[int] = deque()
         self._refused = 0
+        self._submitted = self._settled = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def ready(self) -> None:
         """Raises if nothing can be submitted."""
@@ -69,6 +71,7 @@ class Committer:
         """In the order of revisions. Done once the change is published."""
         written: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
         self._pending.append((change, written))
+        self._submitted = change.revision
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         return written
@@ -90,6 +93,7 @@ class Committer:
                 for change, written in batch:
                     if not written.done():
                         written.set_result(change.item)
+                self._settle(batch[-1][0].revision)
                 batch = []
                 if self.disk:
                     await self._trim(self.disk)
@@ -111,6 +115,21 @@ class Committer:
         for _, written in failed:
             if not written.done():
                 written.set_exception(error())
+        self._settle(self._submitted, error)
+
+    def _settle(self, revision: int, error: Callable[[], StoreError] | None = None) -> None:
+        self._settled = revision
+        for until, waiter in self._waiting:
+            if until <= revision and not waiter.done():
+                waiter.set_exception(error()) if error else waiter.set_result(None)
+        self._waiting = [(until, waiter) for until, waiter in self._waiting if not waiter.done()]
+
+    async def settled(self) -> None:
+        """Returns once all that was submitted so far is published. Raises if it can't be."""
+        if self._submitted > self._settled:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((self._submitted, waiter))
+            await waiter
 
     async def _trim(self, disk: Disk) -> None:
         """One step after every batch at most, or the writers would wait; more while nobody writes."""

@@ -34,10 +34,16 @@ class Keeping:
             raise status.not_found(resource.group, resource.plural, name)
         return item, _decode(item.raw)
 
+    async def unchanged(self, item: Item) -> bytes:
+        """The answer to a write that there is nothing to do for."""
+        await self._store.settled()
+        return item.raw
+
     async def commit(self, resource: Resource, document: Document, *, expect: int, dry_run: bool) -> bytes:
         metadata = document["metadata"]
         ordered = self.order(resource, document)
         if dry_run:
+            await self._store.settled()
             return _encode(ordered)
         key = (resource.key, metadata.get("namespace", ""), metadata["name"])
         item = await self._store.put(key, ordered, expect=expect)
@@ -46,6 +52,7 @@ class Keeping:
     async def erase(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
         ordered = self.order(resource, document)
         if dry_run:
+            await self._store.settled()
             return _encode(ordered)
         gone = await self._store.delete(item.key, ordered, expect=item.revision)
         return gone.raw

@@ -58,7 +58,7 @@ class Removals:
                 metadata["generation"] += 1
         kind.deleting(document)
         if document == old:
-            return Removed(item.raw, gone=False)
+            return Removed(await self._keeping.unchanged(item), gone=False)
         raw = await self._keeping.commit(resource, document, expect=item.revision, dry_run=options.dry_run)
         return Removed(raw, gone=False)
 

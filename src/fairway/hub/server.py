@@ -362,6 +362,9 @@ class Server:
             async with asyncio.timeout(BODY_SECONDS):
                 raw = await exchange.request.read()
             return await self._write(exchange, resource, found, raw)
+        except Refusal:
+            await self._writer.settled()
+            raise
         finally:
             self._turns.release()
 
@@ -488,6 +491,7 @@ class Server:
                     resource, item.key[1], item.key[2], asked, user=exchange.user
                 )
                 removed.append(gone.raw)
+        await self._writer.settled()
         revision = self._reader.revision
         payload = form.many(resource, removed, {"resourceVersion": str(revision)}, style)
         return self._response(exchange, payload, style=style)

@@ -275,6 +275,14 @@ class Store:
             raise Conflict(key=key, expected=expect, current=None)
         return await self._write(DELETED, key, document, head)
 
+    async def settled(self) -> None:
+        """Returns once everything ``head`` knows of by now is committed; raises ReadOnly if that fails.
+
+        Whoever is refused because of such a write, or told that it leaves nothing to do, must not hear of it before
+        readers can: they would find it missing, and after a crash it would never have been.
+        """
+        await self._committer.settled()
+
     def _checked(self, key: Key, expect: int) -> Item | None:
         self._committer.ready()
         head = self.head(key)

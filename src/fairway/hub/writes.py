@@ -65,6 +65,10 @@ class Writer:
         self._keeping = Keeping(store=store)
         self._removals = Removals(intake=self._intake, keeping=self._keeping, clock=clock)
 
+    async def settled(self) -> None:
+        """To be awaited before a refusal is told: see ``Store.settled``."""
+        await self._store.settled()
+
     def now(self) -> str:
         return timestamp(self._clock())
 
@@ -270,7 +274,7 @@ class Writer:
         if not applied:
             self._intake.own(view or resource, old, document, request)
         if document == old:
-            return Written(item.raw)
+            return Written(await self._keeping.unchanged(item))
         self._intake.check(resource, document, old, request)
         if live.get("deletionTimestamp") and not metadata.get("finalizers") and kind.finished(document):
             # It goes as it was kept: the change that let it go is only told to whoever made it.

@@ -1,0 +1,97 @@
+"""What clients of a hub were told, as they were told it: the raw material of the checkers.
+
+Times are of one clock that only runs forward, so that of two facts it can be said that one was known before the other
+was asked for. Versions are resourceVersions as numbers.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Key = tuple[str, str, str]
+"""Resource, namespace and name."""
+
+Verb = Literal["create", "update", "patch", "apply", "delete"]
+Outcome = Literal["done", "exists", "conflict", "absent", "unsent", "unknown"]
+"""``unsent``: never left the client. ``unknown``: sent, and no whole answer came."""
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """One object at one version. ``token`` is the name of the write that made it so."""
+
+    key: Key
+    uid: str
+    version: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    verb: Verb
+    key: Key
+    token: str
+    """Of this write alone; of a deletion too, though no object ever carries it."""
+    begun: float
+    ended: float = math.inf
+    outcome: Outcome = "unknown"
+    expected: int | None = None
+    """The version that the object had to have."""
+    state: State | None = None
+    """What was acknowledged; of a deletion only ``uid`` is told."""
+    uid: str = ""
+    """Of the object that a deletion acknowledged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """An object that was shown, by a read or by a write that changed nothing; None where there was none."""
+
+    key: Key
+    state: State | None
+    begun: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    resource: str
+    namespace: str | None
+    version: int
+    states: Mapping[Key, State]
+    begun: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    type: EventType
+    state: State
+    """For a deletion the last state, under the deletion's own version."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Watching:
+    """Everything one watcher was sent after ``since``, over all its connections, up to the end of the record."""
+
+    name: str
+    resource: str
+    namespace: str | None
+    since: int
+    events: list[Event] = field(default_factory=list)
+    bookmarks: list[tuple[int, int]] = field(default_factory=list)
+    """How many events came before it, and its version."""
+    expired: list[str] = field(default_factory=list)
+    """What the hub said when it had forgotten where to resume."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """Begins with one listing of each resource before anything was written; watchers begin at its version."""
+
+    listings: list[Listing] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    watches: list[Watching] = field(default_factory=list)

@@ -1,0 +1,165 @@
+"""No answer is ahead of the disk: what a write is refused for, or finds done already, is committed when it is told."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from chaos.things import CONFIG_MAPS, Thing, body
+from fairway.hub.hub import Hub
+from fairway.hub.log import Log
+from fairway.kube import kubeconfig
+from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError
+from fairway.kube.options import Patch
+from fairway.kube.rest import Client
+from fairway.kube.transport import Retry
+from fairway.testing.hub import embedded_hub
+
+
+class Gate:
+    """Holds the hub's commits back, and can make them fail."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.error: Exception | None = None
+        self.reached = threading.Event()
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        append = Log.append
+
+        def held(log: Log, rows: Any) -> None:
+            self.reached.set()
+            self.open.wait()
+            if self.error is not None:
+                raise self.error
+            append(log, rows)
+
+        with mock.patch.object(Log, "append", held):
+            try:
+                yield
+            finally:
+                self.open.set()
+
+
+@asynccontextmanager
+async def scene(folder: Path) -> AsyncIterator[tuple[Hub, Client]]:
+    async with embedded_hub(folder=folder / "data", definitions=(), upkeep=frozenset()) as hub:
+        file = folder / "kubeconfig"
+        hub.certificates.write_kubeconfig(file, server=hub.url)
+        once = Retry(asked=0, failed=0, unsent=0)
+        async with Client(kubeconfig.load(file).context(None), retry=once) as client:
+            yield hub, client
+
+
+def make(client: Client, token: str) -> Coroutine[Any, Any, Thing]:
+    return client.create(CONFIG_MAPS, body(CONFIG_MAPS, "it", token), namespace="default")
+
+
+def set_token(client: Client, token: str, **more: Any) -> Coroutine[Any, Any, Thing]:
+    document = {"metadata": {"labels": {"token": token}, **more}}
+    return client.patch(CONFIG_MAPS, "it", document, kind=Patch.MERGE, namespace="default")
+
+
+async def answered_while_held(
+    gate: Gate, first: Any, second: Any
+) -> tuple[asyncio.Task[Any], asyncio.Task[Any]]:
+    """``first`` is on its way to the disk when ``second`` is asked; nobody may have an answer by then."""
+    one = asyncio.create_task(first)
+    await asyncio.to_thread(gate.reached.wait)
+    two = asyncio.create_task(second)
+    return one, two
+
+
+async def settled(hub: Hub, client: Client) -> None:
+    """Until the hub has dealt with all it can: a read through the same loop comes after what was sent before it."""
+    for _ in range(3):
+        await client.request("GET", "/livez")
+
+
+CASES: dict[str, Any] = {
+    "a creation of what is being created": (
+        None,
+        lambda client, _: make(client, "one"),
+        lambda client, _: make(client, "two"),
+        AlreadyExists,
+    ),
+    "an update of what is being updated": (
+        "there",
+        lambda client, _: set_token(client, "one"),
+        lambda client, made: set_token(client, "two", resourceVersion=made.metadata.resourceVersion),
+        Conflict,
+    ),
+    "a change of what is being deleted": (
+        "there",
+        lambda client, _: client.delete(CONFIG_MAPS, "it", namespace="default"),
+        lambda client, _: set_token(client, "two"),
+        NotFound,
+    ),
+    "a deletion of what is being deleted": (
+        "there",
+        lambda client, _: client.delete(CONFIG_MAPS, "it", namespace="default"),
+        lambda client, _: client.delete(CONFIG_MAPS, "it", namespace="default"),
+        NotFound,
+    ),
+    "a conditional deletion of what is being changed": (
+        "there",
+        lambda client, _: set_token(client, "one"),
+        lambda client, made: client.delete(
+            CONFIG_MAPS, "it", namespace="default", resource_version=made.metadata.resourceVersion
+        ),
+        Conflict,
+    ),
+    "a change that changes nothing": (
+        "there",
+        lambda client, _: set_token(client, "one"),
+        lambda client, _: set_token(client, "one"),
+        None,
+    ),
+    "a change on trial": (
+        "there",
+        lambda client, _: set_token(client, "one"),
+        lambda client, _: client.patch(
+            CONFIG_MAPS, "it", {"data": {"x": "y"}}, kind=Patch.MERGE, namespace="default", dry_run=True
+        ),
+        None,
+    ),
+    "a deletion of everything": (
+        "there",
+        lambda client, _: client.delete(CONFIG_MAPS, "it", namespace="default"),
+        lambda client, _: client.delete_collection(CONFIG_MAPS, namespace="default"),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("fate", ["committed", "failed"])
+async def test_an_answer_waits_for_what_it_is_about(tmp_path: Path, case: str, fate: str) -> None:
+    there, first, second, refusal = CASES[case]
+    gate = Gate()
+    async with scene(tmp_path) as (hub, client):
+        made = await make(client, there) if there else None
+        with gate.holding():
+            one, two = await answered_while_held(gate, first(client, made), second(client, made))
+            await settled(hub, client)
+            assert not one.done()
+            assert not two.done()
+            if fate == "failed":
+                gate.error = sqlite3.OperationalError("database or disk is full")
+            gate.open.set()
+            outcomes = await asyncio.gather(one, two, return_exceptions=True)
+        if fate == "failed":
+            for outcome in outcomes:
+                assert isinstance(outcome, ServerError)
+                assert (outcome.code, outcome.reason) == (503, "ServiceUnavailable")
+                assert "database or disk is full" in outcome.message
+        else:
+            assert not isinstance(outcomes[0], KubeError)
+            assert type(outcomes[1]) is refusal if refusal else not isinstance(outcomes[1], KubeError)
