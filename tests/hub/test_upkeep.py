@@ -179,6 +179,17 @@ async def test_token_secrets_are_filled_and_go_with_their_account(world: World) 
     await world.until(lambda: world.find("secrets", "token") is None)
 
 
+async def test_roles_made_of_others_show_what_they_gather(world: World) -> None:
+    roles = "clusterroles.rbac.authorization.k8s.io"
+    selectors = [{"matchLabels": {"part": "yes"}}]
+    await world.make(roles, "whole", namespace="", aggregationRule={"clusterRoleSelectors": selectors})
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    await world.make(roles, "part", namespace="", metadata={"labels": {"part": "yes"}}, rules=[rule])
+    await world.until(lambda: (world.find(roles, "whole") or {})["rules"] == [rule])
+    await world.remove(roles, "part", namespace="")
+    await world.until(lambda: not (world.find(roles, "whole") or {})["rules"])
+
+
 async def test_parts_can_be_switched_off() -> None:
     async with embedded_hub(definitions=(), upkeep=upkeep.ALL - {upkeep.COLLECTOR, upkeep.ACCOUNTS}) as hub:
         world = World(hub)

@@ -24,6 +24,7 @@ from fairway.api.clusterset import (
 from fairway.api.crd import GROUP, RESOURCES, Resource, crd, crds
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from fairway.api.defaults import apply_defaults
+from fairway.api.event import CoreEvent, Event, EventSeries, EventSource, ObjectReference
 from fairway.api.kinds import (
     KINDS,
     DecodeError,
@@ -34,6 +35,7 @@ from fairway.api.kinds import (
     identity_of,
     type_of,
 )
+from fairway.api.lease import Lease, LeaseSpec, MicroTime, format_micro_time
 from fairway.api.meta import (
     Condition,
     ObjectMeta,
@@ -106,15 +108,21 @@ __all__ = [
     "ClusterSetManagedNamespaceStatus",
     "ClusterVersion",
     "Condition",
+    "CoreEvent",
     "DecisionGroup",
     "DecisionGroupStatus",
     "DecisionStrategy",
     "DecodeError",
+    "Event",
+    "EventSeries",
+    "EventSource",
     "GroupClusterSelector",
     "GroupStrategy",
     "KubeObject",
     "LabelSelector",
     "LabelSelectorRequirement",
+    "Lease",
+    "LeaseSpec",
     "ManagedCluster",
     "ManagedClusterScore",
     "ManagedClusterScoreCondition",
@@ -129,7 +137,9 @@ __all__ = [
     "ManagedClusterSpec",
     "ManagedClusterStatus",
     "ManagedNamespace",
+    "MicroTime",
     "ObjectMeta",
+    "ObjectReference",
     "OwnerReference",
     "Placement",
     "PlacementDecision",
@@ -161,6 +171,7 @@ __all__ = [
     "decode_json",
     "encode",
     "find_condition",
+    "format_micro_time",
     "format_time",
     "identity_of",
     "managed_cluster_score_name",

@@ -37,6 +37,7 @@ from fairway.hub.status import Refusal
 from fairway.hub.store import CHANGES_KEPT, Change, Durability, ReadOnly, Store
 from fairway.hub.tokens import Issuer
 from fairway.hub.upkeep.accounts import Accounts, Tokens
+from fairway.hub.upkeep.aggregation import Aggregation
 from fairway.hub.upkeep.collector import Collector
 from fairway.hub.upkeep.definitions import Definitions
 from fairway.hub.upkeep.expiry import Expiry
@@ -240,6 +241,8 @@ class Hub:
             workers.append(Tokens(issuer=self.issuer, certificate=self.authority_pem, **parts))
         if upkeep.SIGNER in on:
             workers.append(Signer(authority=self.certificates.authority, clock=_now, **parts))
+        if upkeep.AGGREGATION in on:
+            workers.append(Aggregation(**parts))
         if upkeep.EXPIRY in on:
             workers.append(Expiry(**parts))
         if upkeep.DEFINITIONS in on:

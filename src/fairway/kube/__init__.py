@@ -6,3 +6,96 @@ the fields we own, or creations.
 
 May import ``fairway.api`` and ``fairway.observe`` only.
 """
+
+from fairway.kube.change import Added, Batch, Change, Deleted, Updated
+from fairway.kube.clock import SYSTEM_CLOCK, Backoff, Clock, SystemClock, TokenBucket
+from fairway.kube.connection import Connection
+from fairway.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    ConfigError,
+    Conflict,
+    CredentialError,
+    Expired,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+)
+from fairway.kube.events import HubEvents, Recorder
+from fairway.kube.fence import Fence, LeaderError, Lost, Unconfirmed
+from fairway.kube.informer import Informer
+from fairway.kube.kubeconfig import Kubeconfig, load
+from fairway.kube.leader import Elector, HubLease, Timing
+from fairway.kube.options import Patch
+from fairway.kube.resource import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Resource,
+)
+from fairway.kube.rest import Client, Listing
+from fairway.kube.workqueue import ShutDown, WorkQueue
+
+__all__ = [
+    "ADD_ON_PLACEMENT_SCORES",
+    "MANAGED_CLUSTERS",
+    "MANAGED_CLUSTER_SCORES",
+    "MANAGED_CLUSTER_SETS",
+    "MANAGED_CLUSTER_SET_BINDINGS",
+    "PLACEMENTS",
+    "PLACEMENT_DECISIONS",
+    "SYSTEM_CLOCK",
+    "Added",
+    "AlreadyExists",
+    "ApiError",
+    "Backoff",
+    "BadRequest",
+    "Batch",
+    "Change",
+    "Client",
+    "Clock",
+    "ConfigError",
+    "Conflict",
+    "Connection",
+    "CredentialError",
+    "Deleted",
+    "Elector",
+    "Expired",
+    "Fence",
+    "Forbidden",
+    "HubEvents",
+    "HubLease",
+    "Informer",
+    "Invalid",
+    "KubeError",
+    "Kubeconfig",
+    "LeaderError",
+    "Listing",
+    "Lost",
+    "NotFound",
+    "Patch",
+    "Recorder",
+    "Resource",
+    "ServerError",
+    "ShutDown",
+    "SystemClock",
+    "Timing",
+    "TokenBucket",
+    "TooManyRequests",
+    "TransportError",
+    "Unauthorized",
+    "Unconfirmed",
+    "Updated",
+    "WorkQueue",
+    "load",
+]

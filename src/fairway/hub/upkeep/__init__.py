@@ -11,8 +11,11 @@ ACCOUNTS: Final = "serviceaccount"
 ROOT_CA: Final = "root-ca-cert-publisher"
 TOKENS: Final = "serviceaccount-token"
 SIGNER: Final = "csrsigning"
+AGGREGATION: Final = "clusterrole-aggregation-controller"
 EXPIRY: Final = "event-expiry"
 DEFINITIONS: Final = "customresourcedefinitions"
 
-ALL: Final = frozenset({COLLECTOR, NAMESPACES, ACCOUNTS, ROOT_CA, TOKENS, SIGNER, EXPIRY, DEFINITIONS})
+ALL: Final = frozenset(
+    {COLLECTOR, NAMESPACES, ACCOUNTS, ROOT_CA, TOKENS, SIGNER, AGGREGATION, EXPIRY, DEFINITIONS}
+)
 """Under the names kube-controller-manager has for them, where it has one."""
