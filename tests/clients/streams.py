@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -104,3 +104,24 @@ class Collection:
 
 def names(listing: dict[str, Any]) -> list[str]:
     return [item["metadata"]["name"] for item in listing["items"]]
+
+
+async def until(talk: Talk, path: str, name: str, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """The object's first state of which that holds; it need not be there yet."""
+    async with watching(talk, path, fieldSelector=f"metadata.name%3D{name}") as stream:
+        while True:
+            event = await stream.next()
+            document: dict[str, Any] = event["object"]
+            if event["type"] != "DELETED" and holds(document):
+                return document
+
+
+async def until_gone(talk: Talk, path: str, name: str) -> None:
+    query = {**INITIAL, "allowWatchBookmarks": "true", "fieldSelector": f"metadata.name%3D{name}"}
+    there = False
+    async with watching(talk, path, **query) as stream:
+        while True:
+            event = await stream.next()
+            there = there or event["type"] in ("ADDED", "MODIFIED")
+            if event["type"] == "DELETED" or (event["type"] == "BOOKMARK" and not there):
+                return

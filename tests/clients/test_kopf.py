@@ -1,0 +1,166 @@
+"""A kopf operator as people run it, a process of its own: what it is told, what it keeps and what it leaves."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clients import boats as custom
+from clients.conftest import Suite
+from clients.streams import Collection, until, until_gone
+from clients.talk import Talk, established
+from fairway.testing.processes import LOOPBACK, Port, Process, background, ready
+
+HARBOUR = Path(__file__).parent / "operators" / "harbour.py"
+FINALIZER = "suite.fairway.dev/harbour"
+PREFIX = "harbour"
+"""Namespaces that begin so are the operator's; they may come later."""
+
+
+@asynccontextmanager
+async def operator(*arguments: str, kubeconfig: Path, folder: Path) -> AsyncIterator[Process]:
+    with Port() as port:
+        command = [
+            str(Path(sys.executable).parent / "kopf"),
+            "run",
+            str(HARBOUR),
+            "--standalone",
+            f"--liveness=http://{LOOPBACK}:{port}/healthz",
+            *arguments,
+        ]
+        env = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+        process = Process(command, log=folder / "kopf.log", env=env)
+        try:
+            await ready(f"http://{LOOPBACK}:{port}/healthz", process)
+            yield process
+        finally:
+            await process.stop()
+
+
+@pytest.fixture(scope="module")
+def harbour(hub: Suite, boats: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp(f"kopf-{hub.kind}")
+    running = operator(f"--namespace={PREFIX}-*", kubeconfig=hub.kubeconfig, folder=folder)
+    with background(running) as process:
+        yield process
+    assert process.status == 0, process.tail()
+    complaints = [line for line in process.log.read_text().splitlines() if "Traceback" in line]
+    assert complaints == [], process.tail(200)
+
+
+@pytest.fixture
+def namespace(namespace: str) -> str:
+    return f"{PREFIX}-{namespace}"
+
+
+@pytest.fixture
+def fleet(harbour: Process, talk: Talk, room: str) -> Collection:
+    return Collection(talk, custom.path(room), custom.boat(""))
+
+
+async def status(fleet: Collection, name: str, *keys: str) -> dict[str, Any]:
+    """Once it has all of them."""
+    document = await until(
+        fleet.talk, fleet.path, name, lambda boat: set(keys) <= boat.get("status", {}).keys()
+    )
+    found: dict[str, Any] = document["status"]
+    return found
+
+
+async def test_what_is_new_is_handled(fleet: Collection, room: str) -> None:
+    made = await fleet.create("kon-tiki")
+    told = await status(fleet, "kon-tiki", "aboard", "launch")
+    assert (told["launch"], told["aboard"]) == ({"papers": "papers-of-kon-tiki"}, 1)
+    code, papers = await fleet.talk.call("GET", f"/api/v1/namespaces/{room}/configmaps/papers-of-kon-tiki")
+    assert (code, papers["data"]) == (200, {"port": "home"})
+    (owner,) = papers["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == (made["metadata"]["uid"], True)
+    found = await fleet.get("kon-tiki")
+    assert found["metadata"]["finalizers"] == [FINALIZER]
+    assert found["metadata"]["generation"] == 1
+    assert "kopf.zalando.org/last-handled-configuration" in found["metadata"]["annotations"]
+
+
+async def test_failures_are_tried_again(fleet: Collection) -> None:
+    await fleet.create("raft")
+    assert (await status(fleet, "raft", "attempts"))["attempts"] == 3
+
+
+async def test_events_are_posted(fleet: Collection, room: str) -> None:
+    await fleet.create("kon-tiki")
+    await status(fleet, "kon-tiki", "launch")
+    events = f"/api/v1/namespaces/{room}/events"
+    async with asyncio.timeout(30):
+        while True:
+            query = "fieldSelector=involvedObject.name%3Dkon-tiki,reason%3DLaunched"
+            _, found = await fleet.talk.call("GET", f"{events}?{query}")
+            if found["items"]:
+                break
+    (event,) = found["items"]
+    assert (event["message"], event["involvedObject"]["kind"]) == ("Fair winds!", "Boat")
+
+
+async def test_changes_are_handled(fleet: Collection) -> None:
+    await fleet.create("kon-tiki")
+    await status(fleet, "kon-tiki", "aboard", "launch")
+    await fleet.merge("kon-tiki", {"spec": {"crew": 6, "port": "callao"}})
+    told = await status(fleet, "kon-tiki", "mustered", "sailed")
+    assert told["mustered"] == [1, 6]
+    assert told["sailed"] == [["change", "home", "callao"]]
+
+
+async def test_deletion_is_handled_before_it_happens(fleet: Collection, room: str) -> None:
+    await fleet.create("kon-tiki")
+    await status(fleet, "kon-tiki", "aboard", "launch")
+    marked = await fleet.delete("kon-tiki")
+    assert marked["metadata"]["deletionTimestamp"]
+    await until_gone(fleet.talk, fleet.path, "kon-tiki")
+    maps = f"/api/v1/namespaces/{room}/configmaps"
+    await until(fleet.talk, maps, "scrap-of-kon-tiki", lambda _: True)
+
+
+async def test_timers(fleet: Collection) -> None:
+    await fleet.create("ticking", clock="yes")
+    await until(fleet.talk, fleet.path, "ticking", lambda boat: boat.get("status", {}).get("ticks") == 3)
+
+
+async def test_events_and_indices(fleet: Collection, room: str) -> None:
+    maps = Collection(fleet.talk, f"/api/v1/namespaces/{room}/configmaps", {})
+    for name in ("ra", "tigris"):
+        await fleet.create(name)
+        await status(fleet, name, "aboard", "launch")
+        await fleet.merge(name, {"spec": {"port": room}})
+        await status(fleet, name, "sailed")
+    await maps.create("asked", question=room)
+
+    def answered(document: dict[str, Any]) -> bool:
+        return bool(document["metadata"].get("annotations", {}).get("answer") == "ra,tigris")
+
+    await until(fleet.talk, maps.path, "asked", answered)
+
+
+async def test_kinds_that_come_later(harbour: Process, talk: Talk, room: str) -> None:
+    group = "operators.suite.fairway.dev"
+    definition = {
+        **custom.DEFINITION,
+        "metadata": {"name": f"barges.{group}"},
+        "spec": {
+            **custom.DEFINITION["spec"],
+            "group": group,
+            "names": {"plural": "barges", "singular": "barge", "kind": "Barge"},
+        },
+    }
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    code, answer = await talk.call("POST", definitions, body=definition)
+    assert code == 201, answer
+    await established(talk, f"barges.{group}")
+    path = f"/apis/{group}/v1/namespaces/{room}/barges"
+    barge = {"apiVersion": f"{group}/v1", "kind": "Barge", "metadata": {"name": "b"}, "spec": {"port": "x"}}
+    code, answer = await talk.call("POST", path, body=barge)
+    assert code == 201, answer
+    await until(talk, path, "b", lambda found: found.get("status", {}).get("moored"))
