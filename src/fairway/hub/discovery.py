@@ -134,7 +134,7 @@ def resources(registry: Registry, group: str, version: str) -> Document | None:
                 "kind": sub.kind or resource.kind,
                 "verbs": sorted(sub.verbs),
             }
-            if sub.kind:
+            if sub.kind and (sub.group, sub.version) != (group, version):
                 child |= {"group": sub.group, "version": sub.version}
             listed.append(child)
     return {

@@ -32,12 +32,15 @@ def _resource(lines: Sequence[str], library: Library, known: Mapping[str, Column
     subresources: dict[str, Subresource] = {}
     fields: list[str] = []
     columns: list[Column] = []
+    deprecation = ""
     for line in lines[1:]:
         first, *rest = line.split()
         if first == "|":
             columns.append(_column(line.removeprefix("  | "), known))
         elif first == "fields":
             fields += rest
+        elif first == "deprecated":
+            deprecation = " ".join(rest)
         else:
             subresources[first[1:]] = _subresource(first[1:], *rest, library=library)
     made = library.type(name)
@@ -56,6 +59,7 @@ def _resource(lines: Sequence[str], library: Library, known: Mapping[str, Column
         subresources=subresources,
         scale=_SCALE if "scale" in subresources else None,
         columns=tuple(columns),
+        deprecation=deprecation,
         selectable=tuple(fields),
     )
 

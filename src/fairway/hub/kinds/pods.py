@@ -11,6 +11,7 @@ from fairway.hub.resource import Document
 from fairway.hub.status import Cause
 
 GRACE: Final = 30
+GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MUTABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -144,6 +145,17 @@ class Pod(Kind):
                     {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
                 )
         document["status"] = {"phase": "Pending", "qosClass": quality(spec)}
+        if spec.get("schedulingGates"):
+            document["status"]["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "SchedulingGated",
+                    "message": GATED,
+                    "lastProbeTime": None,
+                    "lastTransitionTime": document["metadata"]["creationTimestamp"],
+                }
+            ]
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
         spec = document.get("spec") or {}
