@@ -1,0 +1,140 @@
+"""Is there one order in which all operations could have happened one after the other, each between its call and return?
+
+The search is Wing's and Gong's: whatever may come first is tried, then what may come next. An operation may come next
+if no other one that is still left had returned before it was called. Lowe's memory makes that bearable: the same
+operations done with the same state as a result need to be tried only once.
+
+Operations whose fate is unknown are optional: they may come between their call and their end, or never. If nobody can
+say that they won't happen any more, their end is infinity. The fewer of those the better, for each doubles the work.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[C]):
+    call: C
+    begun: float
+    ended: float = math.inf
+    optional: bool = False
+
+
+Step = Callable[[S, C], Iterable[S]]
+"""The states in which a call could leave a state, given its result; none if it can't have had that result."""
+
+
+def order(operations: Sequence[Operation[C]], *, initial: S, step: Step[S, C]) -> list[Operation[C]] | None:
+    """An order that explains everything; None if there is none. Optional ones may be missing in it."""
+    search = _Search(sorted(operations, key=lambda each: each.begun), step)
+    tried: set[tuple[int, S]] = set()
+    path: list[int] = []
+    past = [0]
+    choices = [search.next(0, initial)]
+    while choices:
+        if search.complete(past[-1]):
+            return [search.ranked[at] for at in path]
+        for at, state in choices[-1]:
+            done = search.after(past[-1], at)
+            if (done, state) not in tried:
+                tried.add((done, state))
+                path.append(at)
+                past.append(done)
+                choices.append(search.next(done, state))
+                break
+        else:
+            choices.pop()
+            past.pop()
+            if path:
+                path.pop()
+    return None
+
+
+class _Search(Generic[S, C]):
+    """Sets of operations are the bits of a number, those set that are done or can't be done any more."""
+
+    def __init__(self, ranked: Sequence[Operation[C]], step: Step[S, C]) -> None:
+        self.ranked, self._step = ranked, step
+        self._required = sum(1 << at for at, each in enumerate(ranked) if not each.optional)
+        self._optional = [at for at, each in enumerate(ranked) if each.optional]
+
+    def complete(self, done: int) -> bool:
+        return done & self._required == self._required
+
+    def after(self, done: int, at: int) -> int:
+        """When something is done that was called after the end of another, it is too late for that one."""
+        begun = self.ranked[at].begun
+        for other in self._optional:
+            if other >= at:
+                break
+            if self.ranked[other].ended < begun:
+                done |= 1 << other
+        return done | 1 << at
+
+    def next(self, done: int, state: S) -> Iterator[tuple[int, S]]:
+        """What may come next, and what it would leave. The earliest to return are tried first: mostly that is it."""
+        left: list[int] = []
+        deadline = math.inf
+        for at, each in enumerate(self.ranked):
+            if each.begun > deadline:
+                break
+            if not done >> at & 1:
+                left.append(at)
+                if not each.optional:
+                    deadline = min(deadline, each.ended)
+        for at in sorted(left, key=lambda at: self.ranked[at].ended):
+            for reached in self._step(state, self.ranked[at].call):
+                # Of an operation that may be left out, only what it changes matters.
+                if not self.ranked[at].optional or reached != state:
+                    yield at, reached
+
+
+# A register that is changed by comparing and setting, as an object of a hub is
+
+
+Result = Literal["done", "exists", "conflict", "absent", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One request about one object. Values are unique, so a version stands for the value it came with."""
+
+    kind: Literal["read", "create", "swap", "write", "delete"]
+    result: Result = "done"
+    value: str | None = None
+    """Written, or read; None read is an object that isn't there."""
+    expected: str | None = None
+    """What a swap or a deletion is conditional on; a deletion without it takes any."""
+
+
+def register(value: str | None, access: Access) -> Iterable[str | None]:
+    """The Step of such a register; None is absence."""
+    outcome, after = _outcome(value, access)
+    if access.result == "unknown":
+        return (after,) if outcome == "done" else ()
+    if access.kind == "read":
+        return (value,) if access.value == value else ()
+    return (after,) if access.result == outcome else ()
+
+
+def _outcome(value: str | None, access: Access) -> tuple[Result, str | None]:
+    match access.kind:
+        case "read":
+            return "done", value
+        case "create":
+            return ("exists", value) if value is not None else ("done", access.value)
+        case "swap" | "write" | "delete" if value is None:
+            return "absent", None
+        case "swap" if value != access.expected:
+            return "conflict", value
+        case "delete" if access.expected not in (None, value):
+            return "conflict", value
+        case "delete":
+            return "done", None
+        case _:
+            return "done", access.value

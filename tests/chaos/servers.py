@@ -1,0 +1,129 @@
+"""Hubs that can be killed and come back: the embedded one as a process, and the real one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from chaos.nursery import PATIENCE, POLL, Child, Nursery
+from fairway.hub import lock
+from fairway.kube.errors import ApiError, KubeError
+from fairway.kube.rest import Client
+from fairway.kube.transport import Retry
+from fairway.testing.kubernetes import API_SERVER, RealHub
+from fairway.testing.processes import Port
+
+ONCE = Retry(asked=0, failed=0, unsent=0)
+"""Every request is sent once: what becomes of it is what the test is about."""
+
+ENDED = "the hub ended with status {status}:\n{tail}"
+
+
+class Server(Protocol):
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+
+    async def crash(self) -> None:
+        """It is dead when this returns, without having had a moment to prepare."""
+
+    async def start(self) -> None:
+        """Again, at the same address with the same data; ready when this returns."""
+
+
+def client_of(server: Server) -> Client:
+    return Client.from_kubeconfig(server.kubeconfig, retry=ONCE, timeout=PATIENCE)
+
+
+class EmbeddedServer:
+    """``fairway hub`` as a process, on a port that stays its own."""
+
+    def __init__(
+        self, nursery: Nursery, *, folder: Path, port: Port, limits: dict[int, int] | None = None
+    ) -> None:
+        """``folder`` gets the log and the kubeconfig, and the data in ``data``, which may be a mount."""
+        self.folder, self.data = folder, folder / "data"
+        self.kubeconfig = folder / "kubeconfig"
+        self.log = folder / "hub.log"
+        self._nursery, self._port, self._limits = nursery, port, limits
+        self.child: Child | None = None
+
+    def launch(self, *options: str) -> Child:
+        """Without waiting for anything."""
+        arguments = ["hub", "--data", str(self.data), "--port", str(self._port), "--no-crds"]
+        arguments += ["--kubeconfig-out", str(self.kubeconfig), *options]
+        self.child = self._nursery.start("fairway.cli.main", *arguments, log=self.log, limits=self._limits)
+        return self.child
+
+    async def start(self) -> None:
+        self.launch()
+        await self.ready()
+
+    async def ready(self, path: str = "/readyz") -> None:
+        while not self.kubeconfig.exists():  # only ever the first time
+            await self._moment()
+        async with client_of(self) as client:
+            while True:
+                try:
+                    await client.request("GET", path)
+                    return
+                except KubeError as error:
+                    if isinstance(error, ApiError) and error.code != 503:
+                        raise
+                await self._moment()
+
+    async def owned(self) -> None:
+        """Until the process has taken the data for its own: from then on it is reading it."""
+        assert self.child is not None
+        held = self.data / lock.FILE
+        while not (held.exists() and held.read_text(encoding="ascii").strip() == str(self.child.pid)):
+            await self._moment()
+
+    async def _moment(self) -> None:
+        assert self.child is not None
+        if self.child.status is not None:
+            raise AssertionError(ENDED.format(status=self.child.status, tail=self.child.tail()))
+        await asyncio.sleep(POLL)
+
+    async def crash(self) -> None:
+        assert self.child is not None
+        self.child.kill()
+
+    async def stop(self) -> None:
+        """In order."""
+        assert self.child is not None
+        self.child.signal(15)
+        await self.child.end()
+
+
+@asynccontextmanager
+async def embedded_server(
+    nursery: Nursery, *, folder: Path, limits: dict[int, int] | None = None
+) -> AsyncIterator[EmbeddedServer]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with Port() as port:
+        server = EmbeddedServer(nursery, folder=folder, port=port, limits=limits)
+        async with asyncio.timeout(PATIENCE):
+            await server.start()
+        try:
+            yield server
+        finally:
+            await server.crash()
+
+
+class RealServer:
+    """kube-apiserver; etcd stays."""
+
+    def __init__(self, hub: RealHub) -> None:
+        self.hub = hub
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.hub.kubeconfig
+
+    async def crash(self) -> None:
+        await self.hub.processes[API_SERVER].stop(grace=0)
+
+    async def start(self) -> None:
+        await self.hub.restart(grace=0)
