@@ -7,13 +7,12 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from fairway.cli.errors import BadInputError
 from fairway.cli.hub_data import backup, check, restore
 from fairway.cli.output import OutputFormat, output_option
+from fairway.hub import upkeep
 
 PORT: Final = 6443
 
-UNKNOWN_PART: Final = "--without {part}: there is no such part{hint}; there are {parts}"
 MISPLACED: Final = (
     "{options}: for running a hub, not for `fairway hub {command}`; "
     "give that command's own options after its name"
@@ -87,10 +86,10 @@ Then, in another terminal, the lines it prints:
 @click.option(
     "--without",
     multiple=True,
+    type=click.Choice(sorted(upkeep.ALL)),
     metavar="PART",
-    help="Leave a part to another program, under the name kube-controller-manager has for it: namespace, "
-    "garbage-collector, serviceaccount, serviceaccount-token, root-ca-cert-publisher, csrsigning; also "
-    "event-expiry, customresourcedefinitions. May be given several times.",
+    help=f"Leave to another program, such as kube-controller-manager, one of {', '.join(sorted(upkeep.ALL))}. "
+    "May be given several times.",
 )
 @click.option(
     "--audit-log",
@@ -133,16 +132,8 @@ def hub(
     # Imported here, so that `fairway --help` doesn't wait for a web server.
     from fairway.api import crds as definitions
     from fairway.cli import hub_serve
-    from fairway.hub import upkeep
     from fairway.hub.hub import Settings
 
-    for part in without:
-        if part not in upkeep.ALL:
-            near = get_close_matches(part, upkeep.ALL, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise BadInputError(
-                UNKNOWN_PART.format(part=part, hint=hint, parts=", ".join(sorted(upkeep.ALL)))
-            )
     settings = Settings(
         folder=data,
         host=host,

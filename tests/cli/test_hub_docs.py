@@ -1,0 +1,62 @@
+"""What docs/hub.md says about options, limits and files is so."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from fairway.cli.hub import PORT, hub
+from fairway.cli.hub_serve import KUBECONFIG
+from fairway.hub import audit, body, connection, lock, log, reads, server, store, upkeep
+from fairway.hub.authn import OPEN_PATHS
+from fairway.hub.documents import KUBERNETES
+from fairway.hub.hub import NAMESPACES, PROBE_SECONDS
+from fairway.hub.upkeep import expiry
+
+PAGE = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"kube-apiserver {KUBERNETES.rpartition('.')[0]},",
+        f"https://127.0.0.1:{PORT}",
+        f"| body of a request | {body.LIMIT // MIB} MiB, {body.DEPTH} levels deep |",
+        f"| connections | {connection.CONNECTIONS:,} |",
+        f"| head of a request, TLS handshake | {connection.HEADER_SECONDS:g} s each |",
+        f"| body of a request | {connection.BODY_SECONDS:g} s |",
+        f"| idle connection | {connection.IDLE_SECONDS:g} s |",
+        f"| writes at a time | {server.WRITERS}; up to {server.WAITING:,} wait, more get 429 |",
+        f"{store.CHANGES_KEPT:,} changes or {store.BYTES_KEPT // MIB} MiB, whichever is less |",
+        f"between {reads.LONGEST_WATCH // 120} and {reads.LONGEST_WATCH // 60} minutes |",
+        f"| audit log | {audit.ROTATE_BYTES // MIB} MiB a file, {['no', 'one', 'two', 'three'][audit.KEPT]} older",
+        f"| `{log.FILE}`, ",
+        f"| `{lock.FILE}` |",
+        f"| `{KUBECONFIG}` |",
+    ],
+)
+def test_the_page_says_what_holds(line: str) -> None:
+    assert line in PAGE
+
+
+def test_words_that_depend_on_figures() -> None:
+    assert connection.HEADER_SECONDS == connection.HANDSHAKE_SECONDS
+    assert ("tries again every two seconds" in PAGE, PROBE_SECONDS) == (True, 2.0)
+    assert ("Events go an hour after" in PAGE, expiry.LIFETIME) == (True, 3600.0)
+    assert ("the four default namespaces" in PAGE, len(NAMESPACES)) == (True, 4)
+    for path in OPEN_PATHS:
+        assert f"`{path.rstrip('/')}`" in PAGE
+
+
+def test_options_and_parts_are_there() -> None:
+    commands: list[click.Command] = [hub, *hub.commands.values()]
+    known = {
+        name for each in commands for option in each.params for name in (*option.opts, *option.secondary_opts)
+    }
+    theirs = {"--kubeconfig", "--config", "--manage-all-nodes", "--server-side", "--subresource", "--for"}
+    theirs |= {"--root-ca-file", "--service-account-private-key-file", "--force-conflicts", "--help"}
+    theirs |= {"--cluster-signing-cert-file", "--cluster-signing-key-file"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) - theirs <= known
+    assert set(re.findall(r"--without ([a-z-]+)", PAGE)) <= upkeep.ALL

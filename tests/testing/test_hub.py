@@ -1,0 +1,87 @@
+"""Hubs for tests: each of its own, in this loop or in a thread, and none left behind."""
+
+import ssl
+import threading
+from pathlib import Path
+
+import pytest
+
+from clients.talk import Talk, context
+from fairway.api.placement import Placement
+from fairway.hub.entry import Locked
+from fairway.hub.hub import Hub
+from fairway.kube.resource import PLACEMENTS
+from fairway.kube.rest import Client
+from fairway.testing.builders import placement
+from fairway.testing.hub import embedded_hub, hub_in_thread
+
+NAMESPACES = "/api/v1/namespaces"
+
+
+def talk(hub: Hub, folder: Path) -> Talk:
+    path = folder / "kubeconfig"
+    hub.certificates.write_kubeconfig(path, server=hub.url)
+    url, tls, token = context(path)
+    return Talk(url=url, context=tls, token=token)
+
+
+async def test_a_hub_in_this_loop(tmp_path: Path) -> None:
+    async with embedded_hub() as hub, talk(hub, tmp_path) as administrator:
+        code, _ = await administrator.call(
+            "GET", "/apis/cluster.open-cluster-management.io/v1beta1/placements"
+        )
+        assert code == 200
+
+
+async def test_other_definitions(tmp_path: Path) -> None:
+    async with embedded_hub(definitions=()) as hub, talk(hub, tmp_path) as administrator:
+        code, groups = await administrator.call("GET", "/apis")
+        assert code == 200
+        assert not [each for each in groups["groups"] if "open-cluster" in each["name"]]
+
+
+async def test_hubs_know_nothing_of_each_other(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    async with (
+        embedded_hub() as one,
+        embedded_hub() as two,
+        talk(one, tmp_path / "one") as first,
+        talk(two, tmp_path / "two") as second,
+    ):
+        code, _ = await first.call("POST", NAMESPACES, body={"metadata": {"name": "mine"}})
+        assert code == 201
+        assert (await second.call("GET", f"{NAMESPACES}/mine"))[0] == 404
+
+
+async def test_static_tokens_and_a_folder(tmp_path: Path) -> None:
+    tokens, folder = tmp_path / "tokens", tmp_path / "hub"
+    tokens.write_text("let-me-in,robot,1,system:masters\n")
+    for code in (201, 409):  # the second time it is there already
+        async with embedded_hub(folder=folder, tokens=tokens) as hub:
+            trust = ssl.create_default_context(cadata=hub.authority_pem)
+            async with Talk(url=hub.url, context=trust, token="let-me-in") as robot:
+                answer = await robot.call("POST", NAMESPACES, body={"metadata": {"name": "kept"}})
+                assert answer[0] == code
+
+
+async def test_a_hub_in_a_thread_serves_this_loop_too(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with hub_in_thread(folder=tmp_path) as hub:
+        async with Client.from_kubeconfig(hub.kubeconfig) as client:
+            made = await client.create(PLACEMENTS, placement("web", namespace="default"), namespace="default")
+            assert isinstance(made, Placement)
+            listing = await client.list(PLACEMENTS)
+        assert [each.metadata.name for each in listing.items] == ["web"]
+        assert (tmp_path / "kubeconfig").stat().st_mode & 0o077 == 0
+    assert threading.active_count() == before
+
+
+def test_what_keeps_it_from_starting_is_raised_here(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    with (
+        hub_in_thread(folder=tmp_path, data=tmp_path / "data"),
+        pytest.raises(Locked),
+        hub_in_thread(folder=tmp_path / "one", data=tmp_path / "data"),
+    ):
+        pass
