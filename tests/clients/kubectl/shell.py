@@ -19,7 +19,8 @@ from clients.exchanges import ADDRESS, TIME, UID
 DEADLINE = 30
 """Seconds after which a line that shows nothing has failed."""
 NAMESPACE = "suite-of-tests"
-AGE = re.compile(r"(?<!\S)(?:\d+[smh])+(?=[\s),]|$)( *)", re.MULTILINE)
+AGE = re.compile(r"(?<!\S)\d{1,2}s(?=[\s),]|$)( *)", re.MULTILINE)
+DATE = re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
 VERSION = re.compile(r"(resourceVersion: |Resource Version: +)\"?\d+\"?")
 BLANKS = re.compile(r"[ \t]+$", re.MULTILINE)
 FAILED = "kubectl {line}\nended with status {status}\n{errors}{output}"
@@ -136,7 +137,7 @@ class Shell:
 
 def steady(text: str, *, namespace: str) -> str:
     text = UID.sub("<uid>", text)
-    text = TIME.sub("<time>", text)
+    text = DATE.sub("<time>", TIME.sub("<time>", text))
     text = ADDRESS.sub("<address>", text)
     text = VERSION.sub(r"\1<version>", text)
     text = AGE.sub(lambda found: "0s".ljust(len(found[0])) if found[1] else "0s", text)

@@ -1,6 +1,7 @@
 """Changing what is there, one field or all of it."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -71,10 +72,13 @@ async def test_a_merge_patch_sets_and_removes(anna: Shell) -> None:
 
 
 async def test_a_json_patch_tests_before_it_changes(anna: Shell) -> None:
-    change = """[{"op": "test", "path": "/spec/port", "value": "%s"}, {"op": "add", "path": "/spec/stops/0", "value": "husum"}]"""
-    assert await anna(f"patch ship anna --type=json -p '{change % 'kiel'}'") == f"{ANNA} patched\n"
+    def change(port: str) -> str:
+        test = {"op": "test", "path": "/spec/port", "value": port}
+        return json.dumps([test, {"op": "add", "path": "/spec/stops/0", "value": "husum"}])
+
+    assert await anna(f"patch ship anna --type=json -p '{change('kiel')}'") == f"{ANNA} patched\n"
     assert await anna("get ship anna -o jsonpath='{.spec.stops}'") == '["husum","wismar"]'
-    assert await anna.refused(f"patch ship anna --type=json -p '{change % 'rostock'}'") == (
+    assert await anna.refused(f"patch ship anna --type=json -p '{change('rostock')}'") == (
         "The request is invalid: the server rejected our request due to an error in our request\n"
     )
     assert await anna.refused(
@@ -84,10 +88,16 @@ async def test_a_json_patch_tests_before_it_changes(anna: Shell) -> None:
 
 async def test_a_strategic_patch_merges_by_key_but_not_in_custom_kinds(anna: Shell) -> None:
     await anna("create deployment fleet --image=registry.example/fleet:1")
-    change = """{"spec": {"template": {"spec": {"containers": [{"name": "pump", "image": "registry.example/pump:1"}]}}}}"""
-    assert await anna(f"patch deployment fleet -p '{change}'") == "deployment.apps/fleet patched\n"
-    change = """{"spec": {"template": {"spec": {"containers": [{"name": "fleet", "$patch": "delete"}]}}}}"""
-    assert await anna(f"patch deployment fleet --type=strategic -p '{change}'") == (
+
+    def change(**container: str) -> str:
+        return json.dumps({"spec": {"template": {"spec": {"containers": [container]}}}})
+
+    added, removed = (
+        change(name="pump", image="registry.example/pump:1"),
+        change(name="fleet", **{"$patch": "delete"}),
+    )
+    assert await anna(f"patch deployment fleet -p '{added}'") == "deployment.apps/fleet patched\n"
+    assert await anna(f"patch deployment fleet --type=strategic -p '{removed}'") == (
         "deployment.apps/fleet patched\n"
     )
     assert await anna("get deployment fleet -o jsonpath='{.spec.template.spec.containers[*].name}'") == "pump"

@@ -107,7 +107,10 @@ async def test_workloads(shell: Shell) -> None:
 
 
 async def test_a_pod_gets_every_default(shell: Shell) -> None:
-    await shell("run bridge --image=registry.example/bridge --env=COURSE=north --port=80")
+    pilot = '{"spec": {"serviceAccountName": "pilot"}}'
+    await shell(
+        f"run bridge --image=registry.example/bridge --env=COURSE=north --port=80 --overrides='{pilot}'"
+    )
     assert await shell("get pod bridge -o yaml") == page("""
         apiVersion: v1
         kind: Pod
@@ -141,6 +144,8 @@ async def test_a_pod_gets_every_default(shell: Shell) -> None:
           restartPolicy: Always
           schedulerName: default-scheduler
           securityContext: {}
+          serviceAccount: pilot
+          serviceAccountName: pilot
           terminationGracePeriodSeconds: 30
           tolerations:
           - effect: NoExecute
@@ -263,18 +268,28 @@ async def test_limits_and_priorities(shell: Shell) -> None:
             ),
         },
     )
-    await every(
-        shell,
-        {
-            f"get priorityclass {shell.namespace}": page("""
-                NAME             VALUE   GLOBAL-DEFAULT   AGE   PREEMPTIONPOLICY
-                suite-of-tests   5       false            0s    PreemptLowerPriority
-            """),
-            "get quota berths -o jsonpath='{.spec.hard}'": (
-                '{"count/ships.kubectl.suite.fairway.dev":"100"}'
-            ),
-        },
+    assert await shell("get quota berths -o jsonpath='{.spec.hard}'") == (
+        '{"count/ships.kubectl.suite.fairway.dev":"100"}'
     )
+    assert await shell(f"get priorityclass {shell.namespace} -o jsonpath='{{.value}} {{.description}}'") == (
+        "5 first out"
+    )
+
+
+async def test_a_pod_gets_the_priority_of_its_class(shell: Shell) -> None:
+    name = shell.namespace
+    await shell(f"create priorityclass {name} --value=5 --preemption-policy=Never")
+    chosen = json.dumps({"spec": {"priorityClassName": name}})
+    assert (
+        await shell(f"run bridge --image=registry.example/bridge:1 --overrides='{chosen}'")
+        == "pod/bridge created\n"
+    )
+    assert await shell("get pod bridge -o jsonpath='{.spec.priority} {.spec.preemptionPolicy}'") == "5 Never"
+    unknown = json.dumps({"spec": {"priorityClassName": "admiral"}})
+    assert await shell.refused(f"run engine --image=registry.example/engine:1 --overrides='{unknown}'") == (
+        'Error from server (Forbidden): pods "engine" is forbidden: no PriorityClass with name admiral was found\n'
+    )
+    await shell(f"delete priorityclass {name}")
 
 
 async def test_a_namespace_is_active_at_once_and_gets_its_account(shell: Shell) -> None:

@@ -1,0 +1,413 @@
+"""Objects told in words, their events, and the documentation of their fields."""
+
+import asyncio
+from datetime import UTC, datetime
+from textwrap import dedent
+
+from clients.kubectl.shell import Shell, page
+
+SHIP = """
+    apiVersion: kubectl.suite.fairway.dev/v1
+    kind: Ship
+    metadata:
+      name: anna
+      labels: {home: kiel}
+      annotations: {note: sails at dawn}
+    spec:
+      port: kiel
+      crew:
+        - name: jo
+          rank: captain
+"""
+
+
+async def tell(
+    shell: Shell, name: str, *, kind: str, api_version: str, of: str, reason: str, category: str = "Normal"
+) -> None:
+    """An event such as a controller would write."""
+    uid = await shell.exactly(f"get {kind} {of} -o jsonpath='{{.metadata.uid}}'")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    await shell(
+        "create -f -",
+        given=f"""
+            apiVersion: v1
+            kind: Event
+            metadata: {{name: {name}}}
+            involvedObject:
+              apiVersion: {api_version}
+              kind: {kind}
+              name: {of}
+              namespace: {shell.namespace}
+              uid: {uid}
+            reason: {reason}
+            message: it did so
+            type: {category}
+            count: 3
+            firstTimestamp: {now}
+            lastTimestamp: {now}
+            source: {{component: harbour}}
+        """,
+    )
+
+
+async def test_a_custom_object_with_its_events(shell: Shell) -> None:
+    await shell("create -f -", given=SHIP)
+    condition = '{"status": {"phase": "sailing", "conditions": [{"type": "Afloat", "status": "True"}]}}'
+    await shell(f"patch ship anna --subresource=status --type=merge -p '{condition}'")
+    await tell(
+        shell, "one", kind="Ship", api_version="kubectl.suite.fairway.dev/v1", of="anna", reason="Sailed"
+    )
+    assert await shell("describe ship anna") == page("""
+        Name:         anna
+        Namespace:    suite-of-tests
+        Labels:       home=kiel
+        Annotations:  note: sails at dawn
+        API Version:  kubectl.suite.fairway.dev/v1
+        Kind:         Ship
+        Metadata:
+          Creation Timestamp:  <time>
+          Generation:          1
+          Resource Version:    <version>
+          UID:                 <uid>
+        Spec:
+          Boats:  1
+          Crew:
+            Name:  jo
+            Rank:  captain
+          Port:    kiel
+        Status:
+          Conditions:
+            Status:  True
+            Type:    Afloat
+          Phase:     sailing
+        Events:
+          Type    Reason  Age              From     Message
+          ----    ------  ----             ----     -------
+          Normal  Sailed  0s (x3 over 0s)  harbour  it did so
+    """)
+
+
+async def test_a_pod(shell: Shell) -> None:
+    pilot = '{"spec": {"serviceAccountName": "pilot"}}'
+    await shell(
+        f"run bridge --image=registry.example/bridge:1 --env=COURSE=north --port=80 --overrides='{pilot}'"
+    )
+    assert await shell("describe pod bridge") == page("""
+        Name:             bridge
+        Namespace:        suite-of-tests
+        Priority:         0
+        Service Account:  pilot
+        Node:             <none>
+        Labels:           run=bridge
+        Annotations:      <none>
+        Status:           Pending
+        IP:
+        IPs:              <none>
+        Containers:
+          bridge:
+            Image:      registry.example/bridge:1
+            Port:       80/TCP
+            Host Port:  0/TCP
+            Environment:
+              COURSE:    north
+            Mounts:      <none>
+        Volumes:         <none>
+        QoS Class:       BestEffort
+        Node-Selectors:  <none>
+        Tolerations:     node.kubernetes.io/not-ready:NoExecute op=Exists for 300s
+                         node.kubernetes.io/unreachable:NoExecute op=Exists for 300s
+        Events:          <none>
+    """)
+
+
+async def test_a_deployment(shell: Shell) -> None:
+    await shell("create deployment fleet --image=registry.example/fleet:1 --replicas=3")
+    assert await shell("describe deployment fleet") == page("""
+        Name:                   fleet
+        Namespace:              suite-of-tests
+        CreationTimestamp:      <time>
+        Labels:                 app=fleet
+        Annotations:            <none>
+        Selector:               app=fleet
+        Replicas:               3 desired | 0 updated | 0 total | 0 available | 0 unavailable
+        StrategyType:           RollingUpdate
+        MinReadySeconds:        0
+        RollingUpdateStrategy:  25% max unavailable, 25% max surge
+        Pod Template:
+          Labels:  app=fleet
+          Containers:
+           fleet:
+            Image:         registry.example/fleet:1
+            Port:          <none>
+            Host Port:     <none>
+            Environment:   <none>
+            Mounts:        <none>
+          Volumes:         <none>
+          Node-Selectors:  <none>
+          Tolerations:     <none>
+        Events:            <none>
+    """)
+
+
+async def test_a_config_map(shell: Shell) -> None:
+    await shell("create configmap chart --from-literal=depth=9")
+    assert await shell("describe configmap chart") == page("""
+        Name:         chart
+        Namespace:    suite-of-tests
+        Labels:       <none>
+        Annotations:  <none>
+
+        Data
+        ====
+        depth:
+        ----
+        9
+
+
+        BinaryData
+        ====
+
+        Events:  <none>
+    """)
+
+
+async def test_a_namespace_with_its_quota_and_limits(shell: Shell) -> None:
+    assert await shell(f"describe namespace {shell.namespace}") == page("""
+        Name:         suite-of-tests
+        Labels:       kubernetes.io/metadata.name=suite-of-tests
+        Annotations:  <none>
+        Status:       Active
+
+        No resource quota.
+
+        No LimitRange resource.
+    """)
+    await shell(
+        "create -f -",
+        given="""
+            apiVersion: v1
+            kind: LimitRange
+            metadata: {name: hold}
+            spec:
+              limits:
+                - type: Container
+                  default: {memory: 500Mi}
+                  max: {memory: 1Gi}
+        """,
+    )
+    assert (await shell(f"describe namespace {shell.namespace}")).partition("No resource quota.\n")[
+        2
+    ] == page("""
+
+        Resource Limits
+         Type       Resource  Min  Max  Default Request  Default Limit  Max Limit/Request Ratio
+         ----       --------  ---  ---  ---------------  -------------  -----------------------
+         Container  memory    -    1Gi  500Mi            500Mi          -
+    """)
+
+
+async def test_what_is_described_is_found_by_prefix_and_label(shell: Shell) -> None:
+    await asyncio.gather(
+        shell("create configmap chart-north"),
+        shell("create configmap chart-south"),
+        shell("create configmap log"),
+    )
+    shown = await shell("describe configmap chart")
+    assert [line for line in shown.splitlines() if line.startswith("Name:")] == [
+        "Name:         chart-north",
+        "Name:         chart-south",
+    ]
+
+
+async def test_events_are_listed_for_everything_or_for_one(shell: Shell) -> None:
+    await shell("create -f -", given=SHIP)
+    await shell("create configmap chart")
+    await tell(
+        shell, "one", kind="Ship", api_version="kubectl.suite.fairway.dev/v1", of="anna", reason="Sailed"
+    )
+    await tell(
+        shell, "two", kind="ConfigMap", api_version="v1", of="chart", reason="Torn", category="Warning"
+    )
+    listed, told, one, warnings, selected = await asyncio.gather(
+        shell("get events --sort-by=.metadata.name"),
+        shell("events"),
+        shell("events --for ship/anna"),
+        shell("events --types=Warning --no-headers"),
+        shell("get events --field-selector involvedObject.kind=ConfigMap,reason=Torn,type=Warning -o name"),
+    )
+    assert listed == page("""
+        LAST SEEN   TYPE      REASON   OBJECT            MESSAGE
+        0s          Normal    Sailed   ship/anna         it did so
+        0s          Warning   Torn     configmap/chart   it did so
+    """)
+    assert sorted(told.splitlines()) == [
+        "0s (x3 over 0s)   Normal    Sailed   Ship/anna         it did so",
+        "0s (x3 over 0s)   Warning   Torn     ConfigMap/chart   it did so",
+        "LAST SEEN         TYPE      REASON   OBJECT            MESSAGE",
+    ]
+    assert one == page("""
+        LAST SEEN         TYPE     REASON   OBJECT      MESSAGE
+        0s (x3 over 0s)   Normal   Sailed   Ship/anna   it did so
+    """)
+    assert warnings == "0s (x3 over 0s)   Warning   Torn   ConfigMap/chart   it did so\n"
+    assert selected == "event/two\n"
+
+
+async def test_events_are_watched(shell: Shell) -> None:
+    await shell("create configmap chart")
+    async with shell.running("events --watch --for configmap/chart") as screen:
+        seen = asyncio.create_task(screen.lines(2))
+        await tell(shell, "one", kind="ConfigMap", api_version="v1", of="chart", reason="Drawn")
+        assert await seen == page("""
+            LAST SEEN         TYPE     REASON   OBJECT            MESSAGE
+            0s (x3 over 0s)   Normal   Drawn    ConfigMap/chart   it did so
+        """)
+
+
+def fields(shown: str) -> str:
+    """Names and types, without what is said about them and without what they may be."""
+    return dedent("".join(line + "\n" for line in shown.splitlines() if "\t<" in line)).replace("\t", " ")
+
+
+async def test_explaining_a_custom_kind(shell: Shell) -> None:
+    kind, spec, crew, rank = await asyncio.gather(
+        shell("explain ships"),
+        shell("explain ship.spec --recursive"),
+        shell("explain sh.spec.crew"),
+        shell("explain ship.spec.crew.rank"),
+    )
+    assert kind.startswith(
+        page("""
+            GROUP:      kubectl.suite.fairway.dev
+            KIND:       Ship
+            VERSION:    v1
+
+            DESCRIPTION:
+                Ship carries cargo from port to port.
+
+            FIELDS:
+        """)
+    )
+    assert fields(kind) == page("""
+      apiVersion <string>
+      kind <string>
+      metadata <ObjectMeta>
+      spec <Object> -required-
+      status <Object>
+    """)
+    assert spec.replace("\t", " ") == page("""
+        GROUP:      kubectl.suite.fairway.dev
+        KIND:       Ship
+        VERSION:    v1
+
+        FIELD: spec <Object>
+
+
+        DESCRIPTION:
+            What is wanted of the ship.
+
+        FIELDS:
+          boats <integer>
+          cargo <Object>
+            goods <string>
+            tonnes <number>
+          crew <[]Object>
+            name <string> -required-
+            rank <string>
+          flag <string>
+          enum: red, green
+          papers <map[string]string>
+          port <string> -required-
+          stops <[]string>
+
+    """)
+    assert crew.replace("\t", " ") == page("""
+        GROUP:      kubectl.suite.fairway.dev
+        KIND:       Ship
+        VERSION:    v1
+
+        FIELD: crew <[]Object>
+
+
+        DESCRIPTION:
+            Who sails it.
+
+        FIELDS:
+          name <string> -required-
+            <no description>
+
+          rank <string>
+            What they do aboard.
+
+
+    """)
+    assert rank == page("""
+        GROUP:      kubectl.suite.fairway.dev
+        KIND:       Ship
+        VERSION:    v1
+
+        FIELD: rank <string>
+
+
+        DESCRIPTION:
+            What they do aboard.
+
+
+    """)
+
+
+async def test_explaining_built_in_kinds(shell: Shell) -> None:
+    chart, strategy, affinity = await asyncio.gather(
+        shell("explain configmap"),
+        shell("explain deployment.spec.strategy --recursive"),
+        shell("explain pod.spec.affinity.nodeAffinity --recursive"),
+    )
+    assert chart.startswith("KIND:       ConfigMap\nVERSION:    v1\n\nDESCRIPTION:\n")
+    assert strategy.startswith(
+        "GROUP:      apps\nKIND:       Deployment\nVERSION:    v1\n\nFIELD: strategy <DeploymentStrategy>\n"
+    )
+    assert fields(chart) == page("""
+        apiVersion <string>
+        binaryData <map[string]string>
+        data <map[string]string>
+        immutable <boolean>
+        kind <string>
+        metadata <ObjectMeta>
+    """)
+    assert fields(strategy) == page("""
+        rollingUpdate <RollingUpdateDeployment>
+          maxSurge <IntOrString>
+          maxUnavailable <IntOrString>
+        type <string>
+    """)
+    assert fields(affinity) == page("""
+        preferredDuringSchedulingIgnoredDuringExecution <[]PreferredSchedulingTerm>
+          preference <NodeSelectorTerm> -required-
+            matchExpressions <[]NodeSelectorRequirement>
+              key <string> -required-
+              operator <string> -required-
+              values <[]string>
+            matchFields <[]NodeSelectorRequirement>
+              key <string> -required-
+              operator <string> -required-
+              values <[]string>
+          weight <integer> -required-
+        requiredDuringSchedulingIgnoredDuringExecution <NodeSelector>
+          nodeSelectorTerms <[]NodeSelectorTerm> -required-
+            matchExpressions <[]NodeSelectorRequirement>
+              key <string> -required-
+              operator <string> -required-
+              values <[]string>
+            matchFields <[]NodeSelectorRequirement>
+              key <string> -required-
+              operator <string> -required-
+              values <[]string>
+    """)
+
+
+async def test_explaining_what_is_not_there(shell: Shell) -> None:
+    shown = await shell.run("explain ship.spec.mast")
+    assert (shown.status, shown.errors) == (1, 'error: field "mast" does not exist\n')
+    assert await shell.refused("explain submarines") == (
+        """the server doesn't have a resource type "submarines"\n"""
+    )
