@@ -23,6 +23,7 @@ from fairway.hub.certs import Certificates
 from fairway.hub.documents import Documents
 from fairway.hub.facts import Facts
 from fairway.hub.jwt import Key as TokenKey
+from fairway.hub.kinds import priorities
 from fairway.hub.kinds.catalog import kinds
 from fairway.hub.kinds.definitions import DEFINITIONS
 from fairway.hub.meters import Meters
@@ -93,7 +94,7 @@ class Hub:
         self.writer = Writer(
             store=store,
             registry=self.registry,
-            kinds=kinds(authorizer=self.authorizer, registry=self.registry, clock=_now),
+            kinds=kinds(authorizer=self.authorizer, registry=self.registry, objects=facts, clock=_now),
             clock=_now,
         )
         self.reader = Reader(store=store)
@@ -195,6 +196,7 @@ class Hub:
         wanted: list[tuple[str, Document]] = [
             ("namespaces", {"metadata": {"name": name}}) for name in NAMESPACES
         ]
+        wanted += [(priorities.CLASSES, dict(each)) for each in priorities.SYSTEM]
         await self._ensure(wanted)
         await self._ensure(list(policy.documents()))
         await self._ensure([(DEFINITIONS, dict(each)) for each in self._settings.definitions])

@@ -11,7 +11,6 @@ from fairway.hub.kinds.core import ConfigMap, Event, Lease, LimitRange, Namespac
 from fairway.hub.kinds.definitions import Definition
 from fairway.hub.kinds.pods import (
     Budget,
-    Claim,
     DaemonSet,
     Deployment,
     Generational,
@@ -20,11 +19,17 @@ from fairway.hub.kinds.pods import (
     Replicated,
     Service,
 )
+from fairway.hub.kinds.priorities import CLASSES, Priorities, PriorityClass
+from fairway.hub.kinds.storage import Claim, Driver, DriversOfNode, StorageClass, Volume
+from fairway.hub.objects import Objects
 from fairway.hub.registry import Registry
 
 
-def kinds(*, authorizer: Authorizer, registry: Registry, clock: Callable[[], datetime]) -> Mapping[str, Kind]:
+def kinds(
+    *, authorizer: Authorizer, registry: Registry, objects: Objects, clock: Callable[[], datetime]
+) -> Mapping[str, Kind]:
     """By the key of the resource; what isn't here is plain."""
+    priorities = Priorities(objects)
     rbac = "rbac.authorization.k8s.io"
     return {
         "namespaces": Namespace(),
@@ -34,9 +39,13 @@ def kinds(*, authorizer: Authorizer, registry: Registry, clock: Callable[[], dat
         "events": Event(),
         "limitranges": LimitRange(),
         "leases.coordination.k8s.io": Lease(),
-        "pods": Pod(),
+        "pods": Pod(priorities),
         "services": Service(),
         "persistentvolumeclaims": Claim(),
+        "persistentvolumes": Volume(),
+        "storageclasses.storage.k8s.io": StorageClass(),
+        "csidrivers.storage.k8s.io": Driver(),
+        "csinodes.storage.k8s.io": DriversOfNode(),
         "replicationcontrollers": Replicated(),
         "deployments.apps": Deployment(),
         "replicasets.apps": Replicated(),
@@ -48,7 +57,7 @@ def kinds(*, authorizer: Authorizer, registry: Registry, clock: Callable[[], dat
         "networkpolicies.networking.k8s.io": Generational(),
         "ingresses.networking.k8s.io": Generational(),
         "endpointslices.discovery.k8s.io": Generational(),
-        "priorityclasses.scheduling.k8s.io": Generational(),
+        CLASSES: PriorityClass(priorities),
         f"roles.{rbac}": Role(resource="roles", authorizer=authorizer),
         f"clusterroles.{rbac}": Role(resource="clusterroles", authorizer=authorizer),
         f"rolebindings.{rbac}": Binding(resource="rolebindings", authorizer=authorizer),

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from fairway.api.quantity import Quantity
 from fairway.hub import naming, status
 from fairway.hub.kinds import Kind
+from fairway.hub.kinds.priorities import Priorities
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
@@ -121,6 +122,9 @@ class Pod(Kind):
     presence = False
     returned = True
 
+    def __init__(self, priorities: Priorities) -> None:
+        self._priorities = priorities
+
     def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
         default_pod_spec(spec)
@@ -134,8 +138,7 @@ class Pod(Kind):
         spec = document.setdefault("spec", {})
         if old is not None:
             return
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-        spec.setdefault("priority", 0)
+        self._priorities.admit(document)
         spec.setdefault("serviceAccountName", "default")
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
         present = {t.get("key") for t in spec.get("tolerations") or ()}
@@ -311,15 +314,6 @@ class Service(Kind):
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         if old is None:
             document["status"] = {"loadBalancer": {}}
-
-
-class Claim(Kind):
-    def default(self, document: Document) -> None:
-        document.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        if old is None:
-            document["status"] = {"phase": "Pending"}
 
 
 class Budget(Kind):

@@ -1,0 +1,86 @@
+"""Priority classes, and the priority they give to pods that name them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from fairway.hub import status
+from fairway.hub.kinds import Kind
+from fairway.hub.objects import Objects
+from fairway.hub.requests import Request
+from fairway.hub.resource import Document
+
+CLASSES: Final = "priorityclasses.scheduling.k8s.io"
+PREEMPT: Final = "PreemptLowerPriority"
+
+UNKNOWN: Final = "no PriorityClass with name {name} was found"
+SECOND_DEFAULT: Final = "PriorityClass {name} is already marked as default. Only one default can exist"
+OTHER_PRIORITY: Final = (
+    "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed"
+    " {computed} from the given PriorityClass name"
+)
+OTHER_POLICY: Final = (
+    "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller"
+    " computed {computed} from the given PriorityClass name"
+)
+
+SYSTEM: Final[Iterable[Document]] = (
+    {
+        "metadata": {"name": "system-cluster-critical"},
+        "value": 2_000_000_000,
+        "description": "For pods that the cluster needs, wherever they run.",
+    },
+    {
+        "metadata": {"name": "system-node-critical"},
+        "value": 2_000_001_000,
+        "description": "For pods that their node needs.",
+    },
+)
+"""The classes every hub has."""
+
+
+class Priorities:
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def default(self) -> Document | None:
+        """The class for pods that name none: of several, the least."""
+        marked = (each for each in self._objects.documents(CLASSES) if each.get("globalDefault"))
+        return min(marked, key=lambda each: int(each.get("value", 0)), default=None)
+
+    def admit(self, pod: Document) -> None:
+        """Fill in a new pod's priority; raises if it asks for one that its class doesn't give."""
+        spec, name = pod["spec"], pod["metadata"].get("name", "")
+        wanted = spec.get("priorityClassName")
+        chosen = self._objects.document(CLASSES, "", wanted) if wanted else self.default()
+        if chosen is None:
+            if wanted:
+                raise status.forbidden("", "pods", name, UNKNOWN.format(name=wanted))
+            chosen = {}
+        else:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
+        value, policy = chosen.get("value", 0), chosen.get("preemptionPolicy", PREEMPT)
+        if spec.setdefault("priority", value) != value:
+            told = OTHER_PRIORITY.format(given=spec["priority"], computed=value)
+            raise status.forbidden("", "pods", name, told)
+        if spec.setdefault("preemptionPolicy", policy) != policy:
+            told = OTHER_POLICY.format(given=spec["preemptionPolicy"], computed=policy)
+            raise status.forbidden("", "pods", name, told)
+
+
+class PriorityClass(Kind):
+    generation = True
+
+    def __init__(self, priorities: Priorities) -> None:
+        self._priorities = priorities
+
+    def default(self, document: Document) -> None:
+        document.setdefault("preemptionPolicy", PREEMPT)
+
+    def admit_early(self, document: Document, old: Document | None, request: Request) -> None:
+        name, other = document["metadata"].get("name", ""), self._priorities.default()
+        if document.get("globalDefault") and other is not None:
+            known = other["metadata"]["name"]
+            if old is None or known != name:
+                raise status.forbidden(
+                    "scheduling.k8s.io", "priorityclasses", name, SECOND_DEFAULT.format(name=known)
+                )

@@ -1,0 +1,51 @@
+"""Volumes and who provides them: stored and defaulted, nothing is provided here."""
+
+from typing import Final
+
+from fairway.hub.kinds import Kind
+from fairway.hub.requests import Request
+from fairway.hub.resource import Document
+
+PENDING: Final = "Pending"
+
+
+class Volume(Kind):
+    def default(self, document: Document) -> None:
+        spec = document.setdefault("spec", {})
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+        if old is None:
+            since = document["metadata"]["creationTimestamp"]
+            document["status"] = {"phase": PENDING, "lastPhaseTransitionTime": since}
+
+
+class Claim(Kind):
+    def default(self, document: Document) -> None:
+        document.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+        if old is None:
+            document["status"] = {"phase": PENDING}
+
+
+class StorageClass(Kind):
+    def default(self, document: Document) -> None:
+        document.setdefault("reclaimPolicy", "Delete")
+        document.setdefault("volumeBindingMode", "Immediate")
+
+
+class Driver(Kind):
+    def default(self, document: Document) -> None:
+        spec = document.setdefault("spec", {})
+        spec.setdefault("attachRequired", True)
+        for key in ("podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"):
+            spec.setdefault(key, False)
+        spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+        if not spec.get("volumeLifecycleModes"):
+            spec["volumeLifecycleModes"] = ["Persistent"]
+
+
+class DriversOfNode(Kind):
+    presence = False  # a node may well have no drivers
