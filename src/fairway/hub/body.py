@@ -2,42 +2,52 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
 import yaml
 
-from fairway.hub import protobuf, status
+from fairway.hub import protobuf, status, yaml_body
 from fairway.hub.resource import Document
 
 LIMIT: Final = 3 * 1024 * 1024
 """Bytes of a request body; as kube-apiserver's."""
 DEPTH: Final = 256
 """Levels of nesting. The deepest published definitions have some sixty."""
+VALUES: Final = 100_000
+"""Values in a body, at every level. The largest published definitions have some thirty thousand; whatever has more is
+made to keep the hub busy."""
 
-_STRUCTURE: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+TOO_DEEP: Final = f"the body nests deeper than {DEPTH} levels"
+TOO_MANY_VALUES: Final = f"Request entity too large: limit is {VALUES} values"
+TOO_LARGE: Final = f"Request entity too large: limit is {LIMIT}"
+
+# A text without an end is one, too: else every quote in it would be looked at again.
+_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKETS: Final = b"[{]}"
+_OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
+_STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 _decode = msgspec.json.Decoder().decode
 
 
-def _too_deep() -> status.Refusal:
-    return status.bad_request(f"the body nests deeper than {DEPTH} levels")
-
-
-def check_depth(raw: bytes) -> None:
-    """Raises a 400; bodies with few brackets pass at the cost of counting them."""
-    if raw.count(b"{") + raw.count(b"[") <= DEPTH:
+def check_shape(raw: bytes) -> None:
+    """Raises a 400 or a 413; bodies with few brackets and commas pass at the cost of counting them."""
+    opened = raw.count(b"{") + raw.count(b"[")
+    if opened <= DEPTH and opened + raw.count(b",") <= VALUES:
         return
-    depth = 0
-    for token in _STRUCTURE.finditer(raw):
-        mark = token[0]
-        if mark in (b"{", b"["):
-            depth += 1
-            if depth > DEPTH:
-                raise _too_deep()
-        elif mark in (b"}", b"]"):
-            depth -= 1
+    bare = _TEXT.sub(b"", raw)
+    if bare.count(b"{") + bare.count(b"[") + bare.count(b",") > VALUES:
+        raise status.too_large(TOO_MANY_VALUES)
+    marks = bare.translate(None, _OTHERS)
+    if max(accumulate(map(_STEPS.__getitem__, marks)), default=0) > DEPTH:
+        raise status.bad_request(TOO_DEEP)
+
+
+_YAML: Final = ("application/yaml", "text/yaml", "application/apply-patch+yaml")
 
 
 def media_type(content_type: str) -> str:
@@ -46,16 +56,15 @@ def media_type(content_type: str) -> str:
 
 def value(raw: bytes, content_type: str) -> Any:
     """Any JSON or YAML value. Raises a 400 or a 415."""
-    media = media_type(content_type)
-    if media in ("application/yaml", "text/yaml", "application/apply-patch+yaml") and raw[:1] not in (
-        b"{",
-        b"[",
-    ):
+    written_as_yaml = media_type(content_type) in _YAML
+    if written_as_yaml and raw[:1] not in (b"{", b"["):
         return _yaml(raw)
-    check_depth(raw)
+    check_shape(raw)
     try:
         return _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if written_as_yaml:
+            return _yaml(raw)
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
 
 
@@ -64,7 +73,9 @@ def document(raw: bytes, content_type: str, *, group: str, version: str, kind: s
     if not raw:
         return {}
     if media_type(content_type) == "application/vnd.kubernetes.protobuf":
-        return protobuf.decode(raw, group=group, version=version, kind=kind)
+        decoded = protobuf.decode(raw, group=group, version=version, kind=kind)
+        check_shape(msgspec.json.encode(decoded))  # it can hold values written as JSON
+        return decoded
     found = value(raw, content_type)
     if not isinstance(found, dict):
         raise status.bad_request(
@@ -81,18 +92,16 @@ def _go_name(found: object) -> str:
 
 
 def _yaml(raw: bytes) -> Any:
-    if raw.count(b"&") and raw.count(b"*") > 100:
-        raise status.bad_request("the YAML body uses too many aliases; write the values out")
     try:
-        found = yaml.load(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        encoded = msgspec.json.encode(found)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, TypeError, ValueError) as error:
+        found = yaml_body.load(raw, yaml_body.Bounds(depth=DEPTH, values=VALUES, size=LIMIT))
+    except yaml_body.TooDeep:
+        raise status.bad_request(TOO_DEEP) from None
+    except yaml_body.TooMuch:
+        raise status.too_large(TOO_MANY_VALUES) from None
+    except (yaml.YAMLError, ValueError) as error:
         told = str(error).replace("\n", " ")
         raise status.bad_request(f"error converting YAML to JSON: {told}") from error
-    if len(encoded) > LIMIT:
-        raise status.too_large(f"the body holds more than {LIMIT} bytes once its aliases are written out")
-    check_depth(encoded)
-    return _decode(encoded)
+    return _decode(msgspec.json.encode(found))  # so that nothing in it is shared
 
 
 def duplicates(raw: bytes) -> list[str]:
@@ -100,11 +109,11 @@ def duplicates(raw: bytes) -> list[str]:
     found: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> Any:
-        keys = [key for key, _ in pairs]
-        repeated = (
-            [key for key in dict.fromkeys(keys) if keys.count(key) > 1] if len(set(keys)) < len(keys) else []
-        )
-        return _Node(dict(pairs), repeated)
+        fields = dict(pairs)
+        repeated = []
+        if len(fields) < len(pairs):
+            repeated = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+        return _Node(fields, repeated)
 
     try:
         tree = json.loads(raw, object_pairs_hook=collect)

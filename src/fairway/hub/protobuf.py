@@ -30,9 +30,12 @@ ILLEGAL_WIRE_TYPE: Final = "proto: illegal wireType {0}"
 NOT_REGISTERED: Final = 'no kind "{0}" is registered for version "{1}" in scheme "pkg/runtime/scheme.go:111"'
 # Ours: the reference has no such bounds, or finds out later.
 TOO_DEEP: Final = "exceeded max depth"
+TOO_MANY_FIELDS: Final = "exceeded max number of fields"
 NOT_JSON: Final = "a free-form value is not JSON: {0}"
 
 _MAX_DEPTH: Final = 100
+_MAX_FIELDS: Final = 100_000
+"""At every level. A field can be as short as two bytes, and takes far longer to read than to send."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SHOWN_BYTES: Final = 30
 _SCALAR_WIRE_TYPES: Final = {"int32": _VARINT, "int64": _VARINT, "bool": _VARINT, "double": _FIXED64}
@@ -50,12 +53,27 @@ class _Malformed(ValueError):
     """The bytes are not a message of the type."""
 
 
+class _Allowance:
+    """How many fields the body may still have that is being read, which happens in one go."""
+
+    left = 0
+
+    def spend(self, fields: int) -> None:
+        self.left -= fields
+        if self.left < 0:
+            raise _Malformed(TOO_MANY_FIELDS)
+
+
+_allowance: Final = _Allowance()
+
+
 def decode(raw: bytes, *, group: str = "", version: str = "v1", kind: str = "") -> Document:
     """The object of a body. The kind is the one that is expected, and taken when the body doesn't say.
 
     Raises a 400 in the words of kube-apiserver.
     """
     told_version, told_kind = "", ""
+    _allowance.left = _MAX_FIELDS
     try:
         if not raw.startswith(MAGIC):
             raise _Malformed(NOT_PROTOBUF)
@@ -129,6 +147,7 @@ def _parts(data: memoryview) -> "list[tuple[int, int, Any]]":
             raise _Malformed(ILLEGAL_WIRE_TYPE.format(wire_type))
         if position > end:
             raise _Malformed(CUT_OFF)
+        _allowance.spend(1)
         found.append((number, wire_type, value))
     return found
 
@@ -183,6 +202,7 @@ def _items(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -
         packed, position = [], 0
         while position < len(value):
             number, position = _varint(value, position)
+            _allowance.spend(1)
             packed.append(_value(field, shape, _VARINT, number, depth))
         return packed
     return [_value(field, shape, wire_type, value, depth)]
