@@ -1,0 +1,204 @@
+"""kr8s: discovery, objects of built-in and of custom kinds, watches."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from clients import boats as custom
+from clients.conftest import Suite
+from clients.refusals import MODIFIED, stale, status
+
+DEADLINE = 30
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Kubernetes version .* is not supported:UserWarning"  # it only knows older ones, and says so
+)
+
+kr8s: Any = import_module("kr8s")
+api_of: Any = import_module("kr8s.asyncio").api
+objects: Any = import_module("kr8s.asyncio.objects")
+
+
+@pytest.fixture
+async def api(hub: Suite, room: str) -> AsyncIterator[Any]:
+    made = await api_of(kubeconfig=str(hub.kubeconfig), namespace=room)
+    yield made
+    await made._session.aclose()  # it has no way to say so
+    await asyncio.sleep(0)
+
+
+@pytest.fixture(scope="module")
+def boat() -> Any:
+    return objects.new_class(
+        kind=custom.KIND,
+        version=custom.API_VERSION,
+        plural=custom.PLURAL,
+        scalable=True,
+        scalable_spec="crew",
+    )
+
+
+def config_map(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}, "data": {"light": "red"}}
+
+
+async def test_discovery(api: Any, boats: None) -> None:
+    assert (await api.version())["minor"] == "36"
+    assert await api.lookup_kind("deploy") == ("deployment.apps/v1", "deployments", True)
+    assert await api.lookup_kind("bt") == (f"boat.{custom.API_VERSION}", "boats", True)
+    assert {"v1", "apps/v1", custom.API_VERSION} <= {each async for each in api.api_versions()}
+    found = {each["name"]: each for each in await api.api_resources()}
+    assert found["nodes"]["namespaced"] is False
+
+
+async def test_a_life(api: Any) -> None:
+    made = await objects.ConfigMap(config_map("buoy"), api=api)
+    assert not await made.exists()
+    await made.create()
+    assert await made.exists()
+    assert made.metadata.uid
+    found = await objects.ConfigMap.get("buoy", api=api)
+    assert (found.data.light, found.namespace) == ("red", api.namespace)
+    await made.patch({"data": {"bell": "yes"}})
+    assert made.data == {"light": "red", "bell": "yes"}
+    await made.patch([{"op": "remove", "path": "/data/bell"}], type="json")
+    await found.refresh()
+    assert found.data == {"light": "red"}
+    assert found.metadata.resourceVersion == made.metadata.resourceVersion
+    await made.delete()
+    with pytest.raises(kr8s.NotFoundError):
+        await found.refresh()
+    with pytest.raises(kr8s.NotFoundError):
+        await objects.ConfigMap.get("buoy", api=api, timeout=1)
+
+
+async def test_labels_and_annotations(api: Any) -> None:
+    buoy = await objects.ConfigMap(config_map("buoy", sea="north"), api=api)
+    await buoy.create()
+    await buoy.label(sea="south", depth="9")
+    await buoy.annotate(keeper="Ann")
+    assert (buoy.labels, buoy.annotations) == ({"sea": "south", "depth": "9"}, {"keeper": "Ann"})
+    await buoy.remove_label("depth")
+    assert (await objects.ConfigMap.get("buoy", api=api)).labels == {"sea": "south"}
+
+
+async def test_lists(api: Any) -> None:
+    for name, sea in (("a", "north"), ("b", "south"), ("c", "north")):
+        await (await objects.ConfigMap(config_map(name, sea=sea), api=api)).create()
+
+    async def names(**query: Any) -> list[str]:
+        return [each.name async for each in api.get("configmaps", **query)]
+
+    assert await names(label_selector={"sea": "north"}) == ["a", "c"]
+    assert await names(label_selector="sea!=north,sea") == ["b"]
+    assert await names(field_selector={"metadata.name": "c"}) == ["c"]
+    assert [each.name async for each in api.get("configmaps", "b", "a")] == ["b", "a"]
+    everywhere = [each async for each in api.get("configmaps", namespace=kr8s.ALL, label_selector="sea")]
+    assert {each.namespace for each in everywhere} >= {api.namespace}
+
+
+async def test_refusals(api: Any) -> None:
+    buoy = await objects.ConfigMap(config_map("buoy"), api=api)
+    await buoy.create()
+    with pytest.raises(kr8s.ServerError) as caught:
+        await buoy.create()
+    assert caught.value.status == status(
+        409, "AlreadyExists", 'configmaps "buoy" already exists', name="buoy", kind="configmaps"
+    )
+    old = buoy.metadata.resourceVersion
+    await buoy.patch({"data": {"light": "green"}})
+    with pytest.raises(kr8s.ServerError, match=MODIFIED) as caught:
+        await buoy.patch({"metadata": {"resourceVersion": old}, "data": {"light": "off"}})
+    assert caught.value.status == stale("configmaps", "buoy")
+
+
+async def test_scale(api: Any) -> None:
+    labels = {"app": "fleet"}
+    document = {
+        "metadata": {"name": "fleet"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "image:1"}]},
+            },
+        },
+    }
+    deployment = await objects.Deployment(document, api=api)
+    await deployment.create()
+    assert deployment.replicas == 1
+    await deployment.scale(4)
+    assert deployment.replicas == 4
+    assert not await deployment.ready()
+
+
+async def test_custom_kinds(api: Any, boats: None, boat: Any) -> None:
+    made = await boat(custom.boat("kon-tiki"), api=api)
+    await made.create()
+    assert made.spec.crew == 1
+    await made.scale(6)
+    assert (made.spec.crew, made.metadata.generation) == (6, 2)
+    await made.patch({"status": {"phase": "afloat"}}, subresource="status")
+    found = await boat.get("kon-tiki", api=api)
+    assert found.status == {"phase": "afloat"}
+    with pytest.raises(kr8s.ServerError, match="should be a non-negative integer"):
+        await made.patch({"spec": {"crew": -1}})
+    assert [each.name async for each in boat.list(api=api)] == ["kon-tiki"]
+    assert [each.name async for each in api.get("boats." + custom.GROUP)] == ["kon-tiki"]
+
+
+async def test_a_watch(api: Any, boats: None, boat: Any) -> None:
+    there = await boat(custom.boat("there"), api=api)
+    await there.create()
+    told = []
+    async with asyncio.timeout(DEADLINE):
+        async for type_, found in api.watch(boat):
+            told.append((type_, found.name))
+            if len(told) == 1:
+                await (await boat(custom.boat("later"), api=api)).create()
+            elif len(told) == 2:
+                await there.delete()
+            else:
+                break
+    assert told == [("ADDED", "there"), ("ADDED", "later"), ("DELETED", "there")]
+
+
+async def test_waiting_for_a_condition(api: Any, boats: None, boat: Any) -> None:
+    made = await boat(custom.boat("kon-tiki"), api=api)
+    await made.create()
+    await made.patch({"status": {"phase": "ashore"}}, subresource="status")
+    waiting = asyncio.create_task(made.wait("condition=Afloat", timeout=DEADLINE))
+    conditions = [{"type": "Afloat", "status": "True"}]
+    other = await boat.get("kon-tiki", api=api)
+    await other.patch({"status": {"conditions": conditions}}, subresource="status")
+    await waiting
+    gone = asyncio.create_task(made.wait("delete", timeout=DEADLINE))
+    await (await boat.get("kon-tiki", api=api)).delete()
+    await gone
+
+
+async def test_ownership(api: Any) -> None:
+    owner = await objects.ConfigMap(config_map("owner"), api=api)
+    child = await objects.ConfigMap(config_map("child"), api=api)
+    await owner.create()
+    await child.create()
+    await owner.adopt(child)
+    (reference,) = (await objects.ConfigMap.get("child", api=api)).metadata.ownerReferences
+    assert (reference.uid, reference.kind) == (owner.metadata.uid, "ConfigMap")
+
+
+async def test_who_am_i(api: Any) -> None:
+    assert await api.whoami()
+
+
+async def test_cordon(api: Any, namespace: str) -> None:
+    node = await objects.Node({"metadata": {"name": namespace}}, api=api)
+    await node.create()
+    await node.cordon()
+    assert node.unschedulable
+    await node.taint("sea", "rough", effect="NoExecute")
+    assert {"key": "sea", "value": "rough", "effect": "NoExecute"} in node.taints
+    await node.delete()

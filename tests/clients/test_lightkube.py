@@ -1,0 +1,214 @@
+"""lightkube: typed objects of built-in kinds, generic ones, lists in chunks, apply, watches."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from lightkube import ApiError, AsyncClient, Client, KubeConfig
+from lightkube.generic_resource import create_namespaced_resource
+from lightkube.models.apps_v1 import DeploymentSpec
+from lightkube.models.autoscaling_v1 import ScaleSpec
+from lightkube.models.core_v1 import Container, PodSpec, PodTemplateSpec
+from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
+from lightkube.operators import in_, not_equal
+from lightkube.resources.apps_v1 import Deployment
+from lightkube.resources.core_v1 import ConfigMap, Namespace
+from lightkube.types import CascadeType, PatchType
+
+from clients import boats as custom
+from clients.conftest import Suite
+from clients.refusals import absent, stale, status
+
+DEADLINE = 30
+
+Boat: Any = create_namespaced_resource(custom.GROUP, custom.VERSION, custom.KIND, custom.PLURAL)
+
+
+@pytest.fixture
+async def client(hub: Suite, room: str) -> AsyncIterator[Any]:
+    """Typed answers may lack every field they have; here they are taken as they are."""
+    config = KubeConfig.from_file(str(hub.kubeconfig))
+    async with AsyncClient(config=config, namespace=room, field_manager="suite") as made:
+        yield made
+    await asyncio.sleep(0)  # connections close a moment later
+
+
+def config_map(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, labels={"sea": "north"}), data=data)
+
+
+def deployment(name: str, *, replicas: int) -> Deployment:
+    labels = {"app": name}
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(labels=labels),
+        spec=PodSpec(containers=[Container(name="main", image="image:1")]),
+    )
+    return Deployment(
+        metadata=ObjectMeta(name=name),
+        spec=DeploymentSpec(replicas=replicas, selector=LabelSelector(matchLabels=labels), template=template),
+    )
+
+
+@contextmanager
+def refused(expected: dict[str, Any]) -> Iterator[None]:
+    with pytest.raises(ApiError) as caught:
+        yield
+    assert json.loads(caught.value.response.content) == expected
+    assert caught.value.status.code == expected["code"]
+    assert caught.value.status.reason == expected["reason"]
+
+
+async def test_a_life(client: Any) -> None:
+    made = await client.create(config_map("buoy", light="red"))
+    assert await client.get(ConfigMap, "buoy") == made
+    made.data["light"] = "green"
+    replaced = await client.replace(made)
+    assert replaced.data == {"light": "green"}
+    with refused(stale("configmaps", "buoy")):
+        await client.replace(made)
+    await client.delete(ConfigMap, "buoy")
+    with refused(absent("configmaps", "buoy")):
+        await client.get(ConfigMap, "buoy")
+
+
+async def test_namespaces_and_the_synchronous_client(hub: Suite, room: str) -> None:
+    def act() -> list[str]:
+        config = KubeConfig.from_file(str(hub.kubeconfig))
+        with Client(config=config, namespace=room) as client:
+            client.create(config_map("buoy"))
+            found = client.get(Namespace, room)
+            assert found.status is not None
+            assert found.status.phase == "Active"
+            listed = client.list(ConfigMap, labels={"sea": "north"})
+            return [each.metadata.name or "" for each in listed if each.metadata]
+
+    assert await asyncio.to_thread(act) == ["buoy"]
+
+
+async def test_patches(client: Any) -> None:
+    await client.create(deployment("fleet", replicas=1))
+    containers = [{"name": "side", "image": "side:1"}]
+    patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+    patched = await client.patch(Deployment, "fleet", patch)
+    assert {c.name for c in patched.spec.template.spec.containers} == {"main", "side"}
+    patched = await client.patch(Deployment, "fleet", patch, patch_type=PatchType.MERGE)
+    assert [c.name for c in patched.spec.template.spec.containers] == ["side"]
+    operations = [{"op": "replace", "path": "/spec/replicas", "value": 3}]
+    patched = await client.patch(Deployment, "fleet", operations, patch_type=PatchType.JSON)
+    assert (patched.spec.replicas, patched.metadata.generation) == (3, 4)
+
+
+async def test_scale_and_status(client: Any) -> None:
+    await client.create(deployment("fleet", replicas=1))
+    scale = Deployment.Scale(metadata=ObjectMeta(name="fleet"), spec=ScaleSpec(replicas=5))
+    assert (await client.replace(scale)).spec.replicas == 5
+    assert (await client.get(Deployment.Scale, "fleet")).status.selector == "app=fleet"
+    told = await client.patch(
+        Deployment.Status, "fleet", {"status": {"replicas": 2}}, patch_type=PatchType.MERGE
+    )
+    assert (told.status.replicas, told.spec.replicas, told.metadata.generation) == (2, 5, 2)
+
+
+async def test_chunks(client: Any) -> None:
+    for index in range(7):
+        await client.create(config_map(f"n{index}"))
+    listing = client.list(ConfigMap, chunk_size=3, labels={"sea": in_(["north", "south"])})
+    assert [each.metadata.name async for each in listing] == [f"n{index}" for index in range(7)]
+    assert int(listing.resourceVersion) > 0
+    others = client.list(ConfigMap, labels={"sea": "north"}, fields={"metadata.name": not_equal("n0")})
+    assert len([each async for each in others]) == 6
+
+
+async def test_apply(client: Any) -> None:
+    def wanted(light: str) -> ConfigMap:
+        return ConfigMap(
+            apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="buoy"), data={"light": light}
+        )
+
+    made = await client.apply(wanted("red"), field_manager="keeper")
+    assert [(m.manager, m.operation) for m in made.metadata.managedFields] == [("keeper", "Apply")]
+    again = await client.apply(wanted("red"), field_manager="keeper")
+    assert again.metadata.resourceVersion == made.metadata.resourceVersion
+    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "keeper"', "field": ".data.light"}
+    message = 'Apply failed with 1 conflict: conflict with "keeper": .data.light'
+    with refused(status(409, "Conflict", message, causes=[cause])):
+        await client.apply(wanted("green"), field_manager="visitor")
+    forced = await client.apply(wanted("green"), field_manager="visitor", force=True)
+    assert [m.manager for m in forced.metadata.managedFields] == ["visitor"]
+
+
+async def test_generic_objects(client: Any, boats: None) -> None:
+    made = await client.create(Boat(custom.boat("kon-tiki")))
+    assert (made.spec, made.metadata.generation) == ({"port": "home", "crew": 1}, 1)
+    made["spec"]["crew"] = 6
+    replaced = await client.replace(made)
+    assert replaced.metadata.generation == 2
+    with refused(stale("boats", "kon-tiki", group=custom.GROUP)):
+        await client.replace(made)
+    told = await client.patch(
+        Boat.Status, "kon-tiki", {"status": {"phase": "afloat"}}, patch_type=PatchType.MERGE
+    )
+    assert told.status == {"phase": "afloat"}
+    scale = Boat.Scale(metadata=ObjectMeta(name="kon-tiki"), spec=ScaleSpec(replicas=4))
+    assert (await client.replace(scale)).spec.replicas == 4
+    accepted = ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]
+    words = "the body of the request was in an unknown format - accepted media types include: "
+    with refused(status(415, "UnsupportedMediaType", words + ", ".join(accepted))):
+        await client.patch(Boat, "kon-tiki", {"spec": {"crew": 1}}, patch_type=PatchType.STRATEGIC)
+
+
+async def test_generic_apply(client: Any, boats: None) -> None:
+    def sail(name: str, area: int) -> Any:
+        return Boat(
+            apiVersion=custom.API_VERSION,
+            kind=custom.KIND,
+            metadata=ObjectMeta(name="kon-tiki"),
+            spec={"sails": [{"name": name, "area": area}]},
+        )
+
+    await client.apply(sail("main", 20), field_manager="one")
+    merged = await client.apply(sail("jib", 8), field_manager="two")
+    assert merged.spec["sails"] == [{"name": "main", "area": 20}, {"name": "jib", "area": 8}]
+    left = await client.apply(
+        Boat(apiVersion=custom.API_VERSION, kind=custom.KIND, metadata=ObjectMeta(name="kon-tiki")),
+        field_manager="one",
+    )
+    assert left.spec["sails"] == [{"name": "jib", "area": 8}]
+
+
+async def test_a_watch(client: Any, boats: None) -> None:
+    await client.create(Boat(custom.boat("there")))
+    listing = client.list(Boat)
+    assert [each.metadata.name async for each in listing] == ["there"]
+    told = []
+    async with asyncio.timeout(DEADLINE):
+        await client.create(Boat(custom.boat("later")))
+        async for type_, found in client.watch(Boat, resource_version=listing.resourceVersion):
+            told.append((type_, found.metadata.name))
+            if len(told) == 1:
+                await client.delete(Boat, "there")
+            else:
+                break
+    assert told == [("ADDED", "later"), ("DELETED", "there")]
+
+
+async def test_waiting(client: Any) -> None:
+    await client.create(deployment("fleet", replicas=1))
+    waiting = asyncio.create_task(client.wait(Deployment, "fleet", for_conditions=["Available"]))
+    conditions = [{"type": "Available", "status": "True"}]
+    await client.patch(Deployment.Status, "fleet", {"status": {"conditions": conditions}})
+    async with asyncio.timeout(DEADLINE):
+        assert (await waiting).metadata.name == "fleet"
+
+
+async def test_deletion(client: Any, boats: None) -> None:
+    for index in range(3):
+        await client.create(Boat(custom.boat(f"n{index}")))
+    await client.delete(Boat, "n0", dry_run=True)
+    await client.delete(Boat, "n1", cascade=CascadeType.BACKGROUND, grace_period=0)
+    assert [each.metadata.name async for each in client.list(Boat)] == ["n0", "n2"]
+    await client.deletecollection(Boat)
+    assert [each async for each in client.list(Boat)] == []
