@@ -117,6 +117,7 @@ async def test_kubeconfigs_and_tokens_survive(
         certificate = ssl.create_default_context(cafile=str(folder / "pki" / "ca.crt"))
         administrator = (folder / "pki" / "admin.pem").read_bytes()
         # While the hub runs.
+        assert run(["hub", "check", "--data", str(folder)]) == 0
         assert run(["hub", "backup", "--data", str(folder), "--out", str(tmp_path / "backup")]) == 0
         before = await objects(talk)
     assert capsys.readouterr().out.endswith(" and 5 key files\n")
@@ -367,6 +368,19 @@ def test_manifests_hold_what_another_hub_lacks(
     for document in documents:
         assert not set(own) & set(document["metadata"])
         assert "status" not in document
+
+
+async def test_a_hub_nobody_wrote_to_has_nothing_to_move(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    async with talking(tmp_path / "new") as (_, talk):
+        # What appears by itself in every namespace is there.
+        for path in ("configmaps/kube-root-ca.crt", "serviceaccounts/default"):
+            resource, name = path.split("/")
+            where = f"/api/v1/namespaces/default/{resource}?watch=true&fieldSelector=metadata.name={name}"
+            async with talk.open(where) as stream:
+                assert name.encode() in await stream.content.readline()
+    assert {each["kind"] for each in written(capsysbinary, tmp_path / "new")} == {"CustomResourceDefinition"}
 
 
 def test_jobs_are_written_as_they_were_asked_for(

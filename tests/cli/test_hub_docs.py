@@ -21,9 +21,9 @@ MIB = 1024 * 1024
 @pytest.mark.parametrize(
     "line",
     [
-        f"kube-apiserver {KUBERNETES.rpartition('.')[0]},",
+        f"answers as kube-apiserver {KUBERNETES.rpartition('.')[0]},",
         f"https://127.0.0.1:{PORT}",
-        f"| body of a request | {body.LIMIT // MIB} MiB, {body.DEPTH} levels deep |",
+        f"| body of a request | {body.LIMIT // MIB} MiB, {body.DEPTH} levels deep, {body.VALUES:,} values |",
         f"| connections | {connection.CONNECTIONS:,} |",
         f"| head of a request, TLS handshake | {connection.HEADER_SECONDS:g} s each |",
         f"| body of a request | {connection.BODY_SECONDS:g} s |",

@@ -15,16 +15,19 @@ from fairway.cli.export import export, format_for
 from fairway.cli.hub_data import STDOUT
 from fairway.hub import archive
 from fairway.hub.entry import DELETED, Key
+from fairway.hub.hub import NAMESPACES
+from fairway.hub.kinds import priorities
+from fairway.hub.kinds.core import ACCOUNT_TOKEN
 from fairway.hub.log import Log
 from fairway.hub.resource import Document
+from fairway.hub.upkeep.accounts import ROOT_CA
 
 _DEFINITION: Final = "CustomResourceDefinition"
 _FILES: Final = ("definitions.yaml", "objects.yaml", "status.yaml")
 
-_NAMESPACES: Final = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 _BOOTSTRAPPING: Final = "kubernetes.io/bootstrapping"
-_ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"
+_PRIORITIES: Final = frozenset(each["metadata"]["name"] for each in priorities.SYSTEM)
 # Of no use elsewhere: reports on what happened here, who holds what at the moment, and requests to this hub's own
 # certificate authority.
 _PASSING: Final = frozenset({"Event", "Lease", "CertificateSigningRequest"})
@@ -137,13 +140,15 @@ def everywhere(document: Document) -> bool:
     api, kind, metadata = document.get("apiVersion"), document.get("kind"), document["metadata"]
     match api, kind:
         case "v1", "Namespace":
-            return metadata["name"] in _NAMESPACES
+            return metadata["name"] in NAMESPACES
         case "v1", "ConfigMap":
-            return bool(metadata["name"] == "kube-root-ca.crt")
+            return bool(metadata["name"] == ROOT_CA)
         case "v1", "ServiceAccount":
             return bool(metadata["name"] == "default")
         case "v1", "Secret":
-            return document.get("type") == _ACCOUNT_TOKEN
+            return document.get("type") == ACCOUNT_TOKEN
+        case "scheduling.k8s.io/v1", "PriorityClass":
+            return metadata["name"] in _PRIORITIES
         case (("v1" | "coordination.k8s.io/v1" | "certificates.k8s.io/v1"), _) if kind in _PASSING:
             return True
     return api == _RBAC and _BOOTSTRAPPING in (metadata.get("labels") or {})
