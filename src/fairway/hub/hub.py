@@ -163,11 +163,17 @@ class Hub:
         await self._audit.stop()
 
     async def _probe(self) -> None:
-        """A disk that was full may have room again."""
+        """A disk that was full may have room again; whoever is to make some must hear of it."""
+        told: str | None = None
         while True:
             await asyncio.sleep(PROBE_SECONDS)
-            if self.store.read_only and await self.store.probe():
-                log.warning("the store accepts writes again")
+            why = self.store.read_only
+            if why is not None:
+                if why != told:
+                    log.error("the store accepts no writes: %s", why)
+                if await self.store.probe():
+                    log.warning("the store accepts writes again")
+            told = self.store.read_only
 
     # Custom resources
 

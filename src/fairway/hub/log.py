@@ -11,7 +11,7 @@ import sqlite3
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
@@ -121,7 +121,7 @@ class Log:
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
                 connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT * _PAGE}")
             except BaseException:
-                connection.close()
+                _abandon(connection, path)
                 raise
         return log
 
@@ -255,6 +255,10 @@ class Log:
     def close(self) -> None:
         self._connection.close()
 
+    def abandon(self) -> None:
+        """Closes, and leaves the files as they are."""
+        _abandon(self._connection, self.path)
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -266,6 +270,15 @@ class Log:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+
+
+def _abandon(connection: sqlite3.Connection, path: Path) -> None:
+    """The last to close brings the write-ahead log into the main file, which damaged files are better left without.
+    So somebody else closes last who may only read."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+        with suppress(sqlite3.DatabaseError):
+            reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        connection.close()
 
 
 def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:

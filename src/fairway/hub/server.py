@@ -40,6 +40,8 @@ WRITERS: Final = 256
 """Requests with a body that are answered at the same time; more wait, many more are turned away."""
 WAITING: Final = 4096
 
+STOPPING: Final = "the hub is stopping"
+
 _METHODS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _ANSWER: Final = {"Cache-Control": "no-cache, private"}
@@ -174,7 +176,9 @@ class Server:
             exchange.reason = refusal.reason
             return self._refused(exchange, refusal)
         except (ReadOnly, Closed) as fault:
-            return self._refused(exchange, status.unavailable(f"the hub accepts no writes: {fault}"))
+            unable = status.unavailable(STOPPING if isinstance(fault, Closed) else str(fault))
+            exchange.reason = unable.reason
+            return self._refused(exchange, unable)
         except web.HTTPRequestEntityTooLarge:
             too_large = status.too_large(f"Request entity too large: limit is {body.LIMIT}")
             return self._refused(exchange, too_large, close=True)

@@ -140,7 +140,7 @@ class Store:
                 for shelf in store._shelves.values():
                     shelf.keys()
             except BaseException:
-                log.close()
+                log.abandon()
                 raise
         except BaseException:
             lock.release()
