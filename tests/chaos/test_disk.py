@@ -1,0 +1,358 @@
+"""Disks that are full, and files left torn by a power cut or worse: the hub says so, and keeps what it acknowledged."""
+
+import asyncio
+import random
+import resource
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaos.nursery import PATIENCE, POLL, Nursery
+from chaos.servers import EmbeddedServer, client_of, embedded_server
+from chaos.things import CONFIG_MAPS, Thing, body
+from fairway.hub import archive
+from fairway.kube.errors import ServerError
+from fairway.kube.rest import Client
+from fairway.testing.processes import Port
+
+NAMESPACE = "default"
+WRITERS = 4
+SIZE = 3_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disk:
+    """Where a hub runs out of room, and how to give it some."""
+
+    folder: Path
+    limits: dict[int, int]
+    relieve: Callable[[EmbeddedServer], None]
+
+
+def mounted(folder: Path) -> Iterator[Disk]:
+    """A file system of its own, with something on it that can go."""
+    mount = folder / "data"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(mount)]
+    try:
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if made.returncode:
+        pytest.skip(f"a file system can't be mounted here: {made.stderr.strip()}")
+    try:
+        ballast = mount / "ballast"
+        ballast.write_bytes(bytes(700_000))
+        yield Disk(folder=folder, limits={}, relieve=lambda _: ballast.unlink())
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def limited(folder: Path) -> Iterator[Disk]:
+    """Files that may not grow beyond a size, which nobody needs any rights for."""
+
+    def relieve(server: EmbeddedServer) -> None:
+        assert server.child is not None
+        resource.prlimit(
+            server.child.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
+
+    yield Disk(folder=folder, limits={resource.RLIMIT_FSIZE: 600_000}, relieve=relieve)
+
+
+@pytest.fixture(params=[mounted, limited], ids=lambda kind: kind.__name__)
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    yield from request.param(tmp_path)
+
+
+async def fill(client: Client, kept: dict[str, int], name: str) -> list[ServerError]:
+    """Writes until it is refused; ``kept`` gets what was acknowledged, by name."""
+
+    async def write(writer: int) -> ServerError:
+        number = 0
+        while True:
+            number += 1
+            each = f"{name}-{writer}-{number}"
+            try:
+                made = await client.create(
+                    CONFIG_MAPS, body(CONFIG_MAPS, each, each, size=SIZE), namespace=NAMESPACE
+                )
+            except ServerError as error:
+                return error
+            kept[each] = int(made.metadata.resourceVersion)
+
+    return await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+
+
+async def listed(client: Client) -> dict[str, int]:
+    found = await client.list(CONFIG_MAPS, namespace=NAMESPACE)
+    return {
+        each.metadata.name: int(each.metadata.resourceVersion) for each in found.items if each.metadata.labels
+    }
+
+
+async def health(client: Client, path: str) -> tuple[int, str]:
+    try:
+        return 200, (await client.request("GET", path)).body.decode()
+    except ServerError as error:
+        return error.code, error.message
+
+
+async def accepted(client: Client, name: str) -> Thing:
+    """As soon as the hub accepts writes again."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await client.create(CONFIG_MAPS, body(CONFIG_MAPS, name, name), namespace=NAMESPACE)
+            except ServerError:
+                await asyncio.sleep(POLL)
+
+
+async def test_a_full_disk_is_told_and_harms_nothing_that_was_acknowledged(
+    nursery: Nursery, disk: Disk
+) -> None:
+    async with embedded_server(nursery, folder=disk.folder, limits=disk.limits) as server:
+        kept: dict[str, int] = {}
+        async with client_of(server) as client:
+            began = await client.newest(CONFIG_MAPS)
+            async with follow(client, since=began) as seen:
+                refusals = await fill(client, kept, "first")
+                await is_read_only(client, refusals, file=server.data / "hub.db")
+                assert await listed(client) == kept
+                await seen.until(kept)
+            async with follow(client, since=began) as again:
+                await again.until(kept)
+        # Killed while there is no room, it comes back, and goes on serving what it has.
+        await server.crash()
+        server.launch()
+        await server.ready("/livez")
+        async with client_of(server) as client, follow(client, since=began) as seen:
+            assert await listed(client) == kept
+            refusals = await fill(client, kept, "second")
+            await is_read_only(client, refusals, file=server.data / "hub.db")
+            disk.relieve(server)
+            more = await accepted(client, "more")
+            kept["more"] = int(more.metadata.resourceVersion)
+            assert await health(client, "/readyz") == (200, "ok")
+            await seen.until(kept)
+        assert "the store accepts no writes: " in server.log.read_text()
+        await server.crash()
+        await server.start()
+        async with client_of(server) as client:
+            assert await listed(client) == kept
+        await server.stop()
+    assert archive.check(server.data).problems == ()
+
+
+async def is_read_only(client: Client, refusals: list[ServerError], *, file: Path) -> None:
+    """The hub says so wherever it is asked, and is alive."""
+    for refusal in refusals:
+        assert (refusal.code, refusal.reason) == (503, "ServiceUnavailable")
+        assert refusal.message.startswith(f"the hub can't write and is read-only: {file}: ")
+        assert "disk" in refusal.message
+    why = refusals[0].message.partition(": ")[2]
+    assert await health(client, "/readyz") == (503, f"[-]store failed: {why}")
+    assert await health(client, "/livez") == (200, "ok")
+
+
+class Seen:
+    """What a watch was sent, by name."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, int] = {}
+        self._news = asyncio.Event()
+
+    def see(self, thing: Thing) -> None:
+        version = int(thing.metadata.resourceVersion)
+        assert version > max(self.versions.values(), default=0)
+        self.versions[thing.metadata.name] = version
+        self._news.set()
+
+    async def until(self, wanted: dict[str, int]) -> None:
+        """Exactly these, and nothing that wasn't acknowledged."""
+        async with asyncio.timeout(PATIENCE):
+            while not wanted.items() <= self.versions.items():
+                self._news.clear()
+                await self._news.wait()
+        assert self.versions == wanted
+
+
+@asynccontextmanager
+async def follow(client: Client, *, since: str) -> AsyncIterator[Seen]:
+    seen = Seen()
+
+    async def watch() -> None:
+        async for event in client.watch(CONFIG_MAPS, namespace=NAMESPACE, resource_version=since):
+            if event.type == "ADDED" and event.object.metadata.labels:
+                seen.see(event.object)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield seen
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_hub_that_has_no_room_to_begin_with_says_so(nursery: Nursery, tmp_path: Path) -> None:
+    with Port() as port:
+        server = EmbeddedServer(nursery, folder=tmp_path, port=port, limits={resource.RLIMIT_FSIZE: 1_000})
+        child = server.launch()
+        assert await child.end() == 2
+        words = child.tail()
+        assert words.startswith(f"fairway: {server.data / 'hub.db'} can't be opened: ")
+        assert "Traceback" not in words
+
+
+# Torn files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wreck:
+    """The data of a hub that was killed, after it had been restarted once so that both its files are in use."""
+
+    data: Path
+    acknowledged: list[tuple[int, str, int]]
+    """In order: how long the write-ahead log was right after the answer, the name, and the version."""
+
+    @property
+    def main(self) -> Path:
+        return self.data / "hub.db"
+
+    @property
+    def tail(self) -> Path:
+        return self.data / "hub.db-wal"
+
+    def expected(self, size: int) -> dict[str, int]:
+        """What must be there if only so much of the write-ahead log is left."""
+        return {name: version for length, name, version in self.acknowledged if length <= size}
+
+
+PAGE = 8192
+
+
+@pytest.fixture
+async def wreck(nursery: Nursery, tmp_path: Path) -> Wreck:
+    made: list[tuple[int, str, int]] = []
+    async with embedded_server(nursery, folder=tmp_path / "wreck") as server:
+        tail = server.data / "hub.db-wal"
+
+        async def create(client: Client, number: int) -> None:
+            name = f"n{number:03}"
+            document = body(CONFIG_MAPS, name, name, size=SIZE * (number % 3))
+            written = await client.create(CONFIG_MAPS, document, namespace=NAMESPACE)
+            made.append((tail.stat().st_size, name, int(written.metadata.resourceVersion)))
+
+        async with client_of(server) as client:
+            for number in range(60):
+                await create(client, number)
+        await server.stop()
+        made = [(0, name, version) for _, name, version in made]
+        await server.start()
+        async with client_of(server) as client:
+            for number in range(60, 100):
+                await create(client, number)
+        await server.crash()
+    return Wreck(data=server.data, acknowledged=made)
+
+
+def pages_in(tail: bytes) -> set[int]:
+    """Numbers of the pages that a write-ahead log holds: after 32 bytes, frames of 24 bytes and a page."""
+    return {int.from_bytes(tail[at : at + 4], "big") for at in range(32, len(tail) - PAGE, PAGE + 24)}
+
+
+def garbled(data: bytes, pages: Iterable[int]) -> bytes:
+    """The second half of each page overwritten, as when the power went while it was written."""
+    made = bytearray(data)
+    for page in pages:
+        end = page * PAGE
+        made[end - PAGE // 2 : end] = b"\xa5" * (PAGE // 2)
+    return bytes(made)
+
+
+async def test_a_torn_tail_costs_only_what_was_not_acknowledged(
+    nursery: Nursery, wreck: Wreck, tmp_path: Path, chance: random.Random
+) -> None:
+    whole = wreck.tail.read_bytes()
+    first, last = wreck.acknowledged[60][0], wreck.acknowledged[-1][0]
+    assert first < last <= len(whole)
+    cuts = [chance.randrange(first, last) for _ in range(2)]
+    tails = [
+        *((whole[:cut], cut) for cut in cuts),
+        (whole[: cuts[0]] + b"\xa5" * 2 * PAGE, cuts[0]),
+        (whole[: cuts[1]] + bytes(512) + whole[cuts[1] + 512 :], cuts[1]),
+        (b"", 0),
+    ]
+    names = [name for _, name, _ in wreck.acknowledged]
+    for number, (tail, intact) in enumerate(tails):
+        folder = tmp_path / f"torn-{number}"
+        shutil.copytree(wreck.data, folder / "data")
+        (folder / "data" / wreck.tail.name).write_bytes(tail)
+        (folder / "data" / "hub.db-shm").unlink()
+        async with embedded_server(nursery, folder=folder) as server, client_of(server) as client:
+            there = await listed(client)
+            assert wreck.expected(intact).items() <= there.items()
+            # What else is there was written, too: nothing is there without what came before it.
+            assert sorted(there) == names[: len(there)]
+            assert set(there.items()) <= {(name, version) for _, name, version in wreck.acknowledged}
+            new = await accepted(client, "new")
+            assert int(new.metadata.resourceVersion) > max(there.values())
+            await server.stop()
+        assert archive.check(server.data).problems == ()
+
+
+async def test_pages_torn_while_the_log_still_has_them_cost_nothing(
+    nursery: Nursery, wreck: Wreck, tmp_path: Path
+) -> None:
+    """As after a power cut while the write-ahead log was being brought into the main file."""
+    main = wreck.main.read_bytes()
+    covered = {page for page in pages_in(wreck.tail.read_bytes()) if page * PAGE <= len(main)}
+    assert len(covered) > 1
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(wreck.data, folder / "data")
+    (folder / "data" / wreck.main.name).write_bytes(garbled(main, covered))
+    async with embedded_server(nursery, folder=folder) as server, client_of(server) as client:
+        assert await listed(client) == wreck.expected(wreck.tail.stat().st_size)
+        await server.stop()
+    assert archive.check(server.data).problems == ()
+
+
+async def test_damage_is_refused_with_the_way_out_of_it(
+    nursery: Nursery, wreck: Wreck, tmp_path: Path
+) -> None:
+    backup = tmp_path / "hub.backup"
+    archive.backup(wreck.data, backup)
+    main = wreck.main.read_bytes()
+    tail = wreck.tail.read_bytes()
+    covered = pages_in(tail)
+    bare = [page for page in range(2, len(main) // PAGE + 1) if page not in covered]
+    for number, page in enumerate((bare[0], bare[len(bare) // 2], bare[-1])):
+        folder = tmp_path / f"damaged-{number}"
+        shutil.copytree(wreck.data, folder / "data")
+        damaged = garbled(main, [page])
+        (folder / "data" / wreck.main.name).write_bytes(damaged)
+        with Port() as port:
+            server = EmbeddedServer(nursery, folder=folder, port=port)
+            child = server.launch()
+            assert await child.end() == 2
+            words = child.tail()
+            assert words.startswith(f"fairway: {server.data / 'hub.db'} is damaged: ")
+            assert "`fairway hub restore --force` puts a backup in its place" in words
+            assert "Nothing was changed in it." in words
+            assert (server.data / wreck.main.name).read_bytes() == damaged
+            assert (server.data / wreck.tail.name).read_bytes() == tail
+            if number:
+                continue
+            command = ["hub", "restore", str(backup), "--data", str(server.data), "--force"]
+            restoring = nursery.start("fairway.cli.main", *command, log=tmp_path / "restore.log")
+            assert await restoring.end() == 0, restoring.tail()
+            await server.start()
+            async with client_of(server) as client:
+                assert (await listed(client)).keys() == {name for _, name, _ in wreck.acknowledged}
+            await server.crash()
