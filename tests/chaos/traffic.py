@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
@@ -25,9 +25,10 @@ SIZES: Final = (0, 0, 0, 100, 1_000, 9_000)
 WATCH_SECONDS: Final = 3.0
 """Short, so that watches also end as they should."""
 
-_VERBS: Final[dict[str, int]] = {
+VERBS: Final[Mapping[str, int]] = {
     "create": 20, "update": 22, "patch": 18, "apply": 14, "delete": 14, "get": 4, "touch": 6, "list": 2,
 }  # fmt: skip
+"""How often each is asked for, among all."""
 
 clock = time.monotonic
 
@@ -81,15 +82,18 @@ class Writer:
     record: Record
     pulse: Pulse
     chance: random.Random
+    verbs: Mapping[str, int] = field(default_factory=lambda: VERBS)
+    resources: Sequence[Resource[Thing]] = tuple(RESOURCES.values())
+    namespaces: Sequence[str] = NAMESPACES
+    names: Sequence[str] = NAMES
     known: dict[tuple[str, str, str], State] = field(default_factory=dict)
     numbers: Any = field(default_factory=count)
 
     async def run(self, *, until: Callable[[], bool]) -> None:
         while not until():
-            verb = self.chance.choices(list(_VERBS), list(_VERBS.values()))[0]
-            resource = self.chance.choice(list(RESOURCES.values()))
-            namespace, name = self.chance.choice(NAMESPACES), self.chance.choice(NAMES)
-            await self.act(verb, resource, namespace, name)
+            (verb,) = self.chance.choices(list(self.verbs), list(self.verbs.values()))
+            resource, namespace = self.chance.choice(self.resources), self.chance.choice(self.namespaces)
+            await self.act(verb, resource, namespace, self.chance.choice(self.names))
 
     async def act(self, verb: str, resource: Resource[Thing], namespace: str, name: str) -> None:
         match verb:
