@@ -267,7 +267,7 @@ class Writer:
         document = self._intake.rewritten(resource, document)
         metadata = document["metadata"]
         changed = _specification(document) != _specification(old)
-        if kind.annotated:
+        if kind.annotated and not request.subresource:
             changed |= (metadata.get("annotations") or {}) != (live.get("annotations") or {})
         if "generation" in live and changed:
             metadata["generation"] = live["generation"] + 1
