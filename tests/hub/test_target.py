@@ -1,13 +1,10 @@
 """What a path names, and which paths name nothing."""
 
-from contextlib import suppress
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.hub import target
-from fairway.hub.status import Refusal
 
 KNOWN = [
     ("/api/v1/pods", ("", "v1", "", "pods", "", "")),
@@ -51,20 +48,34 @@ def test_documents_have_no_resource(path: str) -> None:
         "/api/v1/pods/a%5Cb",
     ],
 )
-def test_segments_that_cannot_be_names_are_refused(path: str) -> None:
-    with pytest.raises(Refusal) as refused:
-        target.parse(path)
-    assert refused.value.code == 400
+def test_segments_that_cannot_be_names_lead_nowhere(path: str) -> None:
+    assert target.parse(path).nowhere
 
 
-@pytest.mark.parametrize("path", ["/api/v1/a/b/c/d", "/api/v1//pods", "/api/v1/namespaces/a/pods/p/x/y"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/a/b/c/d",
+        "/api/v1//pods",
+        "/api/v1/namespaces//pods",
+        "/api/v1/namespaces/a/pods/p/x/y",
+        "//api/v1",
+    ],
+)
 def test_paths_that_are_too_long_or_have_holes_lead_nowhere(path: str) -> None:
-    with pytest.raises(Refusal) as refused:
-        target.parse(path)
-    assert refused.value.code == 404
+    assert target.parse(path).nowhere
+
+
+def test_the_server_in_a_target_does_not_matter() -> None:
+    assert target.parse("https://elsewhere.example/api/v1/pods") == target.parse("/api/v1/pods")
+
+
+@pytest.mark.parametrize("path", ["/%6detrics", "/metrics?x=/version"])
+def test_paths_are_told_as_rules_write_them(path: str) -> None:
+    assert target.parse(path).path == "/metrics"
 
 
 @given(st.text())
 def test_any_path_is_answered(path: str) -> None:
-    with suppress(Refusal):
-        assert "/" not in target.parse(f"/{path}").name
+    found = target.parse(f"/{path}")
+    assert found.nowhere or "/" not in found.name

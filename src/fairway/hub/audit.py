@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections import deque
+import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,8 @@ from fairway.hub.user import User
 FLUSH_SECONDS: Final = 0.5
 ROTATE_BYTES: Final = 100 * 1024 * 1024
 KEPT: Final = 3
-_BACKLOG: Final = 100_000
+BACKLOG: Final = 64 * 1024 * 1024
+"""Bytes that wait for the disk."""
 
 
 class Audit:
@@ -27,7 +29,8 @@ class Audit:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._lines: deque[bytes] = deque()
+        self._lines: list[bytes] = []
+        self._size = 0
         self._dropped = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -44,7 +47,7 @@ class Audit:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-            self._write()
+            self._write(self._taken())
 
     def record(
         self,
@@ -88,25 +91,32 @@ class Audit:
                 "subresource": target.subresource,
             }
             line["objectRef"] = {key: value for key, value in reference.items() if value}
-        if len(self._lines) >= _BACKLOG:
+        if self._size >= BACKLOG:
             self._dropped += 1
             return
         if self._dropped:
             line["annotations"] = {"fairway.dev/lines-dropped-before": str(self._dropped)}
             self._dropped = 0
-        self._lines.append(msgspec.json.encode(line) + b"\n")
+        written = _encoded(line)
+        self._size += len(written)
+        self._lines.append(written)
+
+    def _taken(self) -> list[bytes]:
+        taken, self._lines, self._size = self._lines, [], 0
+        return taken
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            await asyncio.to_thread(self._write)
+            if taken := self._taken():
+                # What is on its way is written even if nobody waits for it any more.
+                await asyncio.shield(asyncio.to_thread(self._write, taken))
 
-    def _write(self) -> None:
-        if self._path is None or not self._lines:
+    def _write(self, taken: list[bytes]) -> None:
+        if self._path is None or not taken:
             return
-        taken = [self._lines.popleft() for _ in range(len(self._lines))]
         try:
-            with self._path.open("ab") as file:
+            with open(self._path, "ab", opener=_private) as file:
                 self._path.chmod(0o600)
                 file.writelines(taken)
                 size = file.tell()
@@ -122,6 +132,18 @@ class Audit:
             newer = self._path if age == 1 else self._path.with_suffix(f"{self._path.suffix}.{age - 1}")
             if newer.exists():
                 newer.replace(older)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _encoded(line: Document) -> bytes:
+    try:
+        return msgspec.json.encode(line) + b"\n"
+    except UnicodeEncodeError:
+        # Nobody gets around the log by a name that is no text.
+        return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
 def _shown(user: User | None) -> Document:

@@ -1,25 +1,35 @@
 """One client's connection, with the limits that keep slow or greedy clients from harming the others."""
 
 import asyncio
+import logging
 from asyncio import sslproto
 from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+log = logging.getLogger(__name__)
+
 HEADER_SECONDS: Final = 10.0
 """How long a client may take over the head of a request."""
+HEADER_BYTES: Final = 128 * 1024
+"""The head of a request as a whole; nobody has shown yet who they are."""
 HANDSHAKE_SECONDS: Final = 10.0
+FAREWELL_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 120.0
+STALLED_SECONDS: Final = 30.0
+"""A client that lets its answers pile up that long is cut off."""
 CONNECTIONS: Final = 20_000
+SPARE_FILES: Final = 128
+"""Of the files that the process may open, those kept for the store and the logs."""
 TLS_BUFFER: Final = 16 * 1024
 """Bytes that each TLS connection reads into. asyncio sets aside 256 KiB: ten thousand idle watches, 2.5 GiB."""
 
 
 class Connections:
-    def __init__(self, *, limit: int = CONNECTIONS) -> None:
-        self.limit = limit
+    def __init__(self, *, limit: int | None = None) -> None:
+        self.limit = _most_connections() if limit is None else limit
         self.open: set[Connection] = set()
 
     async def end(self) -> None:
@@ -30,16 +40,28 @@ class Connections:
             await asyncio.sleep(0)
 
 
-class Connection(RequestHandler):
-    """Closes itself when a request's head doesn't arrive in time, whether it is the first or a later one."""
+def _most_connections() -> int:
+    try:
+        import resource  # not every system has it
+    except ImportError:
+        return CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, files - SPARE_FILES))
 
-    __slots__ = ("_book", "_clock", "_deadline", "_link")
+
+class Connection(RequestHandler):
+    """Closes itself when a request's head doesn't arrive in time, whether it is the first or a later one, when it
+    is too long, and when the client doesn't take its answers."""
+
+    __slots__ = ("_book", "_clock", "_deadline", "_head_bytes", "_link", "_stalled")
 
     def __init__(self, manager: web.Server, *, book: Connections, **settings: Any) -> None:
         super().__init__(manager, **settings)
         self._book = book
         self._clock = asyncio.get_running_loop()
         self._deadline: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -55,6 +77,7 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._book.open.discard(self)
         self.head_arrived()
+        self._flowing()
         super().connection_lost(exc)
 
     def abort(self) -> None:
@@ -65,6 +88,12 @@ class Connection(RequestHandler):
         if self._deadline is None and self._current_request is None:
             self._expect_head()
         super().data_received(data)
+        if self._messages or self._request_in_progress:
+            self._head_bytes = 0
+        else:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEADER_BYTES:
+                self.abort()
 
     def _expect_head(self) -> None:
         self._deadline = self._clock.call_later(HEADER_SECONDS, self._too_slow)
@@ -74,10 +103,43 @@ class Connection(RequestHandler):
             self._deadline.cancel()
             self._deadline = None
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self._clock.call_later(STALLED_SECONDS, self.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._flowing()
+
+    def _flowing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
     def _too_slow(self) -> None:
         self._deadline = None
         if self.transport is not None:
             self.transport.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002  # the parser's, which quotes what it read, tokens included
+    ) -> web.StreamResponse:
+        """For what isn't HTTP, which anybody can send: a word in answer, and none of its own in the log."""
+        if status < 500:
+            log.debug("a request of %s can't be read: %s", request.remote, type(exc).__name__)
+        else:
+            log.error("a request was left without an answer: %s", type(exc).__name__)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already")
+        response = web.Response(
+            status=status, text="Bad Request\n" if status < 500 else "Internal Server Error\n"
+        )
+        response.force_close()
+        return response
 
 
 class Listener(web.Server):
@@ -106,4 +168,6 @@ class Listener(web.Server):
             max_headers=128,
             lingering_time=2.0,
             read_bufsize=65_536,
+            # Bodies are taken as they come, as in kube-apiserver: what unpacks itself can become anything.
+            auto_decompress=False,
         )

@@ -18,6 +18,8 @@ KUBERNETES: Final = "v1.36.3"
 """The release whose answers this hub gives."""
 
 _AGGREGATED: Final = f"{JSON};g={discovery.AGGREGATED};v=v2;as=APIGroupDiscoveryList"
+_EITHER_WAY: Final = ("/api/", "/apis/", "/version/")
+"""Where a slash at the end changes nothing."""
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
 
@@ -49,6 +51,8 @@ class Documents:
         self._generation = -1
 
     def find(self, path: str, *, accept: str, etag: str, query: Mapping[str, str]) -> Answer | None:
+        if path.startswith(_EITHER_WAY):
+            path = path.rstrip("/")
         head, _, check = path.rpartition("/")
         if path in _HEALTH or head in _HEALTH:
             return self._health(path if path in _HEALTH else head, check if head in _HEALTH else "", query)

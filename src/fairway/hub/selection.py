@@ -206,6 +206,15 @@ def fields(query: str, resource: Resource) -> Fields:
     return Fields(tuple(terms))
 
 
+def only_name(query: str) -> str:
+    """The name that a field selector asks for, or empty. Nothing else is said of the selector."""
+    try:
+        terms = [_term(part) for part in _terms(query) if part]
+    except status.Refusal:
+        return ""
+    return next((wanted for path, equal, wanted in terms if equal and path == "metadata.name"), "")
+
+
 def _unsupported(path: str, resource: Resource) -> status.Refusal:
     if resource.selectable or resource.custom:
         return status.bad_request(f"field label not supported: {path}")

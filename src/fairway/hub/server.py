@@ -5,6 +5,7 @@ import contextlib
 import logging
 import ssl
 import time
+import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,18 @@ from typing import Final
 
 from aiohttp import web
 
-from fairway.hub import body, form, options, status
+from fairway.hub import body, form, head, options, selection, status
 from fairway.hub import target as targets
 from fairway.hub.audit import Audit
 from fairway.hub.authn import Authenticator
 from fairway.hub.authz import Attributes, Authorizer
-from fairway.hub.connection import BODY_SECONDS, HANDSHAKE_SECONDS, Connection, Connections, Listener
+from fairway.hub.connection import (
+    FAREWELL_SECONDS,
+    HANDSHAKE_SECONDS,
+    Connection,
+    Connections,
+    Listener,
+)
 from fairway.hub.documents import Documents
 from fairway.hub.form import Form
 from fairway.hub.impersonation import Impersonation
@@ -31,13 +38,15 @@ from fairway.hub.special import Special
 from fairway.hub.status import Refusal
 from fairway.hub.store import Closed, ReadOnly
 from fairway.hub.target import Target
+from fairway.hub.traffic import BUSY, Traffic
 from fairway.hub.user import User
 from fairway.hub.writes import Writer
 
 log = logging.getLogger(__name__)
 
 WRITERS: Final = 256
-"""Requests with a body that are answered at the same time; more wait, many more are turned away."""
+"""Requests with a body that are answered at the same time, once it has arrived; more wait, many more are turned
+away."""
 WAITING: Final = 4096
 
 STOPPING: Final = "the hub is stopping"
@@ -45,6 +54,11 @@ STOPPING: Final = "the hub is stopping"
 _METHODS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _ANSWER: Final = {"Cache-Control": "no-cache, private"}
+_VERBS: Final = frozenset(
+    {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
+)
+_CLOSING: Final = (408, 413, 501, 505)
+"""After these nothing more of the connection is worth reading, or can be understood."""
 _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 """As Kubernetes says them; later Pythons have other words."""
 
@@ -76,7 +90,7 @@ class Exchange:
 
     @property
     def agent(self) -> str:
-        return self.request.headers.get("User-Agent", "")
+        return head.agent(self.request)
 
 
 class Server:
@@ -99,6 +113,7 @@ class Server:
         self._impersonation = Impersonation(authorizer)
         self._audit, self._meters = audit, meters
         self._connections = Connections()
+        self._traffic = Traffic()
         self._turns = asyncio.Semaphore(WRITERS)
         self._waiting = 0
         self._server: asyncio.Server | None = None
@@ -113,6 +128,7 @@ class Server:
             port,
             ssl=context,
             ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
+            ssl_shutdown_timeout=FAREWELL_SECONDS if context else None,
             backlog=1024,
         )
         return int(self._server.sockets[0].getsockname()[1])
@@ -144,13 +160,14 @@ class Server:
             self._told(exchange, code, time.perf_counter() - begun)
 
     def _told(self, exchange: Exchange, code: int, seconds: float) -> None:
-        found = exchange.target
-        known = exchange.resource is not None and found is not None
+        found, resource = exchange.target, exchange.resource
+        # Whatever strangers make up must not become a label.
+        part = found.subresource if found is not None and resource is not None else ""
         self._meters.answered(
-            verb=exchange.verb or exchange.request.method.lower()[:10],
-            group=(found.group or "") if known and found else "",
-            resource=found.plural if known and found else "",
-            subresource=found.subresource if known and found and code != 404 else "",
+            verb=exchange.verb if exchange.verb in _VERBS else "",
+            group=resource.group if resource is not None else "",
+            resource=resource.plural if resource is not None else "",
+            subresource=part if resource is not None and part in resource.subresources else "",
             code=code,
             seconds=seconds,
         )
@@ -171,34 +188,42 @@ class Server:
 
     async def _answered(self, exchange: Exchange) -> web.StreamResponse:
         try:
-            return await self._routed(exchange)
+            response = await self._routed(exchange)
+            if isinstance(response, web.Response):
+                return await self._traffic.send(exchange.request, response)
+            return response
         except Refusal as refusal:
             exchange.reason = refusal.reason
             return self._refused(exchange, refusal)
+        except RecursionError:
+            return self._refused(exchange, status.bad_request(body.TOO_DEEP))
         except (ReadOnly, Closed) as fault:
             unable = status.unavailable(STOPPING if isinstance(fault, Closed) else str(fault))
             exchange.reason = unable.reason
             return self._refused(exchange, unable)
-        except web.HTTPRequestEntityTooLarge:
-            too_large = status.too_large(f"Request entity too large: limit is {body.LIMIT}")
-            return self._refused(exchange, too_large, close=True)
-        except TimeoutError:
-            late = Refusal(code=408, reason="Timeout", message="the request's body did not arrive in time")
-            return self._refused(exchange, late, close=True)
         except (ConnectionResetError, asyncio.CancelledError):
             raise
-        except Exception:
-            log.exception("%s %s failed", exchange.request.method, exchange.request.path)
+        except Exception as error:
+            # Without the words of the exception, which may quote an object.
+            log.error(
+                "%s of %r failed, %s:\n%s%s",
+                exchange.request.method,
+                exchange.target.path if exchange.target is not None else "",
+                exchange.id_,
+                "".join(traceback.format_tb(error.__traceback__)),
+                type(error).__qualname__,
+            )
             return self._refused(
                 exchange, status.internal(f"the hub failed; its log has it under {exchange.id_}")
             )
 
-    def _refused(self, exchange: Exchange, refusal: Refusal, *, close: bool = False) -> web.Response:
+    def _refused(self, exchange: Exchange, refusal: Refusal) -> web.Response:
         style = form.of_refusal(exchange.request.headers.get("Accept", ""))
         payload = form.written(refusal.document(), style)
         response = self._response(exchange, payload, code=refusal.code, style=style)
         response.headers.update(refusal.headers)
-        if close or (exchange.request.body_exists and not exchange.request.content.is_eof()):
+        unread = exchange.request.body_exists and not exchange.request.content.is_eof()
+        if unread or refusal.code in _CLOSING:
             # What is left of the body is not worth reading.
             response.force_close()
         return response
@@ -222,11 +247,14 @@ class Server:
 
     async def _routed(self, exchange: Exchange) -> web.StreamResponse:
         request = exchange.request
+        head.check(request)
         found = exchange.target = targets.parse(request.raw_path)
         if found.plural:
             exchange.resource = self._registry.find(found.group or "", found.version, found.plural)
         exchange.verb = _verb(found, request)
         self._admit(exchange, found)
+        if found.nowhere and found.group is not None:
+            raise status.unknown_path()
         if not found.plural:
             return await self._document(exchange)
         resource = exchange.resource
@@ -241,7 +269,8 @@ class Server:
                 raise status.not_found(resource.group, resource.plural, found.name)
             raise status.unknown_path()
         allowed = resource.subresources[found.subresource].verbs if found.subresource else resource.verbs
-        if exchange.verb not in allowed or _misplaced(exchange.verb, found, resource):
+        misplaced = request.method == "HEAD" or _misplaced(exchange.verb, found, resource)
+        if exchange.verb not in allowed or misplaced:
             raise status.Refusal(
                 code=405,
                 reason="MethodNotAllowed",
@@ -264,6 +293,10 @@ class Server:
             path=found.path,
         )
         about_namespace = found.plural == "namespaces" and found.group == ""
+        name = found.name
+        if exchange.verb in ("list", "watch") and not name:
+            # Whoever may list some by name may list them like this.
+            name = selection.only_name(exchange.query.get("fieldSelector", ""))
         asked = Attributes(
             verb=exchange.verb,
             group=found.group or "" if found.plural else "",
@@ -271,10 +304,10 @@ class Server:
             resource=found.plural,
             subresource=found.subresource,
             namespace=found.name if about_namespace else found.namespace,
-            name=found.name,
+            name=name,
             path=None if found.plural else found.path,
         )
-        exchange.acting = self._impersonation.become(exchange.authenticated, request.headers.items(), asked)
+        exchange.acting = self._impersonation.become(exchange.authenticated, head.headers(request), asked)
         self._authorizer.authorize(exchange.acting, asked)
 
     async def _document(self, exchange: Exchange) -> web.StreamResponse:
@@ -283,11 +316,15 @@ class Server:
         assert found is not None
         if exchange.request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed("the server does not allow this method on the requested resource")
-        answer = self._documents.find(
-            exchange.request.path.rstrip("/") or "/",
-            accept=exchange.request.headers.get("Accept", ""),
-            etag=exchange.request.headers.get("If-None-Match", ""),
-            query=exchange.query,
+        answer = (
+            None
+            if found.nowhere
+            else self._documents.find(
+                found.path,
+                accept=exchange.request.headers.get("Accept", ""),
+                etag=exchange.request.headers.get("If-None-Match", ""),
+                query=exchange.query,
+            )
         )
         if answer is None and found.group in self._registry.groups:
             raise status.unknown_path()
@@ -355,22 +392,22 @@ class Server:
     # Writing
 
     async def _in_turn(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
-        if self._waiting >= WAITING:
-            raise status.too_many_requests("too many requests, please try again later", retry_after=1)
-        self._waiting += 1
-        try:
-            await self._turns.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                raw = await exchange.request.read()
-            return await self._write(exchange, resource, found, raw)
-        except Refusal:
-            await self._writer.settled()
-            raise
-        finally:
-            self._turns.release()
+        """Nobody's turn comes before its body is there, or a few who send slowly would keep all others waiting."""
+        async with self._traffic.body(exchange.request) as raw:
+            if self._waiting >= WAITING:
+                raise status.too_many_requests(BUSY, retry_after=1)
+            self._waiting += 1
+            try:
+                await self._turns.acquire()
+            finally:
+                self._waiting -= 1
+            try:
+                return await self._write(exchange, resource, found, raw)
+            except Refusal:
+                await self._writer.settled()
+                raise
+            finally:
+                self._turns.release()
 
     async def _write(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from fairway.hub import status
-
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 """What may follow the name of a namespace and isn't a resource inside it."""
 
@@ -16,6 +14,7 @@ class Target:
     """What a path names. Without a ``plural`` it is a discovery document or no API resource at all (``group`` None)."""
 
     path: str
+    """Unquoted, as rules about paths are written."""
     group: str | None = None
     version: str = ""
     namespace: str = ""
@@ -24,34 +23,45 @@ class Target:
     subresource: str = ""
     watched: bool = False
     """A path of old, ``…/watch/…``: it asks for a watch whatever the query says, even of a single name."""
+    nowhere: bool = False
+    """Nothing can have this path. Whoever may not ask for it isn't told so."""
 
 
 def parse(raw_path: str) -> Target:
     """Segments are split before they are unquoted, so an encoded slash can't change what is asked for."""
-    path = raw_path.partition("?")[0]
+    path = _origin(raw_path).partition("?")[0]
     segments = [unquote(part) for part in path.strip("/").split("/")]
-    if any(part in (".", "..") or "/" in part or "\\" in part or "\x00" in part for part in segments):
-        raise status.bad_request(f"the path {path!r} has a segment that cannot be a name")
+    whole = unquote(path)
+    nowhere = path.startswith("//") or any(map(_no_name, segments))
     if segments[0] == "api" and len(segments) >= 2:
-        return _of_group(path, "", segments[1], segments[2:])
+        return _of_group(whole, "", segments[1], segments[2:], nowhere=nowhere)
     if segments[0] == "apis" and len(segments) >= 3:
-        return _of_group(path, segments[1], segments[2], segments[3:])
-    return Target(path=path)
+        return _of_group(whole, segments[1], segments[2], segments[3:], nowhere=nowhere)
+    return Target(path=whole, nowhere=nowhere)
 
 
-def _of_group(path: str, group: str, version: str, rest: Sequence[str]) -> Target:
+def _origin(raw_path: str) -> str:
+    """Without the server that a proxy's client would name before the path; the hub is every one of them."""
+    scheme, found, rest = raw_path.partition("://")
+    if found and scheme.lower() in ("http", "https"):
+        return "/" + rest.partition("/")[2]
+    return raw_path
+
+
+def _no_name(segment: str) -> bool:
+    return segment in (".", "..") or "/" in segment or "\\" in segment or "\x00" in segment
+
+
+def _of_group(path: str, group: str, version: str, rest: Sequence[str], *, nowhere: bool) -> Target:
     if not rest:
-        return Target(path=path, group=group, version=version)
-    if "" in rest:
-        raise status.unknown_path()
+        return Target(path=path, group=group, version=version, nowhere=nowhere)
+    nowhere = nowhere or "" in rest
     watched = rest[0] == "watch" and len(rest) > 1
     if watched:
         rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _OF_NAMESPACES):
         namespace, rest = rest[1], rest[2:]
-    if len(rest) > 3:
-        raise status.unknown_path()
     plural, name, subresource = (*rest, "", "")[:3]
     return Target(
         path=path,
@@ -62,4 +72,5 @@ def _of_group(path: str, group: str, version: str, rest: Sequence[str]) -> Targe
         name=name,
         subresource=subresource,
         watched=watched,
+        nowhere=nowhere or len(rest) > 3,
     )
