@@ -1,4 +1,4 @@
-"""The table of every kind: which columns it has and what is in them."""
+"""Every kind: its table, its defaults, and who owns them."""
 
 import asyncio
 import json
@@ -25,14 +25,19 @@ LATER = "2100-01-01T00:00:00Z"
 """By a clock that is ahead: how long ago that was has no answer, but always the same one."""
 
 
+def sections(name: str) -> dict[str, str]:
+    """A file of texts, each under the kind it is about."""
+    parts = (MANIFESTS / name).read_text(encoding="utf-8").split("== ")[1:]
+    return {kind: text for kind, _, text in (part.partition("\n") for part in parts)}
+
+
 async def test_kinds_of_a_namespace(shell: Shell) -> None:
-    tables = dict(
-        part.split("\n", 1)
-        for part in (MANIFESTS / "kinds.tables").read_text(encoding="utf-8").split("== ")[1:]
-    )
+    tables, kept = sections("kinds.tables"), sections("kinds.kept")
     await shell.run(f"create -f {MANIFESTS / 'kinds.yaml'}")
     shown = await asyncio.gather(*(shell.run(f"get {kind} -o wide") for kind in tables))
     assert {kind: each.output for kind, each in zip(tables, shown, strict=True)} == tables
+    shown = await asyncio.gather(*(shell.run(f"get {kind} -o yaml --show-managed-fields") for kind in kept))
+    assert {kind: each.output for kind, each in zip(kept, shown, strict=True)} == kept
 
 
 async def test_kinds_without_a_namespace(shell: Shell) -> None:
