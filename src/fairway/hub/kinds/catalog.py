@@ -9,18 +9,22 @@ from fairway.hub.kinds.access import Binding, Role
 from fairway.hub.kinds.certificates import CertificateSigningRequest
 from fairway.hub.kinds.core import ConfigMap, Event, Lease, LimitRange, Namespace, Node, Secret
 from fairway.hub.kinds.definitions import Definition
-from fairway.hub.kinds.pods import (
+from fairway.hub.kinds.network import Endpoints, Service
+from fairway.hub.kinds.pods import Pod
+from fairway.hub.kinds.priorities import CLASSES, Priorities, PriorityClass
+from fairway.hub.kinds.storage import Claim, Driver, DriversOfNode, StorageClass, Volume
+from fairway.hub.kinds.workloads import (
     Budget,
+    CronJob,
     DaemonSet,
     Deployment,
     Generational,
     Job,
-    Pod,
-    Replicated,
-    Service,
+    PodTemplate,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
 )
-from fairway.hub.kinds.priorities import CLASSES, Priorities, PriorityClass
-from fairway.hub.kinds.storage import Claim, Driver, DriversOfNode, StorageClass, Volume
 from fairway.hub.objects import Objects
 from fairway.hub.registry import Registry
 
@@ -40,19 +44,21 @@ def kinds(
         "limitranges": LimitRange(),
         "leases.coordination.k8s.io": Lease(),
         "pods": Pod(priorities),
+        "podtemplates": PodTemplate(),
         "services": Service(),
+        "endpoints": Endpoints(),
         "persistentvolumeclaims": Claim(),
         "persistentvolumes": Volume(),
         "storageclasses.storage.k8s.io": StorageClass(),
         "csidrivers.storage.k8s.io": Driver(),
         "csinodes.storage.k8s.io": DriversOfNode(),
-        "replicationcontrollers": Replicated(),
+        "replicationcontrollers": ReplicationController(),
         "deployments.apps": Deployment(),
-        "replicasets.apps": Replicated(),
-        "statefulsets.apps": Replicated(),
+        "replicasets.apps": ReplicaSet(),
+        "statefulsets.apps": StatefulSet(),
         "daemonsets.apps": DaemonSet(),
         "jobs.batch": Job(),
-        "cronjobs.batch": Generational(),
+        "cronjobs.batch": CronJob(),
         "poddisruptionbudgets.policy": Budget(),
         "networkpolicies.networking.k8s.io": Generational(),
         "ingresses.networking.k8s.io": Generational(),
