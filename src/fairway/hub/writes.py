@@ -198,6 +198,7 @@ class Writer:
                 return await self.create(resource, namespace, document, request, name=name)
             raise status.not_found(resource.group, resource.plural, name)
         old = _decode(item.raw)
+        self._same(resource, old, metadata)
         if resource.custom and not metadata.get("resourceVersion"):
             cause = status.Cause(
                 field="metadata.resourceVersion",
@@ -205,12 +206,12 @@ class Writer:
                 message="Invalid value: 0: must be specified for an update",
             )
             raise status.invalid(resource.group, resource.plural, name, [cause])
-        self._current(resource, old, metadata)
+        self._unchanged(resource, old, metadata)
         document = self._intake.defaulted(resource, document)
         return await self._replace(resource, item, old, document, request, view=view)
 
-    def _current(self, resource: Resource, old: Document, metadata: Document) -> None:
-        """A uid or a resourceVersion that the client sends must be the object's own."""
+    def _same(self, resource: Resource, old: Document, metadata: Document) -> None:
+        """A uid that the client sends must be the object's own."""
         uid, live = metadata.get("uid"), old["metadata"]
         if uid and uid != live["uid"]:
             path = [resource.group] if resource.custom else []
@@ -223,9 +224,9 @@ class Writer:
                 f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
                 f"{live['uid']}",
             )
-        self._unchanged(resource, old, metadata)
 
     def _unchanged(self, resource: Resource, old: Document, metadata: Document) -> None:
+        """And so must a resourceVersion."""
         revision, live = metadata.get("resourceVersion"), old["metadata"]
         if revision and revision != live["resourceVersion"]:
             raise status.conflict(resource.group, resource.plural, live["name"])
@@ -376,7 +377,8 @@ class Writer:
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found",
             )
         if live is not None:
-            self._current(resource, live, metadata)
+            self._same(resource, live, metadata)
+            self._unchanged(resource, live, metadata)
         merged = apply.apply(
             live,
             applied,
