@@ -1,4 +1,4 @@
-"""Many clients read, create, replace and delete the same few objects, some on condition: each object has one history."""
+"""Many clients read, create, replace and delete the same few objects, some on condition: each has one history."""
 
 import asyncio
 import random
