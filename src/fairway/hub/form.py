@@ -1,6 +1,6 @@
 """Negotiation: in which form a client wants its answer, and the answer in that form."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,6 +19,9 @@ PARTIAL_LIST: Final = "PartialObjectMetadataList"
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+BATCH: Final = 64
+"""Entries of a list that are written in one go."""
 
 ACCEPTED: Final = f"{JSON}, {YAML}"
 STREAMS: Final = f"only the following media types are accepted: {JSON};stream=watch, {PROTOBUF};stream=watch"
@@ -122,10 +125,13 @@ def now() -> datetime:
 
 
 def written(document: Document, form: Form) -> bytes:
-    if form.yaml:
-        text: str = yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=True)
-        return text.encode()
-    return _encode(document) + b"\n"
+    return _yaml(document) if form.yaml else _encode(document) + b"\n"
+
+
+def _yaml(value: Document | list[Document]) -> bytes:
+    """Nothing of nothing, so that what comes before and after a list can be empty."""
+    text: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=True)
+    return text.encode() if value else b""
 
 
 def one(resource: Resource, raw: bytes, form: Form) -> bytes:
@@ -143,31 +149,48 @@ def one(resource: Resource, raw: bytes, form: Form) -> bytes:
 
 def many(resource: Resource, raws: Sequence[bytes], metadata: Document, form: Form) -> bytes:
     """A list. ``metadata`` is the list's own."""
+    return b"".join(parts(resource, raws, metadata, form))
+
+
+def parts(resource: Resource, raws: Sequence[bytes], metadata: Document, form: Form) -> Iterator[bytes]:
+    """A list piece by piece, so that others can have their turn in between."""
+    outline = _outline(resource, metadata, form)
+    key = "rows" if form.kind == TABLE else "items"
+    batches = (raws[start : start + BATCH] for start in range(0, len(raws), BATCH))
+    if form.yaml:
+        yield _yaml({name: value for name, value in outline.items() if name < key})
+        yield f"{key}:\n".encode() if raws else f"{key}: []\n".encode()
+        for batch in batches:
+            for entry in _entries(resource, batch, form):
+                yield _yaml([_decode(entry)])
+        yield _yaml({name: value for name, value in outline.items() if name > key})
+        return
+    yield _encode(outline)[:-1] + f',"{key}":['.encode()
+    separator = b""
+    for batch in batches:
+        yield separator + b",".join(_entries(resource, batch, form))
+        separator = b","
+    yield b"]}\n"
+
+
+def _outline(resource: Resource, metadata: Document, form: Form) -> Document:
+    """A list without what it lists, which comes last."""
+    if form.kind == TABLE:
+        table = tables.table(resource, (), metadata=metadata, include=form.include, now=now())
+        return {name: value for name, value in table.items() if name != "rows"}
+    if form.kind == PARTIAL:
+        return {"kind": PARTIAL_LIST, "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    kind = resource.list_kind or f"{resource.kind}List"
+    return {"kind": kind, "apiVersion": resource.api_version, "metadata": metadata}
+
+
+def _entries(resource: Resource, raws: Sequence[bytes], form: Form) -> list[bytes]:
     if form.kind == PLAIN:
-        head = _encode(
-            {
-                "kind": resource.list_kind or f"{resource.kind}List",
-                "apiVersion": resource.api_version,
-                "metadata": metadata,
-            }
-        )
-        body = b",".join([bare(resource, raw) for raw in raws])
-        whole = b"".join((head[:-1], b',"items":[', body, b"]}\n"))
-        return written(_decode(whole), form) if form.yaml else whole
+        return [bare(resource, raw) for raw in raws]
     documents = [decode(resource, raw) for raw in raws]
     if form.kind == PARTIAL:
-        return written(
-            {
-                "kind": PARTIAL_LIST,
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-                "items": [tables.partial(document) for document in documents],
-            },
-            form,
-        )
-    return written(
-        tables.table(resource, documents, metadata=metadata, include=form.include, now=now()), form
-    )
+        return [_encode(tables.partial(document)) for document in documents]
+    return [_encode(row) for row in tables.rows(resource, documents, include=form.include, now=now())]
 
 
 def event(resource: Resource, type_: str, raw: bytes, form: Form, *, headed: bool = False) -> bytes:

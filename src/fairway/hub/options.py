@@ -1,10 +1,12 @@
 """The options in a request's query and in a deletion's body."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fairway.hub import status
+from fairway.hub.notation import INT64_MAX, INT64_MIN, quoted
 from fairway.hub.resource import Document
 
 STRICT: Final = "Strict"
@@ -19,6 +21,11 @@ EXACT: Final = "Exact"
 NOT_OLDER: Final = "NotOlderThan"
 
 _MANAGER_LENGTH: Final = 128
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_REVISION: Final = re.compile(r"[0-9]+")
+_DIGITS: Final = 20
+"""No number of 64 bits has more."""
+_UINT64_MAX: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +71,10 @@ def number(query: Mapping[str, str], key: str) -> int:
     text = query.get(key, "")
     if not text:
         return 0
-    if not text.lstrip("-").isdecimal():
-        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if not _INTEGER.fullmatch(text):
+        raise status.bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
+    if len(text) > _DIGITS or not INT64_MIN <= int(text) <= INT64_MAX:
+        raise status.bad_request(f"strconv.ParseInt: parsing {quoted(text)}: value out of range")
     return int(text)
 
 
@@ -147,11 +156,9 @@ def read(query: Mapping[str, str]) -> Read:
             if match:
                 causes.append(status.not_supported("resourceVersionMatch", match, [NOT_OLDER]))
     _of("ListOptions", causes)
-    if revision and not revision.isdecimal():
-        told = (
-            f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": '
-            "invalid syntax"
-        )
+    if fault := _revision_fault(revision):
+        shown = quoted(revision)
+        told = f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {fault}"
         if watch:
             raise status.Refusal(code=500, reason="", message=told)
         raise status.bad_request(f"invalid resource version: {told}")
@@ -167,6 +174,14 @@ def read(query: Mapping[str, str]) -> Read:
         initial_events=initial,
         timeout=number(query, "timeoutSeconds"),
     )
+
+
+def _revision_fault(text: str) -> str:
+    if not text:
+        return ""
+    if not _REVISION.fullmatch(text):
+        return "invalid syntax"
+    return "value out of range" if len(text) > _DIGITS or int(text) > _UINT64_MAX else ""
 
 
 def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:

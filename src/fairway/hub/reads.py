@@ -5,7 +5,7 @@ import base64
 import contextlib
 import random
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from fairway.hub import form, selection, status
 from fairway.hub.form import Form
 from fairway.hub.options import EXACT, Read
+from fairway.hub.pace import Pace
 from fairway.hub.resource import Document, Resource
 from fairway.hub.store import Change, Item, Store, TooOld
 
@@ -22,6 +23,14 @@ FAREWELL_SECONDS: Final = 2.0
 LONGEST_WATCH: Final = 3600
 NOW: Final = -1
 """The revision in the token of a list that goes on with what is there by then."""
+CHUNK: Final = 128 * 1024
+"""Bytes of a watch that are made before its client is asked to take them."""
+STEP: Final = 256
+"""Objects that a watch looks at before others have their turn."""
+TOKEN: Final = "meta.k8s.io/v1"
+BAD_TOKEN: Final = "invalid continue token: continue key is not valid: {}"
+NO_REVISION: Final = f"incorrect encoded start resourceVersion (version {TOKEN})"
+OTHER_TOKEN: Final = "server does not recognize this encoded version {}"
 
 LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 CONTINUE_TOO_OLD: Final = (
@@ -57,11 +66,21 @@ class Selection:
         self.everything = self._labels is None and self._fields is None
         self._resource = resource
 
-    def accepts(self, raw: bytes) -> bool:
+    def accepts_item(self, item: Item) -> bool:
+        return (not self.name or item.key[2] == self.name) and self.accepts(item.raw)
+
+    def accepts(self, raw: bytes, kept: dict[Hashable, Any] | None = None, slot: str = "") -> bool:
+        """``kept`` has what was found out about this object for another watch, in its ``slot``."""
         if self.everything:
             return True
-        if self._labels is not None and not self._labels.matches(_labelled(raw).metadata.labels):
-            return False
+        if self._labels is not None:
+            labels = None if kept is None else kept.get(slot)
+            if labels is None:
+                labels = _labelled(raw).metadata.labels
+                if kept is not None:
+                    kept[slot] = labels
+            if not self._labels.matches(labels):
+                return False
         # Fields are called what the version calls them, not as the store does.
         return self._fields is None or self._fields.matches(form.decode(self._resource, raw))
 
@@ -74,7 +93,7 @@ class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": 
 
 def _continue(revision: int, last: tuple[str, str]) -> str:
     """``last``: namespace and name of what ended the page."""
-    token = _Token(api="meta.k8s.io/v1", revision=revision, start="/".join(last))
+    token = _Token(api=TOKEN, revision=revision, start="/".join(last))
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
@@ -83,9 +102,7 @@ def _continued(text: str) -> tuple[int, tuple[str, str]]:
     foreign = _FOREIGN.search(text)
     if foreign or len(text) % 4 == 1:
         at = foreign.start() if foreign else len(text) - 1
-        raise status.bad_request(
-            f"invalid continue token: continue key is not valid: illegal base64 data at input byte {at}"
-        )
+        raise status.bad_request(BAD_TOKEN.format(f"illegal base64 data at input byte {at}"))
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=_Token)
@@ -93,9 +110,25 @@ def _continued(text: str) -> tuple[int, tuple[str, str]]:
         told = str(error)
         if raw[:1] not in (b"{", b""):
             told = f"invalid character '{chr(raw[0])}' looking for beginning of value"
-        raise status.bad_request(f"invalid continue token: continue key is not valid: {told}") from error
+        raise status.bad_request(BAD_TOKEN.format(told)) from error
+    if token.api != TOKEN:
+        raise status.bad_request(BAD_TOKEN.format(OTHER_TOKEN.format(token.api)))
+    if token.revision == 0:
+        raise status.bad_request(BAD_TOKEN.format(NO_REVISION))
     namespace, _, name = token.start.partition("/")
-    return token.revision, (namespace, name)
+    return max(token.revision, NOW), (namespace, name)
+
+
+async def _kept(items: Sequence[Item], chosen: "Selection", limit: int | None = None) -> list[Item]:
+    """Those that are chosen, up to as many."""
+    pace, kept = Pace(), []
+    for item in items:
+        if chosen.accepts_item(item):
+            kept.append(item)
+            if len(kept) == limit:
+                break
+        await pace.step()
+    return kept
 
 
 class Reader:
@@ -112,11 +145,10 @@ class Reader:
     def revision(self) -> int:
         return self._store.revision
 
-    def chosen(self, resource: Resource, namespace: str, options: Read) -> Sequence[Item]:
+    async def chosen(self, resource: Resource, namespace: str, options: Read) -> Sequence[Item]:
         """What a deletion of a collection is about."""
         chosen = Selection(resource, options)
-        items = self._store.items(resource.key, namespace=namespace or None).items
-        return [item for item in items if chosen.accepts(item.raw)]
+        return await _kept(self._store.items(resource.key, namespace=namespace or None).items, chosen)
 
     async def listing(self, resource: Resource, namespace: str, options: Read, style: Form) -> bytes:
         chosen = Selection(resource, options)
@@ -127,11 +159,14 @@ class Reader:
             if options.revision not in ("", "0"):
                 raise status.bad_request("specifying resource version is not allowed when using continue")
             exact = None if revision == NOW else revision
+            await self._reach(revision)
         elif options.revision not in ("", "0"):
             await self._reach(int(options.revision))
             if options.match == EXACT or (options.limit and not options.match):
                 exact = int(options.revision)
-        items, revision, more, remaining = self._page(resource, namespace, options, chosen, after, exact)
+        items, revision, more, remaining = await self._page(
+            resource, namespace, options, chosen, after, exact
+        )
         metadata: Document = {"resourceVersion": str(revision)}
         if resource.custom and style.kind == form.PLAIN:
             metadata = {"continue": "", **metadata}  # lists of custom resources always have it
@@ -139,9 +174,13 @@ class Reader:
             metadata["continue"] = _continue(revision, items[-1].key[1:])
             if chosen.everything:
                 metadata["remainingItemCount"] = remaining
-        return form.many(resource, [item.raw for item in items], metadata, style)
+        pace, parts = Pace(), []
+        for part in form.parts(resource, [item.raw for item in items], metadata, style):
+            parts.append(part)
+            await pace.step()
+        return b"".join(parts)
 
-    def _page(
+    async def _page(
         self,
         resource: Resource,
         namespace: str,
@@ -152,29 +191,23 @@ class Reader:
     ) -> tuple[list[Item], int, bool, int]:
         # Version 0 is for who takes what is at hand, which is everything.
         limit = None if options.revision == "0" and not options.continue_token else options.limit or None
-        found: list[Item] = []
-        while True:
-            try:
-                listing = self._store.items(
-                    resource.key, namespace=namespace or None, after=after, limit=limit, revision=exact
-                )
-            except TooOld as error:
-                if after is not None and options.continue_token:
-                    raise status.expired(CONTINUE_TOO_OLD, continue_token=_continue(NOW, after)) from error
-                raise status.expired(LIST_TOO_OLD) from error
-            kept = [item for item in listing.items if chosen.accepts(item.raw)]
-            if limit is None:
-                return kept, listing.revision, False, 0
-            exact = listing.revision
-            for index, item in enumerate(kept):
-                found.append(item)
-                if len(found) == limit:
-                    behind = listing.more or index + 1 < len(kept)
-                    return found, listing.revision, behind, listing.remaining
-            if not listing.more:
-                return found, listing.revision, False, 0
-            last = listing.items[-1].key
-            after = (last[1], last[2])
+        try:
+            listing = self._store.items(
+                resource.key,
+                namespace=namespace or None,
+                after=after,
+                limit=limit if chosen.everything else None,
+                revision=exact,
+            )
+        except TooOld as error:
+            if after is not None and options.continue_token:
+                raise status.expired(CONTINUE_TOO_OLD, continue_token=_continue(NOW, after)) from error
+            raise status.expired(LIST_TOO_OLD) from error
+        if chosen.everything:
+            return list(listing.items), listing.revision, listing.more, listing.remaining
+        kept = await _kept(listing.items, chosen, limit)
+        behind = limit is not None and len(kept) == limit and kept[-1] is not listing.items[-1]
+        return kept, listing.revision, behind, 0
 
     async def _reach(self, revision: int) -> None:
         """Wait a little for a revision the client has seen somewhere and this hub hasn't yet."""
@@ -209,16 +242,11 @@ class Reader:
         try:
             if options.initial_events:
                 await self._reach(int(options.revision or 0))
+            there: Sequence[Item] = ()
+            start = int(options.revision or self._store.revision)
             if fresh:
-                listing = self._store.items(resource.key, namespace=namespace or None)
-                start = listing.revision
-                initial = [lines.line("ADDED", i.raw) for i in listing.items if chosen.accepts(i.raw)]
-                if options.initial_events and options.bookmarks:
-                    initial.append(lines.bookmark(start, initial=True))
-                if initial:
-                    yield b"".join(initial)
-            else:
-                start = int(options.revision or self._store.revision)
+                start = self._store.revision
+                there = self._store.items(resource.key, namespace=namespace or None).items
             watch = self._store.watch(resource.key, namespace=namespace or None, since=start)
         except status.Refusal as refusal:
             yield lines.failure(refusal)
@@ -226,9 +254,17 @@ class Reader:
         except TooOld as error:
             yield lines.failure(status.too_old(error.asked, error.oldest))
             return
-        told = start
+        told, pace = start, Pace()
         marked = _next_bookmark(loop.time(), ends)
         try:
+            for chunk in lines.initial(there):
+                if chunk:
+                    yield chunk
+                await pace.step()
+            # Nothing is held for somebody who only waits.
+            there, chunk = (), b""
+            if options.initial_events and options.bookmarks:
+                yield lines.bookmark(start, initial=True)
             while loop.time() < ends:
                 changes: Sequence[Change] = ()
                 try:
@@ -238,9 +274,12 @@ class Reader:
                 except TooOld as error:
                     yield lines.failure(status.too_old(error.asked, error.oldest))
                     return
-                if chunk := lines.of(changes):
-                    told = changes[-1].revision
-                    yield chunk
+                for chunk in lines.of(changes):
+                    if chunk:
+                        told = changes[-1].revision
+                        yield chunk
+                    await pace.step()
+                chunk = b""
                 if loop.time() >= marked:
                     marked = _next_bookmark(loop.time(), ends)
                     if options.bookmarks and watch.position > told:
@@ -274,10 +313,15 @@ class _Lines:
     def failure(self, refusal: status.Refusal) -> bytes:
         return msgspec.json.encode({"type": "ERROR", "object": refusal.document()}) + b"\n"
 
-    def of(self, changes: Sequence[Change]) -> bytes:
+    def initial(self, items: Sequence[Item]) -> Iterator[bytes]:
+        """What was there when the watch began, as far as it is chosen."""
+        accepts = self._chosen.accepts_item
+        return _chunks(self.line("ADDED", item.raw) if accepts(item) else b"" for item in items)
+
+    def of(self, changes: Sequence[Change]) -> Iterator[bytes]:
         if self._chosen.everything and self._style.kind != form.TABLE:
-            return b"".join([self._shared(change) for change in changes])
-        return b"".join([line for change in changes if (line := self._selected(change))])
+            return _chunks(map(self._shared, changes))
+        return _chunks(map(self._selected, changes))
 
     def _shared(self, change: Change) -> bytes:
         line = change.forms.get(self._form)
@@ -292,8 +336,9 @@ class _Lines:
             return b""
         if self._chosen.everything:
             return self.line(change.type, change.raw)
-        now = change.type != "DELETED" and self._chosen.accepts(change.raw)
-        before = change.previous is not None and self._chosen.accepts(change.previous)
+        kept = change.forms
+        now = change.type != "DELETED" and self._chosen.accepts(change.raw, kept, "now")
+        before = change.previous is not None and self._chosen.accepts(change.previous, kept, "before")
         if not now and not before:
             return b""
         type_ = "MODIFIED" if now and before else "ADDED" if now else "DELETED"
@@ -302,6 +347,23 @@ class _Lines:
         if type_ == "DELETED" and change.type != "DELETED" and change.previous is not None:
             return self.line(type_, _revised(change.previous, change.revision))
         return self.line(type_, change.raw)
+
+
+def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines together, but never so many that much is in hand while a client is slow to take it.
+
+    Now and then, when there is nothing yet, an empty one: others may want their turn.
+    """
+    held: list[bytes] = []
+    size = 0
+    for count, line in enumerate(lines, start=1):
+        held.append(line)
+        size += len(line)
+        if size >= CHUNK or count % STEP == 0:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
 
 
 def _revised(raw: bytes, revision: int) -> bytes:

@@ -17,6 +17,9 @@ from fairway.hub.user import User
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 ORPHAN_FINALIZER: Final = "orphan"
 
+_LONGEST_GRACE: Final = 1_000_000_000
+"""Some thirty years: more can be asked for than calendars have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Removed:
@@ -49,7 +52,7 @@ class Removals:
             metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
-        ends = timestamp(self._clock() + timedelta(seconds=grace))
+        ends = timestamp(self._clock() + timedelta(seconds=min(grace, _LONGEST_GRACE)))
         pending = metadata.get("deletionTimestamp")
         if pending is None or grace < metadata.get("deletionGracePeriodSeconds", 0):
             metadata["deletionTimestamp"] = ends

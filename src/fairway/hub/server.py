@@ -14,11 +14,12 @@ from typing import Final
 
 from aiohttp import web
 
-from fairway.hub import body, form, head, options, selection, status
+from fairway.hub import body, builtin, form, head, options, selection, status
 from fairway.hub import target as targets
 from fairway.hub.audit import Audit
 from fairway.hub.authn import Authenticator
 from fairway.hub.authz import Attributes, Authorizer
+from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.connection import (
     FAREWELL_SECONDS,
     HANDSHAKE_SECONDS,
@@ -360,7 +361,8 @@ class Server:
             named = f"metadata.name={found.name}"
             asked = replace(asked, fields=f"{asked.fields},{named}" if asked.fields else named)
         lines = self._reader.watch(resource, found.namespace, asked, style)
-        first = asyncio.ensure_future(anext(lines, None))
+        first: asyncio.Future[bytes | None] | None = asyncio.ensure_future(anext(lines, None))
+        assert first is not None
         response = web.StreamResponse(
             headers={**_ANSWER, "Content-Type": form.JSON, "Audit-Id": exchange.id_}
         )
@@ -373,15 +375,17 @@ class Server:
                 raise error
             await response.prepare(request)
             chunk = await first
+            first = None  # so that what it brought isn't kept
             while chunk is not None:
                 await response.write(chunk)
+                chunk = b""  # not to be held while nothing happens
                 chunk = await anext(lines, None)
             await response.write_eof()
         except ConnectionResetError:
             log.debug("a watcher of %s went away", resource.key)
         finally:
             self._meters.watches.dec()
-            if not first.done():
+            if first is not None and not first.done():
                 first.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await first
@@ -517,14 +521,23 @@ class Server:
         return self._response(exchange, payload, style=style)
 
     def _deletion_body(self, exchange: Exchange, resource: Resource, raw: bytes) -> Document | None:
-        return self._body(exchange, resource, raw, strict=False, kind="DeleteOptions") if raw else None
+        """Of whatever group and version it says it is: there is only one."""
+        if not raw:
+            return None
+        document = self._body(exchange, resource, raw, strict=False, kind="DeleteOptions")
+        try:
+            return canonical(builtin.kind("", "v1", "DeleteOptions"), document).document
+        except Malformed as fault:
+            raise status.bad_request(
+                f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {fault}'
+            ) from fault
 
     async def _delete_many(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.StreamResponse:
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        chosen = self._reader.chosen(resource, found.namespace, options.read(exchange.query))
+        chosen = await self._reader.chosen(resource, found.namespace, options.read(exchange.query))
         removed = []
         for item in chosen:
             with contextlib.suppress(Refusal):

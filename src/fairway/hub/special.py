@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import form, jsonpath, mergepatch, reviews, status
+from fairway.hub import builtin, form, jsonpath, mergepatch, reviews, status
 from fairway.hub import jsonpatch as operations
 from fairway.hub.authn import Authenticator
 from fairway.hub.authz import Authorizer
+from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.eviction import Evictions
 from fairway.hub.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource, Scale
@@ -67,6 +68,7 @@ class Special:
         document: Document,
         request: Request,
     ) -> bytes:
+        document = _typed(resource, found, document)
         match (resource.plural, found.subresource):
             case ("pods", "binding"):
                 if (document.get("metadata") or {}).get("name") != found.name:
@@ -108,13 +110,14 @@ class Special:
 
     async def update(self, resource: Resource, found: Target, document: Document, request: Request) -> bytes:
         if found.subresource == "scale":
-            return await self._rescale(resource, found, document, request)
+            return await self._rescale(resource, found, _typed(resource, found, document), request)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     async def patch(self, resource: Resource, found: Target, patch: Patch, request: Request) -> bytes:
         if found.subresource == "scale":
             current = self._scale(resource, self._current(resource, found))
-            return await self._rescale(resource, found, _merged(current, patch), request)
+            changed = _typed(resource, found, _merged(current, patch))
+            return await self._rescale(resource, found, changed, request)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     def _current_raw(self, resource: Resource, found: Target) -> bytes:
@@ -232,6 +235,18 @@ class Special:
         )
         await self._writer.change(resource, namespace, name, make, bound)
         return SUCCESS
+
+
+def _typed(resource: Resource, found: Target, document: Document) -> Document:
+    """The body as its kind can hold it. Raises a 400."""
+    part = resource.subresources.get(found.subresource)
+    of = part if part is not None and part.kind else resource
+    try:
+        return canonical(builtin.kind(of.group, of.version, of.kind), document).document
+    except Malformed as fault:
+        raise status.bad_request(
+            f'{of.kind} in version "{of.version}" cannot be handled as a {of.kind}: {fault}'
+        ) from fault
 
 
 def _merged(current: Document, patch: Patch) -> Document:
