@@ -23,6 +23,8 @@ AGE = re.compile(r"(?<!\S)\d{1,2}s(?=[\s),]|$)( *)", re.MULTILINE)
 DATE = re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
 VERSION = re.compile(r"(resourceVersion: |Resource Version: +)\"?\d+\"?")
 BLANKS = re.compile(r"[ \t]+$", re.MULTILINE)
+LOG = re.compile(r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.go:\d+\] .*\n", re.MULTILINE)
+"""What the client library notes for itself, such as a watch that ended early because nobody needs it any more."""
 FAILED = "kubectl {line}\nended with status {status}\n{errors}{output}"
 
 
@@ -90,9 +92,8 @@ class Shell:
 
     async def run(self, line: str, *, given: str = "", env: Mapping[str, str] | None = None) -> Shown:
         status, output, errors = await self._run(line, given=given, env=env or {})
-        return Shown(
-            status, steady(output, namespace=self.namespace), steady(errors, namespace=self.namespace)
-        )
+        told = LOG.sub("", errors)
+        return Shown(status, steady(output, namespace=self.namespace), steady(told, namespace=self.namespace))
 
     async def _run(self, line: str, *, given: str, env: Mapping[str, str]) -> tuple[int, str, str]:
         process = await self._start(line, env=env)

@@ -265,9 +265,9 @@ async def test_waiting_for_a_condition(shell: Shell) -> None:
     assert await shell("wait ship/anna --for=condition=Afloat=true --timeout=0") == (
         "ship.kubectl.suite.fairway.dev/anna condition met\n"
     )
-    shown = await shell.run("wait ship/anna --for=condition=Afloat=false --timeout=100ms")
-    assert shown.status == 1
-    assert shown.errors.endswith("error: timed out waiting for the condition on ships/anna\n")
+    assert await shell.refused("wait ship/anna --for=condition=Afloat=false --timeout=100ms") == (
+        "error: timed out waiting for the condition on ships/anna\n"
+    )
 
 
 async def test_waiting_for_a_value(shell: Shell) -> None:
