@@ -21,6 +21,8 @@ VALUES: Final = 100_000
 """Values in a body, at every level. The largest published definitions have some thirty thousand; whatever has more is
 made to keep the hub busy."""
 
+_MANAGED_DEPTH: Final = 16
+
 TOO_DEEP: Final = f"the body nests deeper than {DEPTH} levels"
 TOO_MANY_VALUES: Final = f"Request entity too large: limit is {VALUES} values"
 TOO_LARGE: Final = f"Request entity too large: limit is {LIMIT}"
@@ -34,16 +36,20 @@ _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _decode = msgspec.json.Decoder().decode
 
 
-def check_shape(raw: bytes) -> None:
-    """Raises a 400 or a 413; bodies with few brackets and commas pass at the cost of counting them."""
+def check_shape(raw: bytes, *, kept: bool = False) -> None:
+    """Raises a 400 or a 413; bodies with few brackets and commas pass at the cost of counting them.
+
+    Objects that are ``kept`` also say who manages each of their fields, at the same depth or little below it.
+    """
+    most, deepest = (2 * VALUES, DEPTH + _MANAGED_DEPTH) if kept else (VALUES, DEPTH)
     opened = raw.count(b"{") + raw.count(b"[")
-    if opened <= DEPTH and opened + raw.count(b",") <= VALUES:
+    if opened <= deepest and opened + raw.count(b",") <= most:
         return
     bare = _TEXT.sub(b"", raw)
-    if bare.count(b"{") + bare.count(b"[") + bare.count(b",") > VALUES:
+    if bare.count(b"{") + bare.count(b"[") + bare.count(b",") > most:
         raise status.too_large(TOO_MANY_VALUES)
     marks = bare.translate(None, _OTHERS)
-    if max(accumulate(map(_STEPS.__getitem__, marks)), default=0) > DEPTH:
+    if max(accumulate(map(_STEPS.__getitem__, marks)), default=0) > deepest:
         raise status.bad_request(TOO_DEEP)
 
 

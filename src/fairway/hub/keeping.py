@@ -1,12 +1,17 @@
 """The last step of a write: the document in the order it is stored in, handed to the store."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import form, status
+from fairway.hub import body, form, status
 from fairway.hub.resource import Document, Resource
 from fairway.hub.store import Item, Store
+
+LARGEST: Final = 1536 * 1024
+"""Bytes of a custom resource, by etcd's own limit. Built-in kinds are kept there in a denser form, so for them the
+limit of a request is the one that is met."""
+TOO_LARGE: Final = "etcdserver: request is too large"
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -42,9 +47,13 @@ class Keeping:
     async def commit(self, resource: Resource, document: Document, *, expect: int, dry_run: bool) -> bytes:
         metadata = document["metadata"]
         ordered = self.order(resource, document)
+        raw = _encode(ordered)
+        if len(raw) > (LARGEST if resource.custom else body.LIMIT):
+            raise status.Refusal(code=500, reason="", message=TOO_LARGE)
+        body.check_shape(raw, kept=True)
         if dry_run:
             await self._store.settled()
-            return _encode(ordered)
+            return raw
         key = (resource.key, metadata.get("namespace", ""), metadata["name"])
         item = await self._store.put(key, ordered, expect=expect)
         return item.raw

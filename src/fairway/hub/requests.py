@@ -1,5 +1,6 @@
 """A write as it travels through the hub."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ class Request:
     options: Write
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
+    may_create: Callable[[str], None] | None = None
+    """Raises a 403 for who may change an object of that name, but not make it; None for who may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

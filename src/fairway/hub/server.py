@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -462,6 +463,21 @@ class Server:
             options=options.write(exchange.query, agent=exchange.agent, kind=kind),
             subresource=found.subresource,
             warnings=exchange.warnings,
+            may_create=partial(self._may_create, exchange.user, found),
+        )
+
+    def _may_create(self, user: User, found: Target, name: str) -> None:
+        """For writes that make what isn't there yet: the verb of the request is another."""
+        self._authorizer.authorize(
+            user,
+            Attributes(
+                verb="create",
+                group=found.group or "",
+                version=found.version,
+                resource=found.plural,
+                namespace=found.namespace,
+                name=name,
+            ),
         )
 
     async def _create(

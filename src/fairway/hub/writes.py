@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import apply, form, jsonpatch, mergepatch, status, strategic
+from fairway.hub import apply, body, form, jsonpatch, mergepatch, status, strategic
 from fairway.hub.fieldset import EMPTY, FieldSet
 from fairway.hub.intake import Intake, clone
 from fairway.hub.keeping import Keeping
@@ -122,6 +122,8 @@ class Writer:
         document = self._intake.rewritten(resource, document)
         metadata = document["metadata"]
         self._intake.check(resource, document, None, request)
+        if name and request.may_create is not None:
+            request.may_create(name)
         if self._store.head(key) is not None:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
         raw = await self._keeping.commit(resource, document, expect=0, dry_run=request.options.dry_run)
@@ -338,6 +340,8 @@ class Writer:
     def _patched(self, resource: Resource, live: Document, patch: Patch) -> Document:
         if patch.media == JSON_PATCH:
             changed = jsonpatch.apply(live, patch.body)
+            # No other patch can make more of a document than what was there and what was sent.
+            body.check_shape(_encode(changed), kept=True)
         elif patch.media == MERGE_PATCH:
             changed = mergepatch.apply(live, patch.body)
         elif patch.media == STRATEGIC_PATCH and not resource.custom:
@@ -418,6 +422,8 @@ class Writer:
         if owned is not None:
             metadata["managedFields"] = owned
         self._intake.check(resource, merged, None, request)
+        if request.may_create is not None:
+            request.may_create(name)
         raw = await self._keeping.commit(resource, merged, expect=0, dry_run=request.options.dry_run)
         return Written(raw, created=True)
 
