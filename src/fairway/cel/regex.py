@@ -20,6 +20,11 @@ MAX_WORK: Final = 100_000_000
 
 INVALID_PATTERN: Final = "error parsing regexp: {}"
 MAX_NESTING: Final = 1000
+MAX_LENGTH: Final = 10_000
+"""Characters of a pattern: compiling can take time in proportion to their square."""
+MAX_MEMORY: Final = 2 * 1024 * 1024
+"""Bytes that one pattern may hold, of which hundreds are remembered."""
+TOO_LARGE: Final = "expression too large"
 TOO_DEEP: Final = "expression nests too deeply"
 
 # One byte, whatever the character: the reference has no such thing.
@@ -40,6 +45,7 @@ def _options() -> re2.Options:
     options = re2.Options()
     # A bad pattern is the caller's error, not something to print.
     options.log_errors = False
+    options.max_mem = MAX_MEMORY
     return options
 
 
@@ -92,6 +98,8 @@ def compile_pattern(text: str) -> Pattern:
     """Raises `Failure` for a text that is no pattern."""
     if "\\C" in text and _BYTE_ESCAPE.search(text):
         raise Failure(INVALID_PATTERN.format("invalid escape sequence: `\\C`"))
+    if len(text) > MAX_LENGTH:
+        raise Failure(INVALID_PATTERN.format(TOO_LARGE))
     if text.count("(") > MAX_NESTING and _nesting(text) > MAX_NESTING:
         raise Failure(INVALID_PATTERN.format(TOO_DEEP))
     try:

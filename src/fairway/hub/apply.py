@@ -32,6 +32,8 @@ CONFLICT: Final = "conflict with {0}"
 ONE_CONFLICT: Final = "Apply failed with 1 conflict: conflict with {0}: {1}"
 CONFLICTS: Final = "Apply failed with {0} conflicts: {1}"
 CONFLICT_REASON: Final = "FieldManagerConflict"
+MOST_CONFLICTS: Final = 500
+"""That are told; all are counted."""
 
 KUBECTL: Final = "kubectl"
 """This manager alone may take over, unforced, what client-side apply says it applied last."""
@@ -205,9 +207,10 @@ def _pruned(atom: Atom, result: Document, last: FieldSet, managers: Managers) ->
 
 
 def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
+    identities = {key: entry.identity for key, entry in {c.entry.key: c.entry for c in conflicts}.items()}
     by_manager: dict[str, list[_Conflict]] = {}
-    for conflict in sorted(conflicts, key=lambda c: c.entry.identity):
-        by_manager.setdefault(conflict.entry.identity, []).append(conflict)
+    for conflict in sorted(conflicts, key=lambda c: identities[c.entry.key])[:MOST_CONFLICTS]:
+        by_manager.setdefault(identities[conflict.entry.key], []).append(conflict)
     causes = [
         {
             "reason": CONFLICT_REASON,

@@ -18,6 +18,8 @@ from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
 
 _WARNINGS: Final = 10
+_UNKNOWN: Final = 100
+"""Unknown fields that are told; as many as in kube-apiserver."""
 _CHECKERS: Final = 2048
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -90,7 +92,7 @@ class Intake:
         except Malformed as fault:
             raise status.bad_request(f"{as_kind}: {fault}") from fault
         if unknown and request.options.validation == STRICT:
-            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown[:_UNKNOWN])
             raise status.bad_request(f"{as_kind}: strict decoding error: {listed}")
         if request.options.validation != IGNORE:
             request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
@@ -103,7 +105,7 @@ class Intake:
         except Malformed as fault:
             raise _bad_patch(document, str(fault)) from fault
         if unknown and request.options.validation == STRICT:
-            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown[:_UNKNOWN])
             raise _bad_patch(document, f"strict decoding error: {listed}")
         if request.options.validation != IGNORE:
             request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])

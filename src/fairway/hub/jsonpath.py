@@ -15,10 +15,14 @@ _PART: Final = re.compile(
       | \[\s*(?P<star>\*)\s*\]
       | \[\s*'(?P<single>[^']*)'\s*\]
       | \[\s*"(?P<double>[^"]*)"\s*\]
-      | \[\?\(\s*@(?P<path>(?:\.[^\s=!<>\])]+)+)\s*(?:(?P<op>==|!=)\s*(?P<value>"[^"]*"|'[^']*'|[^)\s]+))?\s*\)\]
+      | \[\?\(\s*@(?P<path>(?:\.[^\s=!<>\]).]+)+)\s*(?:(?P<op>==|!=)\s*(?P<value>"[^"]*"|'[^']*'|[^)\s]+))?\s*\)\]
     """,
     re.VERBOSE,
 )
+
+
+_LONGEST: Final = 4096
+"""Characters; more than any path has that somebody wrote."""
 
 
 class PathError(ValueError):
@@ -69,6 +73,8 @@ def _filtered(path: str, operator: str | None, literal: str | None) -> Step:
 @lru_cache(maxsize=4096)
 def compiled(path: str) -> Callable[[Any], list[Any]]:
     """All values at the path. Raises PathError."""
+    if len(path) > _LONGEST:
+        raise PathError("too long")
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()

@@ -59,6 +59,7 @@ _ANSWER: Final = {"Cache-Control": "no-cache, private"}
 _VERBS: Final = frozenset(
     {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
 )
+_DUPLICATES: Final = 100
 _CLOSING: Final = (408, 413, 501, 505)
 """After these nothing more of the connection is worth reading, or can be understood."""
 _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
@@ -450,7 +451,7 @@ class Server:
                 ) from refusal
             raise
         if strict and (repeated := body.duplicates(raw)):
-            listed = ", ".join(f'duplicate field "{path}"' for path in repeated)
+            listed = ", ".join(f'duplicate field "{path}"' for path in repeated[:_DUPLICATES])
             raise status.bad_request(
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
                 f"strict decoding error: {listed}"

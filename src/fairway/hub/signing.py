@@ -143,9 +143,11 @@ def _spec_causes(spec: Document) -> Iterator[status.Cause]:
     for index, usage in enumerate(usages):
         if usage not in USAGES:
             yield status.not_supported(f"spec.usages[{index}]", usage, USAGES)
+    seen: set[str] = set()
     for index, usage in enumerate(usages):
-        if usage in usages[:index]:
+        if usage in seen:
             yield status.duplicate(f"spec.usages[{index}]", usage)
+        seen.add(usage)
     signer = spec.get("signerName") or ""
     if signer == LEGACY:
         yield status.invalid_value("spec.signerName", signer, LEGACY_REFUSED)

@@ -172,10 +172,17 @@ def bad_request(message: str) -> Refusal:
     return Refusal(code=400, reason="BadRequest", message=message)
 
 
+MOST_CAUSES: Final = 500
+AND_MORE: Final = "and {} more"
+
+
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refusal:
-    """The causes in their order; one is told alone, several in brackets."""
+    """The causes in their order; one is told alone, several in brackets, and of very many the first."""
+    left, causes = len(causes) - MOST_CAUSES, causes[:MOST_CAUSES]
     texts = [f"{c.field}: {c.message}" if c.field else c.message for c in causes]
     unique = list(dict.fromkeys(texts))
+    if left > 0:
+        unique.append(AND_MORE.format(left))
     told = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
     shown_kind = f"{kind}.{group}" if group else kind
     return Refusal(

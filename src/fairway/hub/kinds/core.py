@@ -186,12 +186,12 @@ class Node(Kind):
                     "spec.providerID", 'node updates may not change providerID except from "" to valid'
                 )
             )
-        keys = [(t.get("key"), t.get("effect")) for t in spec.get("taints") or ()]
-        causes += [
-            status.duplicate(f"spec.taints[{index}]", taint)
-            for index, taint in enumerate(spec.get("taints") or ())
-            if (taint.get("key"), taint.get("effect")) in keys[:index]
-        ]
+        keys: set[tuple[object, object]] = set()
+        for index, taint in enumerate(spec.get("taints") or ()):
+            key = (taint.get("key"), taint.get("effect"))
+            if key in keys:
+                causes.append(status.duplicate(f"spec.taints[{index}]", taint))
+            keys.add(key)
         return causes
 
 

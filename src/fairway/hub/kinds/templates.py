@@ -95,7 +95,7 @@ def pod_spec_causes(spec: Document, path: str) -> Iterator[Cause]:
     if not spec.get("containers"):
         yield status.required(f"{path}.containers")
     for part in ("containers", "initContainers"):
-        names: list[str] = []
+        names: set[str] = set()
         for index, container in enumerate(spec.get(part) or ()):
             place, name = f"{path}.{part}[{index}]", container.get("name") or ""
             if not name:
@@ -104,6 +104,6 @@ def pod_spec_causes(spec: Document, path: str) -> Iterator[Cause]:
                 yield status.duplicate(f"{place}.name", name)
             else:
                 yield from (status.invalid_value(f"{place}.name", name, f) for f in naming.label(name))
-            names.append(name)
+            names.add(name)
             if not container.get("image"):
                 yield status.required(f"{place}.image")
