@@ -181,6 +181,8 @@ def _outline(resource: Resource, metadata: Document, form: Form) -> Document:
     if form.kind == PARTIAL:
         return {"kind": PARTIAL_LIST, "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
     kind = resource.list_kind or f"{resource.kind}List"
+    if resource.custom:
+        metadata = {"continue": "", **metadata}  # lists of custom resources always have it
     return {"kind": kind, "apiVersion": resource.api_version, "metadata": metadata}
 
 

@@ -145,12 +145,18 @@ class Reader:
     def revision(self) -> int:
         return self._store.revision
 
-    async def chosen(self, resource: Resource, namespace: str, options: Read) -> Sequence[Item]:
-        """What a deletion of a collection is about."""
-        chosen = Selection(resource, options)
-        return await _kept(self._store.items(resource.key, namespace=namespace or None).items, chosen)
-
     async def listing(self, resource: Resource, namespace: str, options: Read, style: Form) -> bytes:
+        items, metadata = await self.page(resource, namespace, options)
+        pace, parts = Pace(), []
+        for part in form.parts(resource, [item.raw for item in items], metadata, style):
+            parts.append(part)
+            await pace.step()
+        return b"".join(parts)
+
+    async def page(
+        self, resource: Resource, namespace: str, options: Read
+    ) -> tuple[Sequence[Item], Document]:
+        """What a list or the deletion of a collection is about, and the metadata of the answer."""
         chosen = Selection(resource, options)
         after: tuple[str, str] | None = None
         exact: int | None = None
@@ -168,17 +174,11 @@ class Reader:
             resource, namespace, options, chosen, after, exact
         )
         metadata: Document = {"resourceVersion": str(revision)}
-        if resource.custom and style.kind == form.PLAIN:
-            metadata = {"continue": "", **metadata}  # lists of custom resources always have it
         if more:
             metadata["continue"] = _continue(revision, items[-1].key[1:])
             if chosen.everything:
                 metadata["remainingItemCount"] = remaining
-        pace, parts = Pace(), []
-        for part in form.parts(resource, [item.raw for item in items], metadata, style):
-            parts.append(part)
-            await pace.step()
-        return b"".join(parts)
+        return items, metadata
 
     async def _page(
         self,

@@ -53,6 +53,11 @@ WAITING: Final = 4096
 
 STOPPING: Final = "the hub is stopping"
 
+DELETE_OPTIONS: Final = "DeleteOptions"
+NO_KIND: Final = (
+    'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+)
+
 _METHODS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _ANSWER: Final = {"Cache-Control": "no-cache, private"}
@@ -541,20 +546,21 @@ class Server:
         """Of whatever group and version it says it is: there is only one."""
         if not raw:
             return None
-        document = self._body(exchange, resource, raw, strict=False, kind="DeleteOptions")
+        document = self._body(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)
+        if document.get("kind") not in (None, "", DELETE_OPTIONS):
+            version = document.get("apiVersion") or "meta.k8s.io/v1"
+            raise status.bad_request(NO_KIND.format(kind=document["kind"], version=version))
         try:
-            return canonical(builtin.kind("", "v1", "DeleteOptions"), document).document
+            return canonical(builtin.kind("", "v1", DELETE_OPTIONS), document).document
         except Malformed as fault:
-            raise status.bad_request(
-                f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {fault}'
-            ) from fault
+            raise status.bad_request(str(fault)) from fault
 
     async def _delete_many(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.StreamResponse:
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        chosen = await self._reader.chosen(resource, found.namespace, options.read(exchange.query))
+        chosen, metadata = await self._reader.page(resource, found.namespace, options.read(exchange.query))
         removed = []
         for item in chosen:
             with contextlib.suppress(Refusal):
@@ -563,8 +569,7 @@ class Server:
                 )
                 removed.append(gone.raw)
         await self._writer.settled()
-        revision = self._reader.revision
-        payload = form.many(resource, removed, {"resourceVersion": str(revision)}, style)
+        payload = form.many(resource, removed, metadata, style)
         return self._response(exchange, payload, style=style)
 
 
