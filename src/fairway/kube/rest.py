@@ -34,7 +34,7 @@ from fairway.kube.options import (
     writing,
 )
 from fairway.kube.resource import KubeStruct, Resource, T
-from fairway.kube.transport import Query, Response, Retry, Transport
+from fairway.kube.transport import Query, Response, Retry, Transport, abandon
 from fairway.kube.watch import Stream
 
 JSON: Final = "application/json"
@@ -378,7 +378,7 @@ class Client:
         try:
             yield Stream(response, codec_of(resource.type), timeout=timeout, name=f"watch {path}")
         finally:
-            response.close()
+            abandon(response)
 
     async def watch(
         self,

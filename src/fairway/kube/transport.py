@@ -288,7 +288,7 @@ class Transport:
                     )
                 return await read(response)
             except BaseException:
-                response.close()
+                abandon(response)
                 raise
         except (aiohttp.ClientError, OSError) as error:
             raise self._in_words(error, call) from error
@@ -316,6 +316,15 @@ class Transport:
                 if text not in self._warned and len(self._warned) < 1000:
                     self._warned.add(text)
                     _log.warning("%s: %s", self.connection.server, re.sub(r"\\(.)", r"\1", text))
+
+
+def abandon(response: aiohttp.ClientResponse) -> None:
+    """Ends an answer, be it complete or not. If not, the connection goes at once: a farewell as TLS wants it waits for
+    the other side, for half a minute if that is gone, and outlives the client."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 async def _whole(response: aiohttp.ClientResponse) -> Response:
