@@ -1,0 +1,135 @@
+"""A program of several replicas of which only the leader may write: it adds to a ledger for as long as it leads.
+
+Says what it does in lines of JSON. When told to ``stop`` it stops itself with SIGSTOP at the worst moment there is: the
+lease is confirmed, the write is next. What it does when it wakes up is what counts:
+
+- ``careful``: it looks at the clock once more, which costs nothing;
+- ``late``: the write is on its way, as if it had been stopped within the system call.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.lines import Caller
+from chaos.things import Thing
+from fairway.kube.clock import Backoff
+from fairway.kube.errors import Conflict, KubeError
+from fairway.kube.fence import Fence, LeaderError, Lost
+from fairway.kube.leader import Elector, HubLease, Timing
+from fairway.kube.resource import Resource
+from fairway.kube.rest import Client
+from fairway.kube.transport import Retry
+
+LEDGER = "ledger"
+HOLDER, TOKEN, NUMBER = "fairway.dev/holder", "fairway.dev/token", "fairway.dev/number"
+CONFIG_MAPS = Resource(
+    group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=Thing
+)
+TIMING = Timing(lease=2, renew=1.4, retry=0.25)
+PACE = 0.03
+"""Seconds between writes."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidate:
+    name: str
+    client: Client
+    namespace: str
+    line: Caller
+    stop: str = ""
+    """How it is to stop itself at the next write; empty for not at all."""
+    sending: "asyncio.Task[Thing] | None" = None
+
+    async def run(self) -> None:
+        async with Client(self.client.connection, timeout=TIMING.request) as own:
+            elector = Elector(
+                HubLease(own, namespace=self.namespace, name="leader"),
+                identity=self.name,
+                timing=TIMING,
+                on_started=lambda fence: self._lead(elector, fence),
+                on_stopped=lambda: self.line.tell(stopped=True),
+                on_new_leader=lambda name: self.line.tell(leader=name),
+            )
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, elector.stop)
+            listening = asyncio.create_task(self._listen())
+            await elector.run()
+            listening.cancel()
+
+    async def _listen(self) -> None:
+        while True:
+            self.stop = (await self.line.hear())["stop"]
+
+    async def _lead(self, elector: Elector, fence: Fence) -> None:
+        self.line.tell(leads=fence.token)
+        while True:
+            try:
+                await self._write(elector)
+            except Lost as error:
+                self.line.tell(lost=str(error), token=fence.token)
+                raise
+            except (LeaderError, KubeError) as error:
+                self.line.tell(failed=str(error))
+            await asyncio.sleep(PACE)
+
+    async def _write(self, elector: Elector) -> None:
+        ledger = await self.client.get(CONFIG_MAPS, LEDGER, namespace=self.namespace)
+        async with elector.guard() as fence:
+            begun = time.monotonic()
+            stop, self.stop = self.stop, ""
+            if stop:
+                self.line.tell(inside=fence.token)
+                os.kill(os.getpid(), signal.SIGSTOP)
+                if stop == "late":
+                    await self._late(ledger, fence)
+                fence.ensure()
+            written = await self._send(ledger, fence)
+        self.line.tell(
+            wrote=int(written.metadata.resourceVersion),
+            token=fence.token,
+            begun=begun,
+            ended=time.monotonic(),
+        )
+
+    async def _late(self, ledger: Thing, fence: Fence) -> None:
+        """The end of the term ends the waiting for the answer, but what was sent was sent."""
+
+        def tell(sending: "asyncio.Task[Thing]") -> None:
+            refused = isinstance(sending.exception(), Conflict)
+            self.line.tell(late="refused" if refused else "written", token=fence.token)
+
+        self.sending = asyncio.create_task(self._send(ledger, fence))
+        self.sending.add_done_callback(tell)
+        await asyncio.shield(self.sending)
+
+    async def _send(self, ledger: Thing, fence: Fence) -> Thing:
+        meta = ledger.metadata
+        annotations: dict[str, Any] = {
+            HOLDER: fence.holder,
+            TOKEN: str(fence.token),
+            NUMBER: str(int(meta.annotations.get(NUMBER, "0")) + 1),
+        }
+        document = {
+            "metadata": {
+                "name": LEDGER,
+                "resourceVersion": meta.resourceVersion,
+                "annotations": annotations,
+            }
+        }
+        return await self.client.update(CONFIG_MAPS, LEDGER, document, namespace=self.namespace)
+
+
+async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
+    line = await Caller.introduced(path, name=name)
+    quick = Retry(backoff=Backoff(base=0.02, cap=0.2))
+    async with Client.from_kubeconfig(kubeconfig, retry=quick) as client:
+        await Candidate(name=name, client=client, namespace=namespace, line=line).run()
+    await line.flush()
+
+
+def main() -> None:
+    asyncio.run(_main(*sys.argv[1:]))
