@@ -22,8 +22,6 @@ INVALID_PATTERN: Final = "error parsing regexp: {}"
 MAX_NESTING: Final = 1000
 MAX_LENGTH: Final = 10_000
 """Characters of a pattern: compiling can take time in proportion to their square."""
-MAX_MEMORY: Final = 2 * 1024 * 1024
-"""Bytes that one pattern may hold, of which hundreds are remembered."""
 TOO_LARGE: Final = "expression too large"
 TOO_DEEP: Final = "expression nests too deeply"
 
@@ -45,7 +43,6 @@ def _options() -> re2.Options:
     options = re2.Options()
     # A bad pattern is the caller's error, not something to print.
     options.log_errors = False
-    options.max_mem = MAX_MEMORY
     return options
 
 
@@ -93,7 +90,7 @@ class Pattern:
             raise Overrun
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)  # each may hold megabytes
 def compile_pattern(text: str) -> Pattern:
     """Raises `Failure` for a text that is no pattern."""
     if "\\C" in text and _BYTE_ESCAPE.search(text):
