@@ -353,7 +353,7 @@ class Server:
             asked = options.read(exchange.query)
             payload = await self._reader.listing(resource, found.namespace, asked, style)
         elif found.subresource and found.subresource != "status":
-            payload = self._special.get(resource, found)
+            payload = self._special.get(resource, found, style)
         else:
             payload = form.one(resource, self._reader.get(resource, found.namespace, found.name).raw, style)
         return self._response(exchange, payload, style=style)
@@ -505,7 +505,7 @@ class Server:
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._special.serves(resource, found):
-            payload = await self._special.update(resource, found, document, asked)
+            payload = await self._special.update(resource, found, document, asked, style)
             return self._response(exchange, payload, style=style)
         written = await self._writer.update(resource, found.namespace, found.name, document, asked)
         payload = form.one(resource, written.raw, style)
@@ -524,7 +524,7 @@ class Server:
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         patch = Patch(media=media, body=body.value(raw, media))
         if self._special.serves(resource, found):
-            payload = await self._special.patch(resource, found, patch, asked)
+            payload = await self._special.patch(resource, found, patch, asked, style)
             return self._response(exchange, payload, style=style)
         written = await self._writer.patch(resource, found.namespace, found.name, patch, asked)
         payload = form.one(resource, written.raw, style)

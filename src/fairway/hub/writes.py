@@ -140,7 +140,7 @@ class Writer:
             metadata.pop("namespace", None)
         if name:
             if metadata.get("name") not in (None, "", name):
-                raise status.bad_request(_misnamed(metadata["name"], name))
+                raise status.bad_request(misnamed(metadata["name"], name))
             metadata["name"] = name
 
     def _inhabited(self, resource: Resource, metadata: Document) -> None:
@@ -307,9 +307,16 @@ class Writer:
         name: str,
         make: Callable[[Document], None],
         request: Request,
+        *,
+        sent: Document | None = None,
     ) -> Written:
-        """A change the hub makes on a client's behalf, as subresources do; ``make`` edits the newest state."""
+        """A change the hub makes on a client's behalf, as subresources do; ``make`` edits the newest state.
+
+        ``sent`` is the metadata that came with it: where it tells a uid or a version, they must be the object's.
+        """
         item, old = self._keeping.head(resource, namespace, name)
+        self._same(resource, old, sent or {})
+        self._unchanged(resource, old, sent or {})
         document = clone(old)
         make(document)
         return await self._replace(resource, item, old, document, request)
@@ -328,7 +335,7 @@ class Writer:
         if not isinstance(metadata, dict) or not metadata:
             changed["metadata"] = metadata = {"name": name}
         if metadata.get("name") != name:
-            raise status.bad_request(_misnamed(metadata.get("name"), name))
+            raise status.bad_request(misnamed(metadata.get("name"), name))
         self._intake.typed(resource, changed)
         changed = self._intake.cleaned_patch(resource, changed, request)
         view = resource
@@ -401,7 +408,7 @@ class Writer:
             return await self._applied_anew(resource, namespace, name, merged, request)
         old = _decode(item.raw)
         if merged["metadata"].get("name") != name:
-            raise status.bad_request(_misnamed(merged["metadata"].get("name"), name))
+            raise status.bad_request(misnamed(merged["metadata"].get("name"), name))
         merged = self._intake.defaulted(resource, merged)
         return await self._replace(resource, item, old, merged, request, applied=True)
 
@@ -456,7 +463,7 @@ def _elsewhere(resource: Resource, subresource: str) -> FieldSet:
     return {"f:status": {}} if not subresource else EMPTY
 
 
-def _misnamed(found: object, wanted: str) -> str:
+def misnamed(found: object, wanted: str) -> str:
     if not found:
         return f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
     return f"the name of the object ({found}) does not match the name on the URL ({wanted})"
