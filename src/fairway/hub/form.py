@@ -20,6 +20,10 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
+INCLUDED: Final = ("Metadata", "Object", "None")
+UNTABLED: Final = "Unable to convert to Table as requested: includeObject"
+MUST_INCLUDE: Final = "must be 'Metadata', 'Object', 'None', or empty"
+
 BATCH: Final = 64
 """Entries of a list that are written in one go."""
 
@@ -63,6 +67,10 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
         if not shaped or parameters.get("g") != "meta.k8s.io" or parameters.get("v") != "v1":
             continue
         if kind == TABLE:
+            if include not in INCLUDED:
+                raise status.bad_request(
+                    f"{UNTABLED}: Invalid value: {status.shown(include)}: {MUST_INCLUDE}"
+                )
             return Form(TABLE, written, include)
         if kind in (PARTIAL, PARTIAL_LIST):
             return Form(PARTIAL, written)
