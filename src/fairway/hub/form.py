@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from fairway.hub import status, tables
+from fairway.hub.notation import shown
 from fairway.hub.resource import Document, Resource
 
 PLAIN: Final = "plain"
@@ -68,9 +69,7 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
             continue
         if kind == TABLE:
             if include not in INCLUDED:
-                raise status.bad_request(
-                    f"{UNTABLED}: Invalid value: {status.shown(include)}: {MUST_INCLUDE}"
-                )
+                raise status.bad_request(f"{UNTABLED}: Invalid value: {shown(include)}: {MUST_INCLUDE}")
             return Form(TABLE, written, include)
         if kind in (PARTIAL, PARTIAL_LIST):
             return Form(PARTIAL, written)

@@ -279,6 +279,8 @@ class Server:
         allowed = resource.subresources[found.subresource].verbs if found.subresource else resource.verbs
         misplaced = request.method == "HEAD" or _misplaced(exchange.verb, found, resource)
         if exchange.verb not in allowed or misplaced:
+            if resource.custom and found.subresource:
+                raise status.unsupported_verb(resource.group, resource.plural, exchange.verb)
             raise status.Refusal(
                 code=405,
                 reason="MethodNotAllowed",

@@ -208,6 +208,15 @@ def too_old(asked: int, oldest: int) -> Refusal:
     return expired(f"too old resource version: {asked} ({oldest})")
 
 
+def unsupported_verb(group: str, resource: str, verb: str) -> Refusal:
+    return Refusal(
+        code=405,
+        reason="MethodNotAllowed",
+        message=f"{verb} is not supported on resources of kind {quoted(group_resource(group, resource))}",
+        details=_details(group, resource, ""),
+    )
+
+
 def too_large(message: str) -> Refusal:
     return Refusal(code=413, reason="RequestEntityTooLarge", message=message)
 
