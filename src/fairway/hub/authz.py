@@ -32,6 +32,8 @@ TOO_MANY_PERMISSIONS: Final = "spells out more than {most} single permissions; u
 MOST_PERMISSIONS: Final = 100_000
 """More than any honest role has; few enough to be compared without others waiting."""
 _REMEMBERED: Final = 4096
+_MOST_GROUPS: Final = 256
+"""Of users whose rules are remembered. A review can be about one with any number of them."""
 
 
 class Attributes(Struct, frozen=True, kw_only=True, gc=False):
@@ -177,7 +179,7 @@ class _Index:
             for key, _ in binding.subjects:
                 self.by_subject.setdefault(key, {})[name] = binding
 
-    def applying(self, keys: list[str]) -> Iterator[tuple[_Binding, str]]:
+    def applying(self, keys: set[str]) -> Iterator[tuple[_Binding, str]]:
         """By name, each with the words for the first of its subjects that applies."""
         found = {name: each for key in keys for name, each in self.by_subject.get(key, {}).items()}
         for name in sorted(found):
@@ -270,13 +272,15 @@ class Authorizer:
         key = (user.name, user.groups, namespace)
         grants = self._grants.get(key)
         if grants is None:
-            if len(self._grants) >= _REMEMBERED:
-                self._grants.clear()
-            grants = self._grants[key] = self._gather(user, namespace)
+            grants = self._gather(user, namespace)
+            if len(user.groups) <= _MOST_GROUPS:
+                if len(self._grants) >= _REMEMBERED:
+                    self._grants.clear()
+                self._grants[key] = grants
         return grants
 
     def _gather(self, user: User, namespace: str) -> _Grants:
-        keys = [_user_key(user.name), *map(_group_key, user.groups)]
+        keys = {_user_key(user.name), *map(_group_key, user.groups)}
         rules: list[tuple[Rule, str]] = []
         faults: list[str] = []
         for place in ("", namespace) if namespace else ("",):

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fairway.hub import status
+from fairway.hub.allowance import Allowance
 from fairway.hub.correlation import ABSENT, OldItems, old_entry, same
 from fairway.hub.fault import Check, at, general, invalid
 from fairway.hub.formats import recognized
@@ -25,6 +26,12 @@ NO_ALTERNATIVE: Final = "{} must validate at least one schema (anyOf)"
 NOT_ONE: Final = "{} must validate one and only one schema (oneOf). {}"
 NOT_ALL: Final = "{} must validate all the schemas (allOf){}"
 FORBIDDEN_SCHEMA: Final = "{} must not validate the schema (not)"
+
+TOO_MUCH_TO_CHECK: Final = "the schema has too many alternatives for a document of this size"
+
+MOST_EFFORT: Final = 1_500_000
+"""Values looked at and alternatives tried for one document. Without alternatives every value is looked at once; with
+them, as often as there are."""
 
 # How much sense a value makes that no schema says anything about.
 _WEIGHTS: Final[Mapping[type, int]] = {bool: 4, str: 5, int: 6, float: 6, list: 6, dict: 5}
@@ -45,6 +52,8 @@ class Constraints:
     """Compiles nodes on demand; they may be cyclic."""
 
     def __init__(self) -> None:
+        self.effort = Allowance(MOST_EFFORT)
+        """To be renewed before a document is checked, which raises Exhausted when it takes more."""
         self._checks: dict[int, Check | None] = {}
         # Checks are found by the identity of their node, so the nodes must live as long.
         self._nodes: list[Node] = []
@@ -105,7 +114,10 @@ class Constraints:
         if check is None and least is None and most is None and not unique:
             return None
 
+        effort = self.effort
+
         def run(value: Any, path: str, faults: list[Cause], old: Any) -> int:
+            effort.spend(len(value))
             weight = 1
             if check is not None and old is ABSENT:
                 for index, item in enumerate(value):
@@ -136,7 +148,10 @@ class Constraints:
         if not known and rest is None and not closed and least is None and most is None and not required:
             return None
 
+        effort = self.effort
+
         def run(value: Any, path: str, faults: list[Cause], old: Any) -> int:
+            effort.spend(len(value))
             if least is not None and len(value) < least:
                 faults.append(invalid(path, len(value), TOO_FEW_PROPERTIES.format(path, int(least))))
             if most is not None and len(value) > most:
@@ -183,8 +198,11 @@ class Constraints:
         if not any_of and not one_of and not all_of and never is None:
             return None
 
+        effort, branches = self.effort, len(any_of) + len(one_of) + len(all_of) + 1
+
         # Within a junctor nothing is forgiven: whether a schema fits isn't a matter of what was there before.
         def run(value: Any, path: str, faults: list[Cause], _old: Any) -> int:
+            effort.spend(branches)
             weight = 1
             if any_of:
                 weight += _any(any_of, value, path, faults)

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fairway.hub import embedding, status
-from fairway.hub.constraints import Constraints
+from fairway.hub.allowance import Exhausted
+from fairway.hub.constraints import TOO_MUCH_TO_CHECK, Constraints
 from fairway.hub.correlation import ABSENT
 from fairway.hub.embedding import embedded_faults
 from fairway.hub.fault import ROOT
@@ -43,7 +44,10 @@ def _check(node: Node, value: Any, path: str) -> Iterator[Cause]:
         yield from embedded
         return
     faults: list[Cause] = []
-    Constraints().check(bare)(value, "", faults, ABSENT)
+    try:
+        Constraints().check(bare)(value, "", faults, ABSENT)
+    except Exhausted:
+        faults.append(status.invalid_value(ROOT, "", TOO_MUCH_TO_CHECK))
     if faults:
         for fault in dict.fromkeys(faults):
             place = path if fault.field == ROOT else f"{path}.{fault.field}"

@@ -3,6 +3,7 @@
 What all versions have in common is told once, as if it stood beside the versions and not in each of them.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -123,9 +124,9 @@ def schemas(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     versions: Sequence[Mapping[str, Any]] = _NONE if spec.get("versions") is None else spec["versions"]
     if versions and _same(versions, "schema"):
         versions = versions[:1]
-    pending = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+    pending = deque((version.get("schema") or {}).get("openAPIV3Schema") for version in versions)
     while pending:
-        schema = pending.pop(0)
+        schema = pending.popleft()
         if isinstance(schema, Mapping):
             yield schema
             pending += [schema.get("items"), schema.get("not"), schema.get("additionalProperties")]

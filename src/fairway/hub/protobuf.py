@@ -12,6 +12,7 @@ import msgspec
 
 from fairway.api.quantity import Quantity, QuantityError
 from fairway.hub import builtin, status
+from fairway.hub.allowance import Allowance, Exhausted
 from fairway.hub.builtin.canonical import NOT_A_QUANTITY, written, zero
 from fairway.hub.builtin.instants import InstantError, micros_of, seconds_of
 from fairway.hub.builtin.shapes import DICTIONARY, LIST, MESSAGE, UNION, WRAPPED, Field, Shape, Type
@@ -53,18 +54,8 @@ class _Malformed(ValueError):
     """The bytes are not a message of the type."""
 
 
-class _Allowance:
-    """How many fields the body may still have that is being read, which happens in one go."""
-
-    left = 0
-
-    def spend(self, fields: int) -> None:
-        self.left -= fields
-        if self.left < 0:
-            raise _Malformed(TOO_MANY_FIELDS)
-
-
-_allowance: Final = _Allowance()
+_fields: Final = Allowance(_MAX_FIELDS)
+"""Of the body that is being read, which happens in one go."""
 
 
 def decode(raw: bytes, *, group: str = "", version: str = "v1", kind: str = "") -> Document:
@@ -73,7 +64,7 @@ def decode(raw: bytes, *, group: str = "", version: str = "v1", kind: str = "") 
     Raises a 400 in the words of kube-apiserver.
     """
     told_version, told_kind = "", ""
-    _allowance.left = _MAX_FIELDS
+    _fields.renew()
     try:
         if not raw.startswith(MAGIC):
             raise _Malformed(NOT_PROTOBUF)
@@ -86,13 +77,14 @@ def decode(raw: bytes, *, group: str = "", version: str = "v1", kind: str = "") 
         except KeyError:
             raise _Malformed(NOT_REGISTERED.format(name, api_version)) from None
         document = _message(made, data, 0)
-    except _Malformed as fault:
+    except (_Malformed, Exhausted) as error:
+        fault = TOO_MANY_FIELDS if isinstance(error, Exhausted) else error
         if told_kind:
             short = told_version.rpartition("/")[2]
             message = f'{told_kind} in version "{short}" cannot be handled as a {kind or told_kind}: {fault}'
         else:
             message = f"the object provided is unrecognized (must be of type {kind}): {fault} ({_shown(raw)})"
-        raise status.bad_request(message) from fault
+        raise status.bad_request(message) from error
     return {"kind": name, "apiVersion": api_version} | document
 
 
@@ -147,7 +139,7 @@ def _parts(data: memoryview) -> "list[tuple[int, int, Any]]":
             raise _Malformed(ILLEGAL_WIRE_TYPE.format(wire_type))
         if position > end:
             raise _Malformed(CUT_OFF)
-        _allowance.spend(1)
+        _fields.spend(1)
         found.append((number, wire_type, value))
     return found
 
@@ -202,7 +194,7 @@ def _items(field: Field, shape: Shape, wire_type: int, value: Any, depth: int) -
         packed, position = [], 0
         while position < len(value):
             number, position = _varint(value, position)
-            _allowance.spend(1)
+            _fields.spend(1)
             packed.append(_value(field, shape, _VARINT, number, depth))
         return packed
     return [_value(field, shape, wire_type, value, depth)]

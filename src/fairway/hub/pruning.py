@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
+from fairway.hub.allowance import Allowance
 from fairway.hub.object_meta import tidy
 from fairway.hub.reach import children, reaching
 from fairway.hub.schema import Node, object_meta
@@ -15,6 +18,9 @@ from fairway.hub.schema import Node, object_meta
 Prune = Callable[[Any, str, list[str]], None]
 """Takes a value, its path, and the paths dropped so far."""
 Default = Callable[[Any], None]
+
+MOST_GROWTH: Final = 3 * 1024 * 1024
+"""Bytes that defaults may add to a document: those of the items of a list are added as often as it has items."""
 
 _TYPE_META: Final = ("apiVersion", "kind")
 _CONTAINERS: Final = (dict, list)
@@ -133,6 +139,8 @@ class Defaulting:
     """Compiles only what leads to a default. Nodes may be cyclic."""
 
     def __init__(self, root: Node) -> None:
+        self.growth = Allowance(MOST_GROWTH)
+        """To be renewed before a document is completed, which raises Exhausted when it takes more."""
         self._root = root
         self._reach = reaching(root, _has_default)
         self._defaults: dict[int, Default | None] = {}
@@ -157,7 +165,12 @@ class Defaulting:
         return default
 
     def _compile(self, node: Node) -> Default:
-        missing = [(name, child) for name, child in node.properties.items() if _has_default(child)]
+        missing = [
+            (name, child, len(name) + _size(child.default))
+            for name, child in node.properties.items()
+            if _has_default(child)
+        ]
+        growth = self.growth
         within = [(name, self.default(child)) for name, child in node.properties.items()]
         fills = [(name, fill) for name, fill in within if fill is not None]
         rest = self._each(node.additional)
@@ -165,8 +178,9 @@ class Defaulting:
 
         def run(value: Any) -> None:
             if type(value) is dict:
-                for name, child in missing:
+                for name, child, size in missing:
                     if name not in value or (value[name] is None and not child.nullable):
+                        growth.spend(size)
                         value[name] = copied(child.default)
                 for name, fill in fills:
                     if name in value:
@@ -188,14 +202,21 @@ class Defaulting:
         if fill is None and not _has_default(node):
             return None
 
+        growth, size = self.growth, _size(node.default)
+
         def run(value: Any) -> Any:
             if value is None and not node.nullable:
+                growth.spend(size)
                 value = copied(node.default)
             if fill is not None:
                 fill(value)
             return value
 
         return run
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def copied(value: Any) -> Any:

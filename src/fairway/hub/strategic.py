@@ -4,6 +4,7 @@ Only built-in kinds have it. What a list or object says of itself in the patch (
 ``$setElementOrder/…``, ``$deleteFromPrimitiveList/…``) are directives; they never reach the object.
 """
 
+from collections import deque
 from typing import Any, Final
 
 from fairway.hub.govalue import plain, type_name
@@ -131,10 +132,11 @@ def _retain_keys(original: Document, patch: Document) -> None:
     retained = patch.pop(RETAIN_KEYS)
     if not isinstance(retained, list):
         raise bad_request(BAD_RETAIN_KEYS)
+    names = {key for key in retained if isinstance(key, str)}
     for key, value in patch.items():
-        if value is not None and not key.startswith((DELETE_FROM, SET_ORDER)) and key not in retained:
+        if value is not None and not key.startswith((DELETE_FROM, SET_ORDER)) and key not in names:
             raise bad_request(BAD_RETAIN_KEYS)
-    for key in [key for key in original if key not in retained]:
+    for key in original.keys() - names:
         del original[key]
 
 
@@ -204,7 +206,7 @@ def _key(item: Any, merge_key: str) -> Any:
         return type(item), item
     if not isinstance(item, dict):
         raise _wrong_type({}, item)
-    if merge_key not in item:
+    if merge_key not in item or isinstance(item[merge_key], dict | list):
         raise _failed(NO_MERGE_KEY.format(plain(item), merge_key))
     return type(item[merge_key]), item[merge_key]
 
@@ -232,7 +234,7 @@ def _merged_list(current: list[Any], patch: list[Any], node: Node | None, *, del
         return current
     if _item_type(current, patch) is not dict:
         if deletes:
-            gone = [_key(item, "") for item in patch]
+            gone = {_key(item, "") for item in patch}
             return [item for item in current if _key(item, "") not in gone]
         distinct = {_key(item, ""): item for item in [*current, *patch]}
         return _ordered(list(distinct.values()), patch, current, "")
@@ -259,20 +261,22 @@ def _directed(current: list[Any], patch: list[Any], merge_key: str) -> tuple[lis
     """What is left of both after the items that are directives."""
     plain_items = []
     replaced = False
+    gone = set()
     for item in patch:
         match item.get(DIRECTIVE) if DIRECTIVE in item else "":
             case "":
                 plain_items.append(item)
             case "delete":
-                gone = _key(item, merge_key)
-                current = [one for one in current if merge_key not in one or _key(one, merge_key) != gone]
+                gone.add(_key(item, merge_key))
             case "replace":
                 replaced = True
             case "merge":
                 raise _failed(MERGE_DIRECTIVE)
             case other:
                 raise _unknown_directive(other, item)
-    return (plain_items, []) if replaced else (current, plain_items)
+    if replaced:
+        return plain_items, []
+    return [one for one in current if merge_key not in one or _key(one, merge_key) not in gone], plain_items
 
 
 def _ordered(merged: list[Any], order: list[Any], live: list[Any], merge_key: str) -> list[Any]:
@@ -286,12 +290,12 @@ def _ordered(merged: list[Any], order: list[Any], live: list[Any], merge_key: st
         places.setdefault(_key(item, merge_key), place)
     keyed = [(_key(item, merge_key), item) for item in merged]
     first = sorted((k for k in keyed if k[0] in ranks), key=lambda k: ranks[k[0]])
-    rest = sorted((k for k in keyed if k[0] not in ranks), key=lambda k: places.get(k[0], -1))
+    rest = deque(sorted((k for k in keyed if k[0] not in ranks), key=lambda k: places.get(k[0], -1)))
     result: list[Any] = []
     for key, item in first:
         turn = places.get(key)
         while rest and turn is not None and rest[0][0] in places and places[rest[0][0]] < turn:
-            result.append(rest.pop(0)[1])
+            result.append(rest.popleft()[1])
         result.append(item)
     return [*result, *(item for _, item in rest)]
 

@@ -6,12 +6,13 @@ A checker is compiled once per schema node, on its first use, and then shared: i
 from typing import Final
 
 from fairway.hub import embedding, status, uniqueness
-from fairway.hub.constraints import Constraints
+from fairway.hub.allowance import Exhausted
+from fairway.hub.constraints import TOO_MUCH_TO_CHECK, Constraints
 from fairway.hub.correlation import ABSENT, same
 from fairway.hub.embedding import embedded_faults
 from fairway.hub.fault import ROOT
 from fairway.hub.object_meta import tidy
-from fairway.hub.pruning import Defaulting, Pruning
+from fairway.hub.pruning import MOST_GROWTH, Defaulting, Pruning
 from fairway.hub.reach import reaching
 from fairway.hub.resource import Document
 from fairway.hub.rules import Rules
@@ -20,6 +21,7 @@ from fairway.hub.status import Cause
 from fairway.hub.uniqueness import duplicates
 
 NESTED_TOO_DEEPLY: Final = "the document nests too deeply"
+TOO_MUCH_DEFAULTED: Final = f"Request entity too large: limit is {MOST_GROWTH} with defaults"
 RULES_NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "
     "complete validation"
@@ -37,7 +39,8 @@ class Checker:
         self._node = node
         self._constraints = Constraints()
         self._prune = Pruning().prune(node)
-        self._default = Defaulting(node).default(node)
+        self._defaulting = Defaulting(node)
+        self._default = self._defaulting.default(node)
         self._check = self._constraints.check(node)
         self._uniques = reaching(node, uniqueness.wanted)
         self._embedded = reaching(node, embedding.wanted)
@@ -59,20 +62,26 @@ class Checker:
     def default(self, document: Document) -> None:
         """Fills in defaults, in place."""
         if self._default is not None:
+            self._defaulting.growth.renew()
             try:
                 self._default(document)
             except RecursionError:
                 raise status.bad_request(NESTED_TOO_DEEPLY) from None
+            except Exhausted:
+                raise status.too_large(TOO_MUCH_DEFAULTED) from None
 
     def check(self, document: Document, *, old: Document | None = None, subresource: str = "") -> list[Cause]:
         """Everything wrong with it, ``metadata`` aside. Unchanged faults of an old document are forgiven.
 
         With ``subresource="status"`` only the status is held against its schema.
         """
+        self._constraints.effort.renew()
         try:
             found = self._check_all(document, old, subresource)
         except RecursionError:
             raise status.bad_request(NESTED_TOO_DEEPLY) from None
+        except Exhausted:
+            raise status.bad_request(TOO_MUCH_TO_CHECK) from None
         return found
 
     def _check_all(self, document: Document, old: Document | None, subresource: str) -> list[Cause]:
