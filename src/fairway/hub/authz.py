@@ -29,7 +29,7 @@ ESCALATION: Final = (
 AGGREGATION_NEEDS_ALL: Final = "must have cluster-admin privileges to use the aggregationRule"
 TOO_MANY_PERMISSIONS: Final = "spells out more than {most} single permissions; use wildcards or several roles"
 
-MOST_PERMISSIONS: Final = 100_000
+MOST_PERMISSIONS: Final = 50_000
 """More than any honest role has; few enough to be compared without others waiting."""
 _REMEMBERED: Final = 4096
 _MOST_GROUPS: Final = 256
