@@ -32,6 +32,7 @@ from fairway.hub.documents import Documents
 from fairway.hub.form import Form
 from fairway.hub.impersonation import Impersonation
 from fairway.hub.meters import Meters
+from fairway.hub.pace import Pace
 from fairway.hub.reads import Reader
 from fairway.hub.registry import Registry
 from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
@@ -563,8 +564,9 @@ class Server:
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         chosen, metadata = await self._reader.page(resource, found.namespace, options.read(exchange.query))
-        removed = []
+        removed, pace = [], Pace()
         for item in chosen:
+            await pace.step()
             with contextlib.suppress(Refusal):
                 gone = await self._writer.delete(
                     resource, item.key[1], item.key[2], asked, user=exchange.user
