@@ -5,6 +5,7 @@ runs without giving way, so concurrent writers are ordered here and no write is 
 has already replaced.
 """
 
+import re
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from fairway.hub.intake import Intake, clone
 from fairway.hub.keeping import Keeping
 from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
+from fairway.hub.notation import quoted
 from fairway.hub.options import Deletion
 from fairway.hub.registry import Registry
 from fairway.hub.removals import Removals, Removed
@@ -31,6 +33,10 @@ from fairway.hub.user import User
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _BASE_LENGTH: Final = 58
 _ATTEMPTS: Final = 8
+
+_ANY: Final = (None, "", "0")
+"""Versions that make a write unconditional."""
+_NUMBER: Final = re.compile("[0-9]{1,20}")
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -138,10 +144,8 @@ class Writer:
             metadata["namespace"] = namespace
         else:
             metadata.pop("namespace", None)
-        if name:
-            if metadata.get("name") not in (None, "", name):
-                raise status.bad_request(misnamed(metadata["name"], name))
-            metadata["name"] = name
+        if name and metadata.get("name") != name:
+            raise status.bad_request(misnamed(metadata.get("name"), name))
 
     def _inhabited(self, resource: Resource, metadata: Document) -> None:
         """New objects need a namespace that is there and stays."""
@@ -201,13 +205,7 @@ class Writer:
             raise status.not_found(resource.group, resource.plural, name)
         old = _decode(item.raw)
         self._same(resource, old, metadata)
-        if resource.custom and not metadata.get("resourceVersion"):
-            cause = status.Cause(
-                field="metadata.resourceVersion",
-                reason=status.INVALID,
-                message="Invalid value: 0: must be specified for an update",
-            )
-            raise status.invalid(resource.group, resource.plural, name, [cause])
+        self._based(resource, metadata, name)
         self._unchanged(resource, old, metadata)
         document = self._intake.defaulted(resource, document)
         return await self._replace(resource, item, old, document, request, view=view)
@@ -227,11 +225,25 @@ class Writer:
                 f"{live['uid']}",
             )
 
+    def _based(self, resource: Resource, metadata: Document, name: str) -> None:
+        """Custom resources are never replaced without saying which version is meant."""
+        if resource.custom and metadata.get("resourceVersion") in _ANY:
+            cause = status.Cause(
+                field="metadata.resourceVersion",
+                reason=status.INVALID,
+                message="Invalid value: 0: must be specified for an update",
+            )
+            raise status.invalid(resource.group, resource.plural, name, [cause])
+
     def _unchanged(self, resource: Resource, old: Document, metadata: Document) -> None:
         """And so must a resourceVersion."""
         revision, live = metadata.get("resourceVersion"), old["metadata"]
-        if revision and revision != live["resourceVersion"]:
-            raise status.conflict(resource.group, resource.plural, live["name"])
+        if revision in _ANY or revision == live["resourceVersion"]:
+            return
+        if not _NUMBER.fullmatch(str(revision)):
+            told = f"strconv.ParseUint: parsing {quoted(str(revision))}: invalid syntax"
+            raise status.Refusal(code=500, reason="", message=told)
+        raise status.conflict(resource.group, resource.plural, live["name"])
 
     async def _replace(
         self,
@@ -334,12 +346,12 @@ class Writer:
         metadata = changed.get("metadata")
         if not isinstance(metadata, dict) or not metadata:
             changed["metadata"] = metadata = {"name": name}
-        if metadata.get("name") != name:
-            raise status.bad_request(misnamed(metadata.get("name"), name))
+        self._placed(resource, metadata, namespace, name)
         self._intake.typed(resource, changed)
         changed = self._intake.cleaned_patch(resource, changed, request)
         view = resource
         resource, changed = self._intake.converted(resource, changed)
+        self._based(resource, _metadata(changed), name)
         self._unchanged(resource, old, _metadata(changed))
         changed = self._intake.defaulted(resource, changed)
         return await self._replace(resource, item, old, changed, request, view=view)
@@ -388,7 +400,8 @@ class Writer:
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found",
             )
         if live is not None:
-            self._same(resource, live, metadata)
+            if "resourceVersion" in metadata:  # without one, the newest is meant
+                self._based(resource, metadata, name)
             self._unchanged(resource, live, metadata)
         merged = apply.apply(
             live,
@@ -407,8 +420,7 @@ class Writer:
         if item is None:
             return await self._applied_anew(resource, namespace, name, merged, request)
         old = _decode(item.raw)
-        if merged["metadata"].get("name") != name:
-            raise status.bad_request(misnamed(merged["metadata"].get("name"), name))
+        self._placed(resource, merged["metadata"], namespace, name)
         merged = self._intake.defaulted(resource, merged)
         return await self._replace(resource, item, old, merged, request, applied=True)
 
