@@ -525,3 +525,64 @@ def test_the_api_is_as_its_model(hub: Hub, length: int) -> None:
             super().__init__(hub)
 
     run_state_machine_as_test(Machine, settings=settings(max_examples=40 * length, stateful_step_count=30))
+
+
+UNNAMED = "the name of the object (there based on URL) was undeterminable: name must be provided"
+MISNAMED = "the name of the object (x) does not match the name on the URL (there)"
+MISPLACED = "the namespace of the provided object does not match the namespace sent on the request"
+NO_NUMBER = 'strconv.ParseUint: parsing "abc": invalid syntax'
+JSON = "application/json"
+
+CLAIMS: list[tuple[str, str, Document, int, str]] = [
+    # What a body says of itself must be what the path says.
+    ("PUT", JSON, {}, 400, UNNAMED),
+    ("PUT", JSON, {"name": "x"}, 400, MISNAMED),
+    ("PUT", JSON, {"name": "there", "namespace": "x"}, 400, MISPLACED),
+    ("PATCH", MERGE, {"name": None}, 400, UNNAMED),
+    ("PATCH", MERGE, {"name": "x"}, 400, MISNAMED),
+    ("PATCH", MERGE, {"namespace": "x"}, 400, MISPLACED),
+    ("PATCH", MERGE, {"namespace": None}, 200, ""),
+    ("PATCH", APPLY, {}, 200, ""),
+    ("PATCH", APPLY, {"name": "x"}, 400, MISNAMED),
+    ("PATCH", APPLY, {"name": "there", "namespace": "x"}, 400, MISPLACED),
+    # A version is a number, and zero is none.
+    ("PUT", JSON, {"name": "there", "resourceVersion": "abc"}, 500, NO_NUMBER),
+    ("PATCH", MERGE, {"resourceVersion": "abc"}, 500, NO_NUMBER),
+    ("PATCH", APPLY, {"name": "there", "resourceVersion": "1"}, 409, "the object has been modified"),
+    # Whoever replaces an object must mean that very one; whoever patches it must not make another of it.
+    ("PUT", JSON, {"name": "there", "uid": "x"}, 409, "Precondition failed: UID in precondition: x"),
+    ("PATCH", MERGE, {"uid": "x"}, 422, 'metadata.uid: Invalid value: "x": field is immutable'),
+    (
+        "PATCH",
+        APPLY,
+        {"name": "there", "uid": "x"},
+        422,
+        'metadata.uid: Invalid value: "x": field is immutable',
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_body_says_of_itself_must_be_true(hub: Hub, kind: Kind) -> None:
+    machine = ApiMachine(hub)
+    machine.begin()
+    made = hub.call("POST", machine.path(kind), machine.document((kind, "there"), "x", "x"))
+    assert made.code == 201
+    typed = {"apiVersion": made.body["apiVersion"], "kind": made.body["kind"]}
+    for method, type_, metadata, code, message in CLAIMS:
+        path = machine.path(kind, "there") + "?fieldManager=claims"
+        answer = hub.call(method, path, {**typed, "metadata": metadata, **written(kind, "x")}, type_=type_)
+        assert answer.code == code, (method, type_, metadata, answer)
+        assert message in answer.body.get("message", "")
+    absent = hub.call(
+        "PATCH", machine.path(kind, "absent") + "?fieldManager=claims", typed | {"metadata": {}}, type_=APPLY
+    )
+    assert (absent.code, absent.body["message"]) == (400, UNNAMED.replace("there", "absent"))
+    for version in ("0", ""):
+        claimed = {"metadata": {"name": "there", "resourceVersion": version}}
+        for method, type_ in (("PUT", JSON), ("PATCH", MERGE), ("PATCH", APPLY)):
+            query = "?fieldManager=claims" + ("&force=true" if type_ == APPLY else "")
+            path = machine.path(kind, "there") + query
+            answer = hub.call(method, path, {**typed, **claimed, **written(kind, "y")}, type_=type_)
+            assert answer.code == (200 if kind == "configmaps" else 422), (method, claimed, answer)
+    machine.teardown()

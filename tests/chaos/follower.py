@@ -1,0 +1,60 @@
+"""A program that follows a resource with an informer, and passes on everything it is told, and what is logged."""
+
+import asyncio
+import logging
+import sys
+
+from chaos.lines import Caller
+from chaos.things import CONFIG_MAPS, Thing
+from fairway.kube.change import Added, Batch, Deleted, Updated
+from fairway.kube.clock import Backoff
+from fairway.kube.informer import Informer
+from fairway.kube.rest import Client
+from fairway.kube.transport import Retry
+
+QUICK = Backoff(base=0.02, cap=0.2)
+
+
+class Telling(logging.Handler):
+    def __init__(self, line: Caller) -> None:
+        super().__init__(logging.INFO)
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._line.tell(log=record.getMessage())
+
+
+def told(batch: Batch[Thing]) -> list[list[str]]:
+    changes = []
+    for change in batch.changes:
+        match change:
+            case Added(new):
+                changes.append(["added", *_told(new)])
+            case Updated(_, new):
+                changes.append(["updated", *_told(new)])
+            case Deleted(old):
+                changes.append(["deleted", *_told(old)])
+    return changes
+
+
+def _told(thing: Thing) -> tuple[str, ...]:
+    meta = thing.metadata
+    return (meta.namespace, meta.name, meta.uid, meta.resourceVersion)
+
+
+async def _main(kubeconfig: str, path: str, namespace: str, name: str) -> None:
+    line = await Caller.introduced(path, name=name)
+    log = logging.getLogger("fairway.kube")
+    log.setLevel(logging.INFO)
+    log.addHandler(Telling(line))
+    async with Client.from_kubeconfig(kubeconfig, retry=Retry(backoff=QUICK)) as client:
+        # Watches of a few seconds, so that they also end in the ordinary way.
+        informer = Informer(client, CONFIG_MAPS, namespace=namespace, watch_seconds=2.0, backoff=QUICK)
+        informer.subscribe(
+            lambda batch: line.tell(epoch=batch.epoch, listed=batch.listed, changes=told(batch))
+        )
+        await informer.run()
+
+
+def main() -> None:
+    asyncio.run(_main(*sys.argv[1:]))
