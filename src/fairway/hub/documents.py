@@ -20,6 +20,7 @@ KUBERNETES: Final = "v1.36.3"
 _AGGREGATED: Final = f"{JSON};g={discovery.AGGREGATED};v=v2;as=APIGroupDiscoveryList"
 _EITHER_WAY: Final = ("/api/", "/apis/", "/version/")
 """Where a slash at the end changes nothing."""
+WITHHELD: Final = "reason withheld"
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
 
@@ -50,12 +51,16 @@ class Documents:
         self._made: dict[str, tuple[bytes, str]] = {}
         self._generation = -1
 
-    def find(self, path: str, *, accept: str, etag: str, query: Mapping[str, str]) -> Answer | None:
+    def find(
+        self, path: str, *, accept: str, etag: str, query: Mapping[str, str], known: bool = True
+    ) -> Answer | None:
+        """``known``: it is clear who asks."""
         if path.startswith(_EITHER_WAY):
             path = path.rstrip("/")
         head, _, check = path.rpartition("/")
         if path in _HEALTH or head in _HEALTH:
-            return self._health(path if path in _HEALTH else head, check if head in _HEALTH else "", query)
+            kind, check = (path, "") if path in _HEALTH else (head, check)
+            return self._health(kind, check, query, known=known)
         if path == "/version":
             return Answer(payload=_encoded(version()))
         if path == "/metrics":
@@ -68,12 +73,15 @@ class Documents:
             return Answer(payload=_encoded({"paths": self._paths()}))
         return self._derived(path, accept, etag)
 
-    def _health(self, path: str, check: str, query: Mapping[str, str]) -> Answer:
+    def _health(self, path: str, check: str, query: Mapping[str, str], *, known: bool) -> Answer:
         faults = {name: why for name, why in self._faults().items() if not check or name == check}
         if path == "/livez":
             faults = {}
         if faults:
-            told = "".join(f"[-]{name} failed: {why}\n" for name, why in faults.items())
+            # Why is nothing for strangers: it names files.
+            told = "".join(
+                f"[-]{name} failed: {why if known else WITHHELD}\n" for name, why in faults.items()
+            )
             return Answer(payload=told.encode(), code=503, content_type="text/plain; charset=utf-8")
         text = f"[+]ping ok\n[+]store ok\n{path[1:]} check passed\n" if "verbose" in query else "ok"
         return Answer(payload=text.encode(), content_type="text/plain; charset=utf-8")

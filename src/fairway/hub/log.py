@@ -112,6 +112,8 @@ class Log:
         # would take it for a new database.
         if not path.stat().st_size:
             raise Damaged(path, detail="the file is empty")
+        with suppress(OSError):
+            path.chmod(0o600)  # one that was copied here may have any
         with told(path):
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
@@ -159,6 +161,7 @@ class Log:
             for leftover in (draft, draft.with_name(draft.name + "-journal")):
                 leftover.unlink(missing_ok=True)
             try:
+                draft.touch(mode=0o600)  # SQLite gives the files beside it the same mode
                 connection = sqlite3.connect(draft, isolation_level=None)
                 try:
                     cls._fill(connection, rows, revision=revision, floor=floor, identity=identity)

@@ -42,7 +42,7 @@ from fairway.hub.status import Refusal
 from fairway.hub.store import Closed, ReadOnly
 from fairway.hub.target import Target
 from fairway.hub.traffic import BUSY, Traffic
-from fairway.hub.user import User
+from fairway.hub.user import ANONYMOUS, User
 from fairway.hub.writes import Writer
 
 log = logging.getLogger(__name__)
@@ -122,6 +122,7 @@ class Server:
         self._impersonation = Impersonation(authorizer)
         self._audit, self._meters = audit, meters
         self._connections = Connections()
+        meters.connections.set_function(lambda: len(self._connections.open))
         self._traffic = Traffic()
         self._turns = asyncio.Semaphore(WRITERS)
         self._waiting = 0
@@ -335,6 +336,7 @@ class Server:
                 accept=exchange.request.headers.get("Accept", ""),
                 etag=exchange.request.headers.get("If-None-Match", ""),
                 query=exchange.query,
+                known=exchange.user.name != ANONYMOUS,
             )
         )
         if answer is None and found.group in self._registry.groups:
