@@ -228,15 +228,21 @@ def token_of(server: Server, account: dict[str, Any], *, seconds: float) -> str:
 
 
 async def account_in(client: Client, namespace: str) -> dict[str, Any]:
-    """One that may see everything."""
+    """One that may see what is to be followed."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     made = await client.request("POST", path, body={"metadata": {"name": ACCOUNT}})
+    group = "rbac.authorization.k8s.io"
+    role = {
+        "metadata": {"name": ACCOUNT},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}],
+    }
     binding = {
-        "metadata": {"name": f"{namespace}-follower"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": ACCOUNT},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
     }
-    await client.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body=binding)
+    for plural, document in (("roles", role), ("rolebindings", binding)):
+        await client.request("POST", f"/apis/{group}/v1/namespaces/{namespace}/{plural}", body=document)
     account: dict[str, Any] = json.loads(made.body)
     return account
 
@@ -269,12 +275,14 @@ async def test_a_token_that_runs_out_is_replaced(
     async with client_of(server) as client:
         namespace = await made_namespace(client)
         account = await account_in(client, namespace)
-    file.write_text(token_of(server, account, seconds=4))
+    file.write_text(token_of(server, account, seconds=600))
     kubeconfig = kubeconfig_with(file, server, tmp_path / "follower.kubeconfig")
     async with scene(server, nursery, tmp_path, chance, kubeconfig=kubeconfig, namespace=namespace) as at:
         await at.stir(20)
         await at.mark()
         await at.converged()
+        file.write_text(token_of(server, account, seconds=2))
+        await at.stir(10)
         await expired(kubeconfig, namespace)
         await server.crash()
         await server.start()
