@@ -6,6 +6,7 @@ By default they are as long as everybody can bear all the time. ``FAIRWAY_CHAOS=
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,8 @@ from chaos.nursery import Nursery
 
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
+    if sys.platform != "linux":
+        pytest.skip("processes that die with their parent, and limits set from outside, are Linux's")
     with Nursery() as made:
         yield made
 

@@ -2,16 +2,26 @@
 
 import asyncio
 import random
-from contextlib import AsyncExitStack
+import time
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from chaos.durability import problems, told
-from chaos.nursery import Nursery
-from chaos.record import Record, Watching
+from chaos.nursery import PATIENCE, POLL, Nursery
+from chaos.record import Key, Listing, Record, State, Watching
 from chaos.servers import EmbeddedServer, client_of, embedded_server
-from chaos.things import RESOURCES, furnish
-from chaos.traffic import LAST, NAMESPACES, Pulse, Watcher, Writer
+from chaos.things import BOATS, CONFIG_MAPS, DEFINITIONS, RESOURCES, Thing, body, furnish, state_of
+from chaos.traffic import LAST, NAMESPACES, Pulse, Watcher, Writer, ours
+from clients import boats
 from fairway.hub import archive
+from fairway.hub.log import Log
+from fairway.kube.errors import NotFound
+from fairway.kube.resource import Resource
+from fairway.kube.rest import Client
+from fairway.testing.processes import Port
 
 WRITES = 10_000
 KILLS = 14
@@ -31,6 +41,34 @@ async def strike(server: EmbeddedServer, pulse: Pulse, chance: random.Random) ->
     await server.start()
     pulse.alive.set()
     return kills
+
+
+def saved(source: Path, backup: Path) -> list[Listing]:
+    """A backup of a hub that is being written to is a list of everything at one version."""
+    begun = time.monotonic()
+    summary = archive.backup(source, backup)
+    ended = time.monotonic()
+    states: dict[Key, State] = {}
+    with closing(Log.read(backup)) as log:
+        for row in log.rows():
+            plural = row.item.key[0].partition(".")[0]
+            if plural not in RESOURCES:
+                continue
+            state = state_of(RESOURCES[plural], msgspec.json.decode(row.item.raw, type=Thing))
+            states.pop(state.key, None)
+            if row.change != "DELETED" and ours(state):
+                states[state.key] = state
+    return [
+        Listing(
+            resource=plural,
+            namespace=None,
+            version=summary.revision,
+            states={key: state for key, state in states.items() if key[0] == plural},
+            begun=begun,
+            ended=ended,
+        )
+        for plural in RESOURCES
+    ]
 
 
 async def test_everything_acknowledged_survives_and_is_told_once(
@@ -74,8 +112,11 @@ async def test_everything_acknowledged_survives_and_is_told_once(
                 for each in writers:
                     traffic.create_task(each.run(until=lambda: over))
                 kills = 0
-                for _ in range(KILLS * length):
+                for strikes in range(KILLS * length):
                     await pulse.sends(chance.randrange(2 * WRITES // KILLS))
+                    if not strikes % 5:
+                        file = tmp_path / f"{strikes}.backup"
+                        record.listings += await asyncio.to_thread(saved, server.data, file)
                     if chance.random() < 0.5:  # with a request just sent, or with an answer just received
                         await pulse.answer()
                     kills += await strike(server, pulse, chance)
@@ -93,3 +134,105 @@ async def test_everything_acknowledged_survives_and_is_told_once(
     assert kills >= KILLS
     assert all(watcher.connections > KILLS / 2 for watcher in watchers)
     assert archive.check(server.data).problems == ()
+
+
+async def test_a_first_start_can_be_cut_short_anywhere(
+    nursery: Nursery, tmp_path: Path, chance: random.Random
+) -> None:
+    with Port() as port:
+        for number in range(6):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            server = EmbeddedServer(nursery, folder=folder, port=port)
+            server.launch()
+            for _ in range(chance.randrange(15)):
+                await asyncio.sleep(POLL)
+            await server.crash()
+            await server.start()
+            async with client_of(server) as client:
+                await furnish(client, *NAMESPACES)
+            await server.stop()
+            assert archive.check(server.data).problems == ()
+
+
+OBJECTS = 300
+
+
+async def test_what_the_hub_had_begun_is_finished_after_a_crash(
+    nursery: Nursery, tmp_path: Path, chance: random.Random
+) -> None:
+    """A namespace, the dependents of an object, and a definition go with all that is theirs, and nothing else does."""
+    doomed, kept = NAMESPACES
+    async with embedded_server(nursery, folder=tmp_path) as server:
+        async with client_of(server) as client:
+            await furnish(client, doomed, kept)
+            owner = await client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace=kept)
+            reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
+            for at in range(0, OBJECTS, 50):
+                each = range(at, at + 50)
+                owned: dict[str, Any] = {"ownerReferences": [reference]}
+                await asyncio.gather(
+                    *(create(client, CONFIG_MAPS, doomed, f"n{n}") for n in each),
+                    *(create(client, CONFIG_MAPS, kept, f"owned{n}", **owned) for n in each),
+                )
+            await asyncio.gather(*(create(client, CONFIG_MAPS, kept, f"kept{n}") for n in range(50)))
+            await asyncio.gather(*(create(client, BOATS, kept, f"n{n}") for n in range(50)))
+            version = await client.newest(CONFIG_MAPS)
+            await client.delete(CONFIG_MAPS, "owner", namespace=kept, propagation="Background")
+            await client.request("DELETE", f"/api/v1/namespaces/{doomed}")
+            await client.request("DELETE", f"{DEFINITIONS}/{boats.DEFINITION_NAME}")
+        gone = 0
+        for _ in range(3):
+            pause = chance.randrange(1, OBJECTS // 2)
+            seen, version = await deletions(server, pause, since=version)
+            gone += seen
+            await server.crash()
+            await server.start()
+        async with client_of(server) as client:
+            _, _ = await deletions(server, 2 * OBJECTS + 1 - gone, since=version)
+            left = await client.list(CONFIG_MAPS, namespace=kept)
+            assert sorted(each.metadata.name for each in left.items if each.metadata.labels) == sorted(
+                f"kept{n}" for n in range(50)
+            )
+            for path in (f"/api/v1/namespaces/{doomed}", f"{DEFINITIONS}/{boats.DEFINITION_NAME}"):
+                await vanished(client, path)
+            await server.stop()
+    assert archive.check(server.data).problems == ()
+    left_over = list(archive.export(server.data))
+    assert not [each for each in left_over if each["kind"] == boats.KIND]
+    assert not [each for each in left_over if each["metadata"].get("namespace") == doomed]
+
+
+async def create(
+    client: Client, resource: Resource[Thing], namespace: str, name: str, **metadata: Any
+) -> None:
+    document = body(resource, name, name)
+    await client.create(
+        resource, document | {"metadata": document["metadata"] | metadata}, namespace=namespace
+    )
+
+
+async def deletions(server: EmbeddedServer, count: int, *, since: str) -> tuple[int, str]:
+    """Until at least so many of config maps were seen: how many, and the version of the last."""
+    seen, version = 0, since
+    async with client_of(server) as client, asyncio.timeout(PATIENCE):
+        while seen < count:
+            async with client.stream(CONFIG_MAPS, resource_version=version, timeout=10) as stream:
+                async for events in stream:
+                    for event in events:
+                        version = event.object.metadata.resourceVersion
+                        ours_ = event.object.metadata.name != "kube-root-ca.crt"
+                        seen += event.type == "DELETED" and ours_
+                    if seen >= count:
+                        break
+    return seen, version
+
+
+async def vanished(client: Client, path: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await client.request("GET", path)
+            except NotFound:
+                return
+            await asyncio.sleep(POLL)
