@@ -50,6 +50,15 @@ def _amount(value: Any) -> object:
         return value
 
 
+def _keep_owners(document: Document, old: Document) -> None:
+    """Whoever may only tell how a pod is doing can't have it collected."""
+    owners = old["metadata"].get("ownerReferences")
+    if owners is None:
+        document["metadata"].pop("ownerReferences", None)
+    else:
+        document["metadata"]["ownerReferences"] = owners
+
+
 class Pod(Kind):
     generation = True
     presence = False
@@ -70,6 +79,8 @@ class Pod(Kind):
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
         spec = document.setdefault("spec", {})
         if old is not None:
+            if request.subresource == "status":
+                _keep_owners(document, old)
             return
         self._priorities.admit(document)
         spec.setdefault("serviceAccountName", "default")
