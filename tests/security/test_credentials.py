@@ -1,0 +1,317 @@
+"""Nobody is let in who can't show who they are."""
+
+import base64
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from security.credentials import (
+    HOUR,
+    SERVER,
+    Certificates,
+    claims_of,
+    decoded,
+    encoded,
+    new_key,
+    read_key,
+    signed,
+)
+from security.wire import ADMIN, Answer, Place, ask, request, send
+
+UNAUTHORIZED = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "Unauthorized",
+    "reason": "Unauthorized",
+    "code": 401,
+}
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+async def shown(place: Place, *headers: str, target: str = "/api/v1/namespaces") -> Answer:
+    """What nobody gets who shows these headers."""
+    (answer,) = await send(place, request("GET", target, headers=headers))
+    return answer
+
+
+# Nobody
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/",
+        "/api",
+        "/apis",
+        "/api/v1",
+        "/api/v1/pods",
+        "/api/v1/namespaces/default/secrets/x",
+        "/api/v1/pods?watch=1",
+        "/api/v1/watch/pods",
+        "/apis/no.such.group/v1/things",
+        "/metrics",
+        "/healthz/ping",
+        "/healthz/../metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/.well-known/openid-configuration",
+        "/logs",
+        "/no/such/path",
+        "/api/v1/namespaces/a/../b",
+        "/api/v1//pods",
+        "//metrics",
+        "/%6detrics",
+        "/HEALTHZ",
+    ],
+)
+async def test_strangers_see_nothing(hub: Place, target: str) -> None:
+    answer = await shown(hub, target=target)
+    assert (answer.code, answer.document) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_strangers_do_nothing(hub: Place, method: str) -> None:
+    answer = await ask(hub, method, f"{REVIEWS}", user="", body={"spec": {}})
+    assert (answer.code, answer.document) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("target", ["/healthz", "/livez", "/readyz", "/version"])
+async def test_strangers_see_whether_the_hub_is_well(hub: Place, target: str) -> None:
+    assert (await shown(hub, target=target)).code == 200
+
+
+async def test_strangers_write_nothing_to_what_they_see(hub: Place) -> None:
+    assert (await ask(hub, "POST", "/version", user="", body={})).code in (401, 403)
+
+
+# Credentials that are none
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Authorization: Bearer no-such-token",
+        "Authorization: Bearer",
+        "Authorization: Bearer ",
+        "Authorization: Bearer no, Bearer {token}",
+        "Authorization: Bearer\t{token}",
+        "Authorization: Token {token}",
+        "Authorization: {token}",
+        "Authorization: Basic {basic}",
+        "Authorization: Digest username=admin",
+        "Authorization: Negotiate {basic}",
+        "Cookie: token={token}; Authorization=Bearer {token}",
+        "Proxy-Authorization: Bearer {token}",
+        "X-Authorization: Bearer {token}",
+        "X-Auth-Token: {token}",
+        "X-Remote-User: admin\r\nX-Remote-Group: system:masters",
+        "X-Forwarded-User: admin",
+        "X-Forwarded-Client-Cert: Subject=CN=admin,O=system:masters",
+        "X-Forwarded-For: 127.0.0.1",
+        "Forwarded: for=127.0.0.1",
+        "Impersonate-User: system:admin\r\nImpersonate-Group: system:masters",
+    ],
+)
+async def test_what_is_no_credential_lets_nobody_in(hub: Place, header: str) -> None:
+    token = hub.tokens[ADMIN]
+    basic = base64.b64encode(f"{ADMIN}:{token}".encode()).decode()
+    answer = await shown(hub, header.format(token=token, basic=basic))
+    assert answer.code == 401
+
+
+@pytest.mark.parametrize("name", ["token", "access_token", "bearer", "authorization", "id_token"])
+async def test_tokens_in_the_query_count_for_nothing(hub: Place, name: str) -> None:
+    answer = await shown(hub, target=f"/api/v1/namespaces?{name}={hub.tokens[ADMIN]}")
+    assert answer.code == 401
+
+
+@pytest.mark.parametrize("target", ["/healthz", "/version"])
+async def test_a_wrong_token_is_refused_even_where_none_is_needed(hub: Place, target: str) -> None:
+    assert (await shown(hub, "Authorization: Bearer nope", target=target)).code == 401
+
+
+async def test_of_two_tokens_the_first_counts(hub: Place) -> None:
+    good, bad = f"Authorization: Bearer {hub.tokens[ADMIN]}", "Authorization: Bearer nope"
+    assert (await shown(hub, good, bad)).code == 200
+    assert (await shown(hub, bad, good)).code == 401
+
+
+async def test_a_token_counts_for_its_own_request_alone(hub: Place) -> None:
+    first = request("GET", "/api/v1/namespaces", token=hub.tokens[ADMIN], last=False)
+    answers = await send(hub, first + request("GET", "/api/v1/namespaces"))
+    assert [answer.code for answer in answers] == [200, 401]
+
+
+# Tokens of service accounts
+
+
+async def account(place: Place, namespace: str) -> dict[str, Any]:
+    answer = await ask(
+        place,
+        "POST",
+        f"/api/v1/namespaces/{namespace}/serviceaccounts",
+        body={"metadata": {"name": "robot"}},
+    )
+    assert answer.code == 201, answer
+    return answer.document
+
+
+async def own_token(place: Place, namespace: str) -> str:
+    answer = await ask(
+        place, "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/robot/token", body={"spec": {}}
+    )
+    assert answer.code == 201, answer
+    return str(answer.document["status"]["token"])
+
+
+async def knows(place: Place, token: str) -> bool:
+    """Whether the hub takes it for somebody's."""
+    (answer,) = await send(place, request("POST", WHO, token=token, body={}))
+    assert answer.code in (201, 401), answer
+    return answer.code == 201
+
+
+async def until_forgotten(place: Place, token: str) -> None:
+    """A real hub remembers for seconds who a token was for."""
+    while place.kind == "real" and await knows(place, token):
+        pass
+
+
+async def test_tokens_of_the_hub_are_known(hub: Place, room: str) -> None:
+    robot = await account(hub, room)
+    assert await knows(hub, await own_token(hub, room))
+    assert await knows(hub, signed(claims_of(room, robot), read_key(hub.account_key)))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"alg": "none"},
+        {"alg": "None"},
+        {"alg": ""},
+        {"alg": "HS256"},
+        {"alg": "RS256"},
+        {"typ": "JWT"},
+        {"alg": "ES256", "crit": ["b64"], "b64": False},
+        {"alg": ["ES256"]},
+    ],
+)
+async def test_a_token_doesn_t_choose_how_it_is_checked(
+    hub: Place, room: str, header: dict[str, Any]
+) -> None:
+    robot = await account(hub, room)
+    token = signed(claims_of(room, robot), read_key(hub.account_key), header)
+    assert not await knows(hub, token)
+    assert not await knows(hub, token.rpartition(".")[0] + ".")
+
+
+async def test_tokens_signed_with_another_key_are_refused(hub: Place, room: str) -> None:
+    robot, key = await account(hub, room), new_key()
+    known = decoded((await own_token(hub, room)).partition(".")[0])
+    numbers = key.public_key().public_numbers()
+    own = {"kty": "EC", "crv": "P-256"} | {
+        part: encoded(number.to_bytes(32, "big")) for part, number in (("x", numbers.x), ("y", numbers.y))
+    }
+    for header in (known, {"alg": "ES256"}, {"alg": "ES256", "jwk": own}, {**known, "jku": "https://x/jwks"}):
+        assert not await knows(hub, signed(claims_of(room, robot), key, header)), header
+
+
+async def test_a_signature_is_of_one_token_alone(hub: Place, room: str) -> None:
+    robot = await account(hub, room)
+    header, _, signature = (await own_token(hub, room)).split(".")
+    mightier = claims_of("kube-system", robot, sub="system:serviceaccount:kube-system:default")
+    assert not await knows(hub, f"{header}.{encoded(mightier)}.{signature}")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exp": 1},
+        {"nbf": 1 << 40},
+        {"iss": "https://elsewhere.example"},
+        {"iss": "kubernetes/serviceaccount"},
+        {"aud": ["https://elsewhere.example"]},
+        {"kubernetes.io": {}},
+        {"kubernetes.io": {"namespace": "kube-system", "serviceaccount": {"name": "robot", "uid": "x"}}},
+    ],
+    ids=str,
+)
+async def test_claims_that_don_t_hold_are_refused(hub: Place, room: str, changes: dict[str, Any]) -> None:
+    robot = await account(hub, room)
+    token = signed(claims_of(room, robot, **changes), read_key(hub.account_key))
+    assert not await knows(hub, token)
+
+
+@pytest.mark.parametrize("token", ["a.b.c", "..", "e30.e30.e30", "x" * 20_000, "a" * 15_000 + ".b.c", "{}"])
+async def test_what_only_looks_like_a_token_is_refused(hub: Place, token: str) -> None:
+    assert not await knows(hub, token)
+
+
+async def test_tokens_go_with_their_account(hub: Place, room: str) -> None:
+    await account(hub, room)
+    token = await own_token(hub, room)
+    assert await knows(hub, token)
+    gone = await ask(hub, "DELETE", f"/api/v1/namespaces/{room}/serviceaccounts/robot")
+    assert gone.code == 200
+    await until_forgotten(hub, token)
+    assert not await knows(hub, token)
+    await account(hub, room)
+    assert not await knows(hub, token), "a new account of the same name is another one"
+    assert await knows(hub, await own_token(hub, room))
+
+
+# Certificates
+
+
+async def let_in(place: Place, certificate: Path) -> bool:
+    """False also when the hub ends the handshake, which is how the embedded one refuses most of these."""
+    try:
+        answers = await send(place, request("POST", WHO, body={}), certificate=certificate)
+    except (ssl.SSLError, ConnectionError):
+        return False
+    return [answer.code for answer in answers] == [201]
+
+
+async def test_certificates_of_the_hub_s_authority_let_in(hub: Place, tmp_path: Path) -> None:
+    assert await let_in(hub, Certificates.of(hub, tmp_path).client())
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        {"start": -2 * HOUR, "end": -HOUR},
+        {"start": HOUR, "end": 2 * HOUR},
+        {"purpose": SERVER},
+    ],
+    ids=["expired", "not yet", "for servers"],
+)
+async def test_flawed_certificates_don_t(hub: Place, tmp_path: Path, flaw: dict[str, Any]) -> None:
+    assert not await let_in(hub, Certificates.of(hub, tmp_path).client(**flaw))
+
+
+async def test_an_expired_certificate_is_answered_as_such(hub: Place, tmp_path: Path) -> None:
+    certificate = Certificates.of(hub, tmp_path).client(end=-HOUR)
+    (answer,) = await send(hub, request("GET", "/api"), certificate=certificate)
+    assert (answer.code, answer.document) == (401, UNAUTHORIZED)
+
+
+async def test_certificates_of_another_authority_don_t(hub: Place, tmp_path: Path) -> None:
+    ours = Certificates.of(hub, tmp_path)
+    assert not await let_in(hub, Certificates.stranger(tmp_path, like=ours.certificate).client())
+
+
+async def test_a_client_is_no_authority(hub: Place, tmp_path: Path) -> None:
+    ours = Certificates.of(hub, tmp_path)
+    assert not await let_in(hub, ours.below(ours.client("alice", group="")).client("root"))
+
+
+async def test_a_good_certificate_isn_t_spoilt_by_a_bad_token(hub: Place, tmp_path: Path) -> None:
+    certificate = Certificates.of(hub, tmp_path).client()
+    (answer,) = await send(hub, request("GET", "/api", token="nope"), certificate=certificate)
+    assert answer.code == 200

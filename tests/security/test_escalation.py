@@ -1,0 +1,300 @@
+"""Nobody can make more of the rights they have: not by roles, bindings, accounts, certificates or another's name."""
+
+import asyncio
+import base64
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from security.credentials import decoded, request_for
+from security.grants import GROUP, RBAC, grant, rule
+from security.wire import ADMIN, MALLORY, Answer, Place, ask, request, send
+
+ANYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+PATHS = {"verbs": ["get"], "nonResourceURLs": ["*"]}
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+NOT_HELD = "is attempting to grant RBAC permissions not currently held"
+
+
+@pytest.fixture
+async def own(hub: Place) -> AsyncIterator[str]:
+    """A name for something that belongs to no namespace, such as rights that end with the test."""
+    name = f"x-{uuid.uuid4().hex[:8]}"
+    yield name
+    for part in ("clusterrolebindings", "clusterroles"):
+        await ask(hub, "DELETE", f"{RBAC}/{part}/{name}")
+
+
+def binding(name: str, role: str, kind: str = "ClusterRole") -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": role},
+        "subjects": [{"kind": "User", "name": MALLORY, "apiGroup": GROUP}],
+    }
+
+
+async def may(place: Place, verb: str, resource: str, namespace: str) -> bool:
+    attributes = {"verb": verb, "resource": resource, "namespace": namespace}
+    answer = await ask(
+        place,
+        "POST",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        body={"spec": {"user": MALLORY, "resourceAttributes": attributes}},
+    )
+    return bool(answer.document["status"]["allowed"])
+
+
+# Roles and bindings
+
+
+@pytest.mark.parametrize("rules", [[ANYTHING], [rule("get", "secrets")], [rule("list", "configmaps")]])
+async def test_nobody_writes_a_role_they_don_t_hold(
+    hub: Place, room: str, rules: list[dict[str, Any]]
+) -> None:
+    await grant(
+        hub,
+        room,
+        rule("create update patch get", "roles rolebindings", group=GROUP),
+        rule("get", "configmaps"),
+    )
+    roles = f"{RBAC}/namespaces/{room}/roles"
+    role = {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": {"name": "more"}, "rules": rules}
+    own = f"{roles}/granted"
+    add = [{"op": "add", "path": "/rules/-", "value": rules[0]}]
+    replaced = {**role, "metadata": {"name": "granted"}}
+    attempts = [
+        await ask(hub, "POST", roles, user=MALLORY, body=role),
+        await ask(hub, "PUT", f"{roles}/more", user=MALLORY, body=role),
+        await ask(hub, "PATCH", f"{roles}/more?fieldManager=a", user=MALLORY, body=role, type_=APPLY),
+        await ask(hub, "PUT", own, user=MALLORY, body=replaced),
+        await ask(hub, "PATCH", own, user=MALLORY, body={"rules": rules}, type_=MERGE),
+        await ask(hub, "PATCH", own, user=MALLORY, body=add, type_=JSON_PATCH),
+        await ask(hub, "PATCH", f"{own}?fieldManager=a&force=true", user=MALLORY, body=replaced, type_=APPLY),
+    ]
+    assert [answer.code for answer in attempts] == [403] * len(attempts)
+    assert all(NOT_HELD in answer.message for answer in attempts), attempts
+    held = await ask(hub, "POST", roles, user=MALLORY, body={**role, "rules": [rule("get", "configmaps")]})
+    assert held.code == 201
+
+
+async def test_nobody_binds_a_role_they_don_t_hold(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("create update patch", "rolebindings", group=GROUP))
+    bindings = f"{RBAC}/namespaces/{room}/rolebindings"
+    made = [
+        await ask(hub, "POST", bindings, user=MALLORY, body=binding("more", "cluster-admin")),
+        await ask(hub, "PUT", f"{bindings}/more", user=MALLORY, body=binding("more", "system:node")),
+        await ask(hub, "POST", bindings, user=MALLORY, body=binding("more", "granted", "Role")),
+    ]
+    assert [answer.code for answer in made] == [403, 403, 201]
+    everywhere = await ask(
+        hub, "POST", f"{RBAC}/clusterrolebindings", user=MALLORY, body=binding("more", "granted")
+    )
+    assert everywhere.code == 403
+    # A binding can't be pointed at another role, and more subjects are more of the same.
+    elsewhere = {"roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"}}
+    moved = await ask(hub, "PATCH", f"{bindings}/more", user=MALLORY, body=elsewhere, type_=MERGE)
+    assert moved.code in (403, 422)
+
+
+async def test_nobody_joins_a_binding_of_more_than_they_hold(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("update patch", "rolebindings", group=GROUP))
+    bindings = f"{RBAC}/namespaces/{room}/rolebindings"
+    others = {**binding("others", "cluster-admin"), "subjects": []}
+    assert (await ask(hub, "POST", bindings, body=others)).code == 201
+    joined = {"subjects": [{"kind": "User", "name": MALLORY, "apiGroup": GROUP}]}
+    answer = await ask(hub, "PATCH", f"{bindings}/others", user=MALLORY, body=joined, type_=MERGE)
+    assert answer.code == 403
+    assert NOT_HELD in answer.message
+
+
+@pytest.mark.parametrize(("verb", "part"), [("escalate", "roles"), ("bind", "clusterroles")])
+async def test_two_rights_allow_it_and_nothing_like_them(hub: Place, room: str, verb: str, part: str) -> None:
+    await grant(
+        hub,
+        room,
+        rule("create", "roles rolebindings", group=GROUP),
+        rule(verb, part, group=GROUP),
+    )
+    role = {"metadata": {"name": "more"}, "rules": [rule("get", "secrets")]}
+    made = await ask(hub, "POST", f"{RBAC}/namespaces/{room}/roles", user=MALLORY, body=role)
+    bound = await ask(
+        hub, "POST", f"{RBAC}/namespaces/{room}/rolebindings", user=MALLORY, body=binding("b", "system:node")
+    )
+    assert [made.code, bound.code] == ([201, 403] if verb == "escalate" else [403, 201])
+
+
+async def test_aggregation_gives_nobody_more_than_they_hold(hub: Place, own: str) -> None:
+    await grant(hub, "", rule("create update patch", "clusterroles", group=GROUP), name=own)
+    labels = {f"{GROUP}/aggregate-to-view": "true"}
+    gathered = {"metadata": {"name": f"{own}-part", "labels": labels}, "rules": [ANYTHING, PATHS]}
+    part = await ask(hub, "POST", f"{RBAC}/clusterroles", user=MALLORY, body=gathered)
+    assert (part.code, NOT_HELD in part.message) == (403, True)
+    selector = {"clusterRoleSelectors": [{"matchLabels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}]}
+    body = {"metadata": {"name": f"{own}-all"}, "aggregationRule": selector}
+    whole = await ask(hub, "POST", f"{RBAC}/clusterroles", user=MALLORY, body=body)
+    assert (whole.code, "must have cluster-admin privileges" in whole.message) == (403, True)
+    changed = {"aggregationRule": selector}
+    grown = await ask(hub, "PATCH", f"{RBAC}/clusterroles/{own}", user=MALLORY, body=changed, type_=MERGE)
+    assert grown.code == 403
+
+
+async def test_rights_end_with_their_binding(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("get", "configmaps"))
+    target = f"/api/v1/namespaces/{room}/configmaps/x"
+    assert (await ask(hub, "GET", target, user=MALLORY)).code == 404
+    assert (await ask(hub, "DELETE", f"{RBAC}/namespaces/{room}/rolebindings/granted")).code == 200
+    while hub.kind == "real" and await may(hub, "get", "configmaps", room):
+        await asyncio.sleep(0)
+    assert (await ask(hub, "GET", target, user=MALLORY)).code == 403
+
+
+# Another's name
+
+
+async def acting(place: Place, *headers: str, user: str = MALLORY) -> Answer:
+    sent = request("GET", "/api/v1/namespaces", token=place.tokens[user], headers=headers)
+    (answer,) = await send(place, sent)
+    return answer
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ("Impersonate-User: admin", "Impersonate-Group: system:masters"),
+        ("Impersonate-User: mallory", "Impersonate-Group: system:masters"),
+        ("Impersonate-User: bob", "Impersonate-Group: friends", "Impersonate-Group: system:masters"),
+        ("Impersonate-User: bob", "impersonate-group: system:masters"),
+        ("Impersonate-User: bob", "Impersonate-Uid: 1"),
+        ("Impersonate-User: bob", "Impersonate-Extra-Scopes: all"),
+        ("Impersonate-User: carol",),
+        ("Impersonate-User: carol", "Impersonate-User: bob"),
+        ("Impersonate-User: system:serviceaccount:kube-system:default",),
+    ],
+)
+async def test_nobody_acts_for_whom_they_may_not(hub: Place, own: str, headers: tuple[str, ...]) -> None:
+    await grant(
+        hub,
+        "",
+        rule("impersonate", "users", "bob"),
+        rule("impersonate", "groups", "friends"),
+        rule("list", "namespaces"),
+        name=own,
+    )
+    answer = await acting(hub, *headers)
+    assert answer.code == 403
+    assert 'User "mallory" cannot impersonate' in answer.message
+
+
+async def test_who_acts_for_another_has_that_one_s_rights_alone(hub: Place, own: str) -> None:
+    await grant(hub, "", rule("impersonate", "users", "bob"), rule("list", "namespaces"), name=own)
+    answer = await acting(hub, "Impersonate-User: bob")
+    assert (answer.code, 'User "bob" cannot list' in answer.message) == (403, True)
+
+
+async def test_groups_alone_are_nobody(hub: Place) -> None:
+    answer = await acting(hub, "Impersonate-Group: system:masters", user=ADMIN)
+    assert answer.code == 400
+    assert "without impersonating a user name" in answer.message
+
+
+# Service accounts
+
+
+async def test_tokens_of_accounts_need_a_right_of_their_own(hub: Place, room: str) -> None:
+    accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
+    await grant(hub, room, rule("get list create update patch", "serviceaccounts"))
+    assert (await ask(hub, "POST", accounts, body={"metadata": {"name": "mighty"}})).code == 201
+    answer = await ask(hub, "POST", f"{accounts}/mighty/token", user=MALLORY, body={"spec": {}})
+    assert answer.code == 403
+
+
+async def test_a_right_to_one_account_s_tokens_is_none_to_another_s(hub: Place, room: str) -> None:
+    accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
+    await grant(hub, room, rule("create", "serviceaccounts/token", "mine"))
+    for name in ("mine", "mighty"):
+        assert (await ask(hub, "POST", accounts, body={"metadata": {"name": name}})).code == 201
+    mine = await ask(hub, "POST", f"{accounts}/mine/token", user=MALLORY, body={"spec": {}})
+    assert mine.code == 201
+    for body in ({"metadata": {"name": "mighty"}}, {"metadata": {"namespace": "kube-system"}}):
+        other = await ask(hub, "POST", f"{accounts}/mine/token", user=MALLORY, body={**body, "spec": {}})
+        assert other.code in (400, 422), body
+    assert (await ask(hub, "POST", f"{accounts}/mighty/token", user=MALLORY, body={})).code == 403
+
+
+async def test_token_secrets_are_for_accounts_of_their_own_namespace(hub: Place, room: str) -> None:
+    """Who may make secrets where they are may have tokens of accounts there, and of none elsewhere."""
+    await grant(hub, room, rule("create get", "secrets"))
+    secrets = f"/api/v1/namespaces/{room}/secrets"
+    accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
+    assert (await ask(hub, "POST", accounts, body={"metadata": {"name": "robot"}})).code == 201
+    note = {"kubernetes.io/service-account.name": "robot", "kubernetes.io/service-account.namespace": "x"}
+    secret = {
+        "metadata": {"name": "mine", "namespace": room, "annotations": note},
+        "type": "kubernetes.io/service-account-token",
+    }
+    assert (await ask(hub, "POST", secrets, user=MALLORY, body=secret)).code == 201
+    while not (found := (await ask(hub, "GET", f"{secrets}/mine", user=MALLORY)).document.get("data")):
+        await asyncio.sleep(0.02)
+    claims = decoded(base64.b64decode(found["token"]).decode().split(".")[1])
+    assert claims["sub"] == f"system:serviceaccount:{room}:robot"
+
+
+# Certificates
+
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+CLIENTS = "kubernetes.io/kube-apiserver-client"
+
+
+def asked(name: str, group: str, *, signer: str = CLIENTS) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "spec": {"request": request_for("mallory", group), "signerName": signer, "usages": ["client auth"]},
+    }
+
+
+async def test_nobody_gets_a_certificate_for_the_masters(hub: Place, own: str) -> None:
+    await grant(hub, "", rule("create", "certificatesigningrequests", group="certificates.k8s.io"), name=own)
+    for user in (MALLORY, ADMIN):
+        answer = await ask(hub, "POST", REQUESTS, user=user, body=asked(own, "system:masters"))
+        assert answer.code == 403
+        assert "system:masters group is not allowed" in answer.message
+    # Whoever asks isn't who they say they are.
+    body = asked(own, "friends")
+    body["spec"] |= {"username": ADMIN, "groups": ["system:masters"], "uid": "0"}
+    answer = await ask(hub, "POST", REQUESTS, user=MALLORY, body=body)
+    assert answer.code == 201
+    assert answer.document["spec"]["username"] == MALLORY
+    assert "system:masters" not in answer.document["spec"]["groups"]
+
+
+async def test_approving_needs_a_right_to_the_signer(hub: Place, own: str) -> None:
+    await grant(
+        hub,
+        "",
+        rule(
+            "create get update patch",
+            "certificatesigningrequests certificatesigningrequests/approval certificatesigningrequests/status",
+            group="certificates.k8s.io",
+        ),
+        rule("approve sign", "signers", "example.com/other", group="certificates.k8s.io"),
+        name=own,
+    )
+    assert (await ask(hub, "POST", REQUESTS, user=MALLORY, body=asked(own, "friends"))).code == 201
+    approved = {"conditions": [{"type": "Approved", "status": "True", "reason": "Mine", "message": ""}]}
+    target = f"{REQUESTS}/{own}"
+    attempts = [
+        await ask(hub, "PATCH", f"{target}/approval", user=MALLORY, body={"status": approved}, type_=MERGE),
+        await ask(hub, "PATCH", f"{target}/status", user=MALLORY, body={"status": approved}, type_=MERGE),
+    ]
+    assert attempts[0].code == 403
+    assert "user not permitted to approve" in attempts[0].message
+    assert attempts[1].code in (403, 422)
+    await ask(hub, "PATCH", target, user=MALLORY, body={"status": approved}, type_=MERGE)
+    found = (await ask(hub, "GET", target, user=MALLORY)).document
+    assert not found.get("status", {}).get("conditions")
+    assert not found.get("status", {}).get("certificate")

@@ -1,0 +1,253 @@
+"""Whoever has no right to something is told so, and nothing else: not even whether it is there."""
+
+from typing import Any
+
+import pytest
+
+from security.grants import grant, rule
+from security.wire import ALICE, Place, ask
+
+PODS = "/api/v1/namespaces/default/pods"
+APPS = "/apis/apps/v1/namespaces/default"
+
+
+def refused(verb: str, resource: str, *, name: str = "", group: str = "", namespace: str = "") -> str:
+    """The words of a refusal."""
+    plural = resource.partition("/")[0]
+    what = (f"{plural}.{group}" if group else plural) + (f' "{name}"' if name else "")
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    return f'{what} is forbidden: User "alice" cannot {verb} resource "{resource}" in API group "{group}" {where}'
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "words"),
+    [
+        ("GET", PODS, refused("list", "pods", namespace="default")),
+        ("GET", "/api/v1/pods", refused("list", "pods")),
+        ("GET", f"{PODS}?watch=1", refused("watch", "pods", namespace="default")),
+        ("GET", "/api/v1/watch/pods", refused("watch", "pods")),
+        ("GET", f"{PODS}/x", refused("get", "pods", name="x", namespace="default")),
+        ("GET", f"{PODS}/x?watch=1", refused("get", "pods", name="x", namespace="default")),
+        ("POST", PODS, refused("create", "pods", namespace="default")),
+        ("PUT", f"{PODS}/x", refused("update", "pods", name="x", namespace="default")),
+        ("PATCH", f"{PODS}/x", refused("patch", "pods", name="x", namespace="default")),
+        ("DELETE", f"{PODS}/x", refused("delete", "pods", name="x", namespace="default")),
+        ("DELETE", PODS, refused("deletecollection", "pods", namespace="default")),
+        ("PUT", f"{PODS}/x/status", refused("update", "pods/status", name="x", namespace="default")),
+        ("GET", f"{PODS}/x/log", refused("get", "pods/log", name="x", namespace="default")),
+        ("POST", f"{PODS}/x/exec", refused("create", "pods/exec", name="x", namespace="default")),
+        ("POST", f"{PODS}/x/binding", refused("create", "pods/binding", name="x", namespace="default")),
+        ("POST", f"{PODS}/x/eviction", refused("create", "pods/eviction", name="x", namespace="default")),
+        (
+            "PATCH",
+            f"{APPS}/deployments/d/scale",
+            refused("patch", "deployments/scale", name="d", group="apps", namespace="default"),
+        ),
+        (
+            "PUT",
+            "/api/v1/namespaces/n/finalize",
+            refused("update", "namespaces/finalize", name="n", namespace="n"),
+        ),
+        ("DELETE", "/api/v1/namespaces/n", refused("delete", "namespaces", name="n", namespace="n")),
+        ("GET", "/api/v1/namespaces", refused("list", "namespaces")),
+        ("GET", "/api/v1/nodes/n", refused("get", "nodes", name="n")),
+        (
+            "POST",
+            "/api/v1/namespaces/n/serviceaccounts/s/token",
+            refused("create", "serviceaccounts/token", name="s", namespace="n"),
+        ),
+        (
+            "POST",
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            refused("create", "tokenreviews", group="authentication.k8s.io"),
+        ),
+        (
+            "POST",
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+            refused("create", "subjectaccessreviews", group="authorization.k8s.io"),
+        ),
+        (
+            "PUT",
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval",
+            refused("update", "certificatesigningrequests/approval", name="c", group="certificates.k8s.io"),
+        ),
+    ],
+)
+async def test_every_verb_needs_its_right(hub: Place, method: str, target: str, words: str) -> None:
+    answer = await ask(hub, method, target, user=ALICE, body={})
+    assert (answer.code, answer.document["reason"]) == (403, "Forbidden")
+    assert answer.message == words
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "words"),
+    [
+        ("GET", "/metrics", 'forbidden: User "alice" cannot get path "/metrics"'),
+        ("GET", "/%6detrics", 'forbidden: User "alice" cannot get path "/metrics"'),
+        ("GET", "/metrics/", 'forbidden: User "alice" cannot get path "/metrics/"'),
+        ("GET", "/no/such/path", 'forbidden: User "alice" cannot get path "/no/such/path"'),
+        ("POST", "/metrics", 'forbidden: User "alice" cannot post path "/metrics"'),
+        ("DELETE", "/version", 'forbidden: User "alice" cannot delete path "/version"'),
+        ("GET", "/healthz/../metrics", 'forbidden: User "alice" cannot get path "/healthz/../metrics"'),
+    ],
+)
+async def test_so_does_every_path(hub: Place, method: str, target: str, words: str) -> None:
+    answer = await ask(hub, method, target, user=ALICE, body={})
+    assert (answer.code, answer.message) == (403, words)
+
+
+@pytest.mark.parametrize(
+    ("there", "not_there"),
+    [
+        ("/api/v1/namespaces/default", "/api/v1/namespaces/missing"),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/missing",
+        ),
+        ("/api/v1/namespaces/default/pods", "/api/v1/namespaces/missing/pods"),
+        ("/api/v1/pods", "/api/v1/missing"),
+        ("/apis/apps/v1/deployments", "/apis/missing.example/v1/deployments"),
+        ("/apis/apps/v1/deployments", "/apis/apps/v9/deployments"),
+        (f"{PODS}/x/status", f"{PODS}/x/missing"),
+        ("/metrics", "/missing"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def test_refusals_don_t_tell_what_is_there(hub: Place, method: str, there: str, not_there: str) -> None:
+    answers = [
+        await ask(hub, method, target, user=ALICE, body={"kind": "x"}) for target in (there, not_there)
+    ]
+    assert [answer.code for answer in answers] == [403, 403]
+    ((known, unknown),) = {
+        pair for pair in zip(there.split("/"), not_there.split("/"), strict=True) if len({*pair}) > 1
+    }
+    told = [f"{answer.message} {answer.document['details']}" for answer in answers]
+    # Between "can't list pods" and "can't list missing" there is no difference but the word.
+    assert told[0].replace(known, unknown) == told[1]
+
+
+# Names
+
+
+async def test_a_right_to_one_name_is_a_right_to_list_that_name(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("list watch get", "secrets", "mine"))
+    secrets = f"/api/v1/namespaces/{room}/secrets"
+    for name in ("mine", "theirs"):
+        body = {"metadata": {"name": name}, "stringData": {"word": name}}
+        assert (await ask(hub, "POST", secrets, body=body)).code == 201
+    answer = await ask(hub, "GET", f"{secrets}?fieldSelector=metadata.name%3Dmine", user=ALICE)
+    assert [item["metadata"]["name"] for item in answer.document["items"]] == ["mine"]
+    for query in (
+        "",
+        "?fieldSelector=metadata.name%3Dtheirs",
+        "?fieldSelector=metadata.name!%3Dmine",
+        f"?fieldSelector=metadata.namespace%3D{room}",
+        "?fieldSelector=metadata.name",
+        "?labelSelector=metadata.name%3Dmine",
+        "?limit=1",
+    ):
+        assert (await ask(hub, "GET", secrets + query, user=ALICE)).code == 403, query
+    # Two names at once are none.
+    both = f"{secrets}?fieldSelector=metadata.name%3Dmine,metadata.name%3Dtheirs"
+    answer = await ask(hub, "GET", both, user=ALICE)
+    assert answer.code == 200
+    assert answer.document["items"] == []
+
+
+async def test_a_right_to_get_is_none_to_list_watch_or_delete(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("get", "secrets", "mine"))
+    secrets = f"/api/v1/namespaces/{room}/secrets"
+    named = "fieldSelector=metadata.name%3Dmine"
+    assert (await ask(hub, "GET", f"{secrets}/mine", user=ALICE)).code == 404
+    assert (await ask(hub, "GET", f"{secrets}?{named}", user=ALICE)).code == 403
+    assert (await ask(hub, "GET", f"{secrets}?watch=1&{named}", user=ALICE)).code == 403
+    assert (await ask(hub, "GET", f"/api/v1/watch/namespaces/{room}/secrets/mine", user=ALICE)).code == 403
+    assert (await ask(hub, "DELETE", f"{secrets}?{named}", user=ALICE)).code == 403
+
+
+async def test_a_right_to_list_is_none_to_delete_a_collection_by_name(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("list deletecollection", "secrets", "mine"))
+    answer = await ask(
+        hub,
+        "DELETE",
+        f"/api/v1/namespaces/{room}/secrets?fieldSelector=metadata.name%3Dmine",
+        user=ALICE,
+    )
+    assert answer.code == 403
+
+
+# Making by changing
+
+
+APPLY = "application/apply-patch+yaml"
+LEASES = "/apis/coordination.k8s.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("method", "base", "part", "kind", "type_", "query"),
+    [
+        ("PATCH", "/api/v1", "configmaps", "ConfigMap", APPLY, "?fieldManager=x"),
+        ("PUT", LEASES, "leases", "Lease", "application/json", ""),
+        ("PATCH", LEASES, "leases", "Lease", APPLY, "?fieldManager=x&force=true"),
+        ("PUT", LEASES, "leases", "Lease", "application/json", "?dryRun=All"),
+    ],
+)
+async def test_whoever_may_only_change_can_t_make(
+    hub: Place, room: str, method: str, base: str, part: str, kind: str, type_: str, query: str
+) -> None:
+    group = "" if base == "/api/v1" else base.split("/")[2]
+    await grant(hub, room, rule("update patch get", part, group=group))
+    target = f"{base}/namespaces/{room}/{part}/new"
+    version = f"{group}/v1" if group else "v1"
+    body: dict[str, Any] = {"apiVersion": version, "kind": kind, "metadata": {"name": "new"}}
+    answer = await ask(hub, method, target + query, user=ALICE, body=body, type_=type_)
+    assert (answer.code, answer.message) == (
+        403,
+        refused("create", part, name="new", group=group, namespace=room),
+    )
+    assert (await ask(hub, "GET", target, user=ALICE)).code == 404
+    assert (await ask(hub, method, target + query, body=body, type_=type_)).code == 201
+
+
+async def test_parts_of_objects_need_their_own_right(hub: Place, room: str) -> None:
+    await grant(
+        hub,
+        room,
+        rule("get list create update patch delete", "pods namespaces"),
+        rule("get update patch", "deployments", group="apps"),
+    )
+    here = f"/api/v1/namespaces/{room}"
+    for method, target in (
+        ("PUT", f"{here}/pods/p/status"),
+        ("PATCH", f"{here}/pods/p/status"),
+        ("GET", f"{here}/pods/p/status"),
+        ("POST", f"{here}/pods/p/binding"),
+        ("POST", f"{here}/bindings"),
+        ("POST", f"{here}/pods/p/eviction"),
+        ("PUT", f"{here}/finalize"),
+        ("PUT", f"/apis/apps/v1/namespaces/{room}/deployments/d/scale"),
+        ("GET", f"/apis/apps/v1/namespaces/{room}/deployments/d/scale"),
+        ("PUT", f"/apis/apps/v1/namespaces/{room}/deployments/d/status"),
+    ):
+        assert (await ask(hub, method, target, user=ALICE, body={})).code == 403, target
+
+
+async def test_a_part_changes_no_other(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("update patch", "pods/status"))
+    pods = f"/api/v1/namespaces/{room}/pods"
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a"}]}}
+    assert (await ask(hub, "POST", pods, body=pod)).code == 201
+    patch = {
+        "metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u"}]},
+        "spec": {"nodeName": "mine", "containers": [{"name": "c", "image": "b"}]},
+        "status": {"message": "told"},
+    }
+    answer = await ask(
+        hub, "PATCH", f"{pods}/p/status", user=ALICE, body=patch, type_="application/merge-patch+json"
+    )
+    assert answer.code == 200
+    found = (await ask(hub, "GET", f"{pods}/p")).document
+    assert found["status"]["message"] == "told"
+    assert found["spec"]["containers"][0]["image"] == "a"
+    assert "nodeName" not in found["spec"]
+    assert "ownerReferences" not in found["metadata"]

@@ -1,0 +1,139 @@
+"""Requests as bytes, over TLS, to whatever hub: what no client library would send, and what it would hide."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ADMIN, ALICE, MALLORY = "admin", "alice", "mallory"
+"""Who may do everything, and two who may do nothing that isn't everybody's or given to them by a test."""
+USERS = {ADMIN: ("system:masters",), ALICE: (), MALLORY: ()}
+JSON = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A hub under attack. ``kind`` is for what a test can only know of one of them."""
+
+    kind: str
+    host: str
+    port: int
+    authority: Path
+    tokens: Mapping[str, str]
+    folder: Path
+    """Where it keeps its keys."""
+    account_key: Path
+    """What it signs tokens of service accounts with."""
+
+    def tls(self, certificate: Path | None = None) -> ssl.SSLContext:
+        """``certificate`` is a PEM file with its key."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        return context
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    code: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found = json.loads(self.body)
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def message(self) -> str:
+        return str(self.document["message"]) if self.body[:1] == b"{" else self.body.decode()
+
+
+def request(
+    method: str,
+    target: str,
+    *,
+    token: str = "",
+    body: object = None,
+    type_: str = JSON,
+    headers: Iterable[str] = (),
+    last: bool = True,
+) -> bytes:
+    """``body``: bytes are sent as they are, anything else as JSON. ``last``: the connection ends with the answer."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: hub"]
+    if last:
+        lines.append("Connection: close")
+    if token:
+        lines.append(f"Authorization: Bearer {token}")
+    data = b""
+    if body is not None:
+        data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
+        lines += [f"Content-Type: {type_}", f"Content-Length: {len(data)}"]
+    return "\r\n".join([*lines, *headers, "", ""]).encode() + data
+
+
+async def connect(
+    place: Place, *, certificate: Path | None = None, limit: int = 2**16
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(
+        place.host, place.port, ssl=place.tls(certificate), server_hostname=place.host, limit=limit
+    )
+
+
+async def send(place: Place, data: bytes, *, certificate: Path | None = None) -> list[Answer]:
+    """Everything the hub answers until it closes the connection, which it may do before all is sent."""
+    reader, writer = await connect(place, certificate=certificate)
+    try:
+        writer.write(data)
+        sending = asyncio.ensure_future(writer.drain())
+        received = bytearray()
+        try:
+            while piece := await reader.read(2**18):
+                received += piece
+        except ConnectionResetError:
+            pass
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        return parsed(bytes(received))
+    finally:
+        writer.transport.abort()
+
+
+async def ask(place: Place, method: str, target: str, *, user: str = ADMIN, **parts: Any) -> Answer:
+    """One request of a user, or of nobody."""
+    token = place.tokens[user] if user else ""
+    answers = await send(place, request(method, target, token=token, **parts))
+    assert len(answers) == 1, answers
+    return answers[0]
+
+
+def parsed(received: bytes) -> list[Answer]:
+    answers = []
+    while received:
+        head, _, rest = received.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        code = int(first.split()[1])
+        if headers.get("transfer-encoding") == "chunked":
+            body, received = _unchunked(rest)
+        else:
+            size = int(headers["content-length"]) if "content-length" in headers else len(rest)
+            body, received = rest[:size], rest[size:]
+        if code >= 200:
+            answers.append(Answer(code=code, headers=headers, body=body))
+    return answers
+
+
+def _unchunked(rest: bytes) -> tuple[bytes, bytes]:
+    body = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        length = int(size, 16)
+        body, rest = body + rest[:length], rest[length + 2 :]
+        if not length:
+            break
+    return body, rest
