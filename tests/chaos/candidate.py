@@ -69,7 +69,7 @@ class Candidate:
         while True:
             try:
                 await self._write(elector)
-            except Lost as error:
+            except (Lost, asyncio.CancelledError) as error:
                 self.line.tell(lost=str(error), token=fence.token)
                 raise
             except (LeaderError, KubeError) as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -52,13 +52,28 @@ class Election:
 
     async def written(self, *, above: int) -> Entry:
         """The first entry of a later term than that."""
+        await self._until(lambda: self.last_token > above)
+        return next(entry for entry in self.ledger if entry.token > above)
+
+    async def given_back(self, *, since: int) -> Held:
+        """In that term or a later one."""
+
+        def found() -> list[Held]:
+            return [each for each in self.lease if each.token >= since and not each.holder]
+
+        await self._until(lambda: bool(found()))
+        return found()[0]
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        """Looks again whenever a watch tells something."""
         async with asyncio.timeout(PATIENCE):
-            while True:
-                for entry in self.ledger:
-                    if entry.token > above:
-                        return entry
+            while not holds():
                 self._news.clear()
                 await self._news.wait()
+
+    @property
+    def last_token(self) -> int:
+        return self.ledger[-1].token if self.ledger else -1
 
     def guards(self) -> list[Guarded]:
         return [
@@ -131,7 +146,7 @@ async def stopped_inside(held: Election, how: str) -> Line:
         late = await party.says(lambda line: "late" in line, after=said)
         assert late == {"late": "refused", "token": inside["inside"]}
     await party.says(lambda line: "stopped" in line, after=said)
-    lost = next(line for line in party.said[said:] if "lost" in line)
+    lost = await party.says(lambda line: "lost" in line, after=said)
     assert lost["token"] == inside["inside"]
     assert not any("wrote" in line for line in party.said[party.said.index(inside) : party.said.index(lost)])
     return lost
@@ -166,8 +181,7 @@ async def test_one_leads_at_any_time(server: Server, nursery: Nursery, tmp_path:
         child.signal(signal.SIGTERM)
         assert await child.end() == 0, child.tail()
         assert "stopped" in party.said[-1]
-        given_back = next(each for each in held.lease if each.token >= last.token and not each.holder)
-        await held.written(above=given_back.token)
+        await held.written(above=(await held.given_back(since=last.token)).token)
 
         found = problems(held.lease, held.ledger, held.guards())
         assert not found, "\n".join(map(str, found[:10]))
