@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.nursery import PATIENCE, POLL, Child, Nursery
-from fairway.hub import lock
+from fairway.hub.storage import lock
 from fairway.kube.errors import ApiError, KubeError
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry

@@ -13,7 +13,7 @@ import pytest
 
 from chaos.things import CONFIG_MAPS, Thing, body
 from fairway.hub.hub import Hub
-from fairway.hub.log import Log
+from fairway.hub.storage.log import Log
 from fairway.kube import kubeconfig
 from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError
 from fairway.kube.options import Patch

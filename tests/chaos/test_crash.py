@@ -16,8 +16,8 @@ from chaos.servers import EmbeddedServer, client_of, embedded_server
 from chaos.things import BOATS, CONFIG_MAPS, DEFINITIONS, RESOURCES, Thing, body, furnish, state_of
 from chaos.traffic import LAST, NAMESPACES, Pulse, Watcher, Writer, ours
 from clients import boats
-from fairway.hub import archive
-from fairway.hub.log import Log
+from fairway.hub.storage import archive
+from fairway.hub.storage.log import Log
 from fairway.kube.errors import NotFound
 from fairway.kube.resource import Resource
 from fairway.kube.rest import Client

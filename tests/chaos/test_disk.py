@@ -15,7 +15,7 @@ import pytest
 from chaos.nursery import PATIENCE, POLL, Nursery
 from chaos.servers import EmbeddedServer, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, Thing, body
-from fairway.hub import archive
+from fairway.hub.storage import archive
 from fairway.kube.errors import ServerError
 from fairway.kube.rest import Client
 from fairway.testing.processes import Port

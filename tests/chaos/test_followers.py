@@ -20,7 +20,8 @@ from chaos.lines import Line, Party, switchboard
 from chaos.nursery import PATIENCE, POLL, Nursery
 from chaos.servers import ONCE, EmbeddedServer, RealServer, Server, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, body
-from fairway.hub import archive, jwt, tokens
+from fairway.hub.access import jwt, tokens
+from fairway.hub.storage import archive
 from fairway.kube.errors import AlreadyExists, NotFound, Unauthorized
 from fairway.kube.options import Patch
 from fairway.kube.rest import Client

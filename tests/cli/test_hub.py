@@ -36,8 +36,8 @@ from fairway.cli.hub_serve import (
 )
 from fairway.cli.main import run
 from fairway.hub import upkeep
-from fairway.hub.entry import LOCKED
-from fairway.hub.log import FILE
+from fairway.hub.storage.entry import LOCKED
+from fairway.hub.storage.log import FILE
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"

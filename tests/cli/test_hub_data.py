@@ -16,11 +16,11 @@ from clients.talk import Talk
 from fairway.cli.hub_backup import KEYS_LEFT, NO_BACKUP, NO_DATA
 from fairway.cli.hub_data import EXISTS, KEYS_BACK, KEYS_LACKING, ONE_PLACE, ONLY_MANIFESTS
 from fairway.cli.main import run
-from fairway.hub import archive
-from fairway.hub.archive import OCCUPIED
-from fairway.hub.entry import LOCKED
 from fairway.hub.hub import Hub
-from fairway.hub.log import FILE
+from fairway.hub.storage import archive
+from fairway.hub.storage.archive import OCCUPIED
+from fairway.hub.storage.entry import LOCKED
+from fairway.hub.storage.log import FILE
 from fairway.testing.hub import embedded_hub
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

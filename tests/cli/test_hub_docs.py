@@ -8,10 +8,12 @@ import pytest
 
 from fairway.cli.hub import PORT, hub
 from fairway.cli.hub_serve import KUBECONFIG
-from fairway.hub import audit, body, connection, lock, log, reads, server, store, upkeep
-from fairway.hub.authn import OPEN_PATHS
-from fairway.hub.documents import KUBERNETES
+from fairway.hub import upkeep
+from fairway.hub.access.authn import OPEN_PATHS
 from fairway.hub.hub import NAMESPACES, PROBE_SECONDS
+from fairway.hub.serving import audit, body, connection, reads, server
+from fairway.hub.serving.documents import KUBERNETES
+from fairway.hub.storage import lock, log, store
 from fairway.hub.upkeep import expiry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from fairway.hub import crds
 from fairway.hub.schema import Node
+from fairway.hub.schemas import crds
 from fairway.hub.status import Cause
 
 GOLDEN = Path(__file__).parents[1] / "golden"

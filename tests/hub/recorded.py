@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from fairway.hub import builtin, fieldset
+from fairway.hub import builtin
 from fairway.hub.builtin.canonical import written
-from fairway.hub.fieldset import FieldSet
+from fairway.hub.patches import fieldset
+from fairway.hub.patches.fieldset import FieldSet
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node, parse
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from fairway.hub import commit
-from fairway.hub.store import Store
+from fairway.hub.storage import commit
+from fairway.hub.storage.store import Store
 
 RESOURCES = ("configmaps", "things.example.com")
 NAMESPACES = ("a", "b")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fairway.hub import age
+from fairway.hub.serving import age
 
 HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 

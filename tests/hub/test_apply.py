@@ -4,9 +4,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.hub import apply as server_side
-from fairway.hub import atoms, claims, fieldset, managed
-from fairway.hub.apply import LAST_APPLIED, apply
+from fairway.hub.patches import apply as server_side
+from fairway.hub.patches import atoms, claims, fieldset, managed
+from fairway.hub.patches.apply import LAST_APPLIED, apply
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node, parse
 from fairway.hub.status import Refusal

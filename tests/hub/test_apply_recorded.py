@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
-from fairway.hub import managed
-from fairway.hub.apply import apply
+from fairway.hub.patches import managed
+from fairway.hub.patches.apply import apply
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
 from hub.recorded import Kind, ignored, kind, recording, unordered

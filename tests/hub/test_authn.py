@@ -10,13 +10,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fairway.hub import authn, bearer, status
-from fairway.hub.authn import Authenticator
-from fairway.hub.bearer import StaticTokens, TokenFileFault
-from fairway.hub.certs import Authority
-from fairway.hub.jwt import Key, Rejected
+from fairway.hub import status
+from fairway.hub.access import authn, bearer
+from fairway.hub.access.authn import Authenticator
+from fairway.hub.access.bearer import StaticTokens, TokenFileFault
+from fairway.hub.access.certs import Authority
+from fairway.hub.access.jwt import Key, Rejected
+from fairway.hub.access.tokens import Issuer
 from fairway.hub.resource import Document
-from fairway.hub.tokens import Issuer
 from fairway.hub.user import User
 from hub.kept import Kept
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.hub import authz, status
-from fairway.hub.authz import Attributes, Authorizer
-from fairway.hub.rbac import GROUP
+from fairway.hub import status
+from fairway.hub.access import authz
+from fairway.hub.access.authz import Attributes, Authorizer
+from fairway.hub.access.rbac import GROUP
 from fairway.hub.resource import Document
 from fairway.hub.user import User
 from hub.kept import Kept, account, group, paths, rule, user

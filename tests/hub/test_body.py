@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fairway.hub import body
+from fairway.hub.serving import body
 from fairway.hub.status import Refusal
 
 

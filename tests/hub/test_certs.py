@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fairway.hub import certs
-from fairway.hub.certs import Authority, CertificateFault, Certificates, Identity
+from fairway.hub.access import certs
+from fairway.hub.access.certs import Authority, CertificateFault, Certificates, Identity
 
 NOW = datetime.now(UTC)
 FILES = (certs.AUTHORITY_FILE, certs.SERVING_FILE, certs.ADMIN_FILE)

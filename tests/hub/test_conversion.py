@@ -3,9 +3,9 @@
 from typing import Any
 
 from fairway.api import crds
-from fairway.hub import form
 from fairway.hub.options import Read, Write
 from fairway.hub.requests import MERGE_PATCH, Patch, Request
+from fairway.hub.serving import form
 from fairway.hub.user import MASTERS, User
 from fairway.testing.hub import embedded_hub
 

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from fairway.api import crds as own_crds
-from fairway.hub import crds, structural
 from fairway.hub.resource import Resource
 from fairway.hub.schema import Node
+from fairway.hub.schemas import crds, structural
 from fairway.hub.status import Refusal
 from hub.answers import answers, definition, told
 

@@ -1,9 +1,10 @@
 """What is served, as the documents of discovery tell it."""
 
-from fairway.hub import builtin, discovery
+from fairway.hub import builtin
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Resource
 from fairway.hub.schema import Node
+from fairway.hub.serving import discovery
 
 
 def things(version: str, *, storage_version: str = "") -> Resource:

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import eviction, form
-from fairway.hub.eviction import Evictions
 from fairway.hub.hub import Hub
 from fairway.hub.options import Write
 from fairway.hub.requests import MERGE_PATCH, Patch, Request
 from fairway.hub.resource import Document
+from fairway.hub.serving import form
 from fairway.hub.status import Refusal
 from fairway.hub.user import MASTERS, User
+from fairway.hub.writing import eviction
+from fairway.hub.writing.eviction import Evictions
 from fairway.testing.hub import embedded_hub
 
 USER = User(name="test", groups=(MASTERS,))

@@ -2,8 +2,17 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import fieldset
-from fairway.hub.fieldset import FieldSet, Malformed, contains, difference, intersection, of, prune, union
+from fairway.hub.patches import fieldset
+from fairway.hub.patches.fieldset import (
+    FieldSet,
+    Malformed,
+    contains,
+    difference,
+    intersection,
+    of,
+    prune,
+    union,
+)
 
 
 def test_a_set_of_named_paths() -> None:

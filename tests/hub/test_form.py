@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairway.hub import form
+from fairway.hub.serving import form
 from fairway.hub.status import Refusal
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairway.hub.formats import parse_duration, recognized, text_format
+from fairway.hub.schemas.formats import parse_duration, recognized, text_format
 from hub.answers import answers
 
 HEADER, CASES = answers("formats")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from fairway.hub import impersonation, status
-from fairway.hub.authz import Attributes, Authorizer
-from fairway.hub.impersonation import Impersonation
+from fairway.hub import status
+from fairway.hub.access import impersonation
+from fairway.hub.access.authz import Attributes, Authorizer
+from fairway.hub.access.impersonation import Impersonation
 from fairway.hub.user import User
 from hub.kept import Kept, rule, user
 

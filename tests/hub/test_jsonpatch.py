@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import jsonpatch
-from fairway.hub.jsonpatch import apply
+from fairway.hub.patches import jsonpatch
+from fairway.hub.patches.jsonpatch import apply
 from fairway.hub.status import Refusal
 
 

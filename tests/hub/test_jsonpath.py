@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.hub import jsonpath
+from fairway.hub.serving import jsonpath
 
 DOCUMENT: dict[str, Any] = {
     "metadata": {"name": "x", "annotations": {"a.b/c": "1"}},

@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from clients.exchanges import normal
-from fairway.hub import form
 from fairway.hub.hub import Hub
 from fairway.hub.kinds.definitions import Definition
 from fairway.hub.options import Write
 from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
+from fairway.hub.serving import form
 from fairway.hub.status import Refusal
 from fairway.hub.user import MASTERS, User
 from fairway.testing.hub import embedded_hub

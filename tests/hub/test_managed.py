@@ -3,8 +3,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fairway.hub import fieldset, managed
-from fairway.hub.managed import ANCIENT, UNKNOWN, manager_name, update
+from fairway.hub.patches import fieldset, managed
+from fairway.hub.patches.managed import ANCIENT, UNKNOWN, manager_name, update
 from fairway.hub.resource import Document
 from fairway.hub.schema import parse
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import mergepatch
-from fairway.hub.mergepatch import apply
+from fairway.hub.patches import mergepatch
+from fairway.hub.patches.mergepatch import apply
 from fairway.hub.status import Refusal
 
 

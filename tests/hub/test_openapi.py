@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import builtin, openapi
+from fairway.hub import builtin
 from fairway.hub.resource import Document, Resource, Subresource
 from fairway.hub.schema import parse
+from fairway.hub.serving import openapi
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 CRON_TAB = "com.example.stable.v1.CronTab"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import cells
 from fairway.hub.resource import Document
+from fairway.hub.serving import cells
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 ENDED = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import authz, policy, rbac
-from fairway.hub.authz import Attributes, Authorizer
+from fairway.hub.access import authz, policy, rbac
+from fairway.hub.access.authz import Attributes, Authorizer
 from fairway.hub.resource import Document
 from fairway.hub.user import User
 from hub.kept import Kept, rule, user

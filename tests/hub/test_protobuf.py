@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.hub import builtin, protobuf
+from fairway.hub import builtin
 from fairway.hub.builtin.canonical import canonical
 from fairway.hub.resource import Document
+from fairway.hub.serving import protobuf
 from fairway.hub.status import Refusal
 from hub.drawn import documents, encoded
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.hub import rbac, status
-from fairway.hub.rbac import Rule
+from fairway.hub import status
+from fairway.hub.access import rbac
+from fairway.hub.access.rbac import Rule
 from fairway.hub.resource import Document
 from hub.kept import paths, rule
 

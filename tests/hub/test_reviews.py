@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from fairway.hub import policy, reviews, status
-from fairway.hub.authn import Authenticator
-from fairway.hub.authz import Authorizer
-from fairway.hub.bearer import StaticTokens
-from fairway.hub.certs import Authority
-from fairway.hub.jwt import Key
+from fairway.hub import status
+from fairway.hub.access import policy, reviews
+from fairway.hub.access.authn import Authenticator
+from fairway.hub.access.authz import Authorizer
+from fairway.hub.access.bearer import StaticTokens
+from fairway.hub.access.certs import Authority
+from fairway.hub.access.jwt import Key
+from fairway.hub.access.tokens import ISSUER, Issuer
 from fairway.hub.resource import Document
-from fairway.hub.tokens import ISSUER, Issuer
 from fairway.hub.user import User
 from hub.kept import Kept, user
 

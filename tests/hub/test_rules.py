@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import rules, structural
-from fairway.hub.compiled_rules import compile_rules
-from fairway.hub.declared import declare
-from fairway.hub.escaping import escape
-from fairway.hub.field_path import PathError, resolve
-from fairway.hub.rules import Rules
 from fairway.hub.schema import parse
+from fairway.hub.schemas import rules, structural
+from fairway.hub.schemas.compiled_rules import compile_rules
+from fairway.hub.schemas.declared import declare
+from fairway.hub.schemas.escaping import escape
+from fairway.hub.schemas.field_path import PathError, resolve
+from fairway.hub.schemas.rules import Rules
 from hub.answers import answers, boat, told
 
 _, (SCENE, *CASES) = answers("rules")

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.hub import builtin, selection
+from fairway.hub import builtin
 from fairway.hub.resource import Resource
+from fairway.hub.serving import selection
 from fairway.hub.status import Refusal
 
 LABELS = {"tier": "gold", "n": "5", "example.com/zone": "a"}

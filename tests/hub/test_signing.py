@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fairway.hub import certs, signer, signing, status
-from fairway.hub.authz import Authorizer
-from fairway.hub.certs import Authority
+from fairway.hub import status
+from fairway.hub.access import certs, signer, signing
+from fairway.hub.access.authz import Authorizer
+from fairway.hub.access.certs import Authority
 from fairway.hub.resource import Document
 from fairway.hub.user import User
 from hub.kept import Kept, rule, user

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.hub import history
-from fairway.hub.entry import ADDED, DELETED, MODIFIED
-from fairway.hub.store import Ahead, Change, Closed, Conflict, Item, Key, Store, TooOld, Watch
+from fairway.hub.storage import history
+from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED
+from fairway.hub.storage.store import Ahead, Change, Closed, Conflict, Item, Key, Store, TooOld, Watch
 
 PODS = "pods"
 NODES = "nodes"

@@ -9,11 +9,11 @@ from unittest import mock
 import msgspec
 import pytest
 
-from fairway.hub import log as log_module
-from fairway.hub.archive import JUMP, Occupied, Problem, backup, check, export, restore
-from fairway.hub.entry import ADDED
-from fairway.hub.log import FILE, Log
-from fairway.hub.store import Damaged, Item, Key, Store, TooOld, Unreadable
+from fairway.hub.storage import log as log_module
+from fairway.hub.storage.archive import JUMP, Occupied, Problem, backup, check, export, restore
+from fairway.hub.storage.entry import ADDED
+from fairway.hub.storage.log import FILE, Log
+from fairway.hub.storage.store import Damaged, Item, Key, Store, TooOld, Unreadable
 
 RESOURCE = "things.example.com"
 

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.hub import archive
-from fairway.hub.entry import ADDED, DELETED
-from fairway.hub.store import Change, Item, Key, Locked, Store, TooOld
+from fairway.hub.storage import archive
+from fairway.hub.storage.entry import ADDED, DELETED
+from fairway.hub.storage.store import Change, Item, Key, Locked, Store, TooOld
 from hub import store_writer
 
 

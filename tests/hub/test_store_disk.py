@@ -14,12 +14,12 @@ from unittest import mock
 import msgspec
 import pytest
 
-from fairway.hub import commit
-from fairway.hub import log as log_module
-from fairway.hub import store as store_module
-from fairway.hub.entry import ADDED, DELETED, MODIFIED
-from fairway.hub.log import FILE, Log
-from fairway.hub.store import (
+from fairway.hub.storage import commit
+from fairway.hub.storage import log as log_module
+from fairway.hub.storage import store as store_module
+from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED
+from fairway.hub.storage.log import FILE, Log
+from fairway.hub.storage.store import (
     Conflict,
     Damaged,
     Foreign,

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import strategic
-from fairway.hub.jsonpatch import REJECTED
+from fairway.hub.patches import strategic
+from fairway.hub.patches.jsonpatch import REJECTED
+from fairway.hub.patches.strategic import apply
 from fairway.hub.schema import parse
 from fairway.hub.status import Refusal
-from fairway.hub.strategic import apply
 
 TEXT = {"type": "string"}
 MERGED = {"x-kubernetes-patch-strategy": "merge"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import jsonpatch, mergepatch, strategic
+from fairway.hub.patches import jsonpatch, mergepatch, strategic
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
 from fairway.hub.status import Refusal

@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from fairway.api import crds as own_crds
-from fairway.hub import crds, structural
 from fairway.hub.schema import Node, object_meta
+from fairway.hub.schemas import crds, structural
+from fairway.hub.schemas.structural import NESTED_TOO_DEEPLY, RULES_NOT_CHECKED
 from fairway.hub.status import Refusal
-from fairway.hub.structural import NESTED_TOO_DEEPLY, RULES_NOT_CHECKED
 from hub.answers import answers, boat, told
 
 _, CASES = answers("structural")

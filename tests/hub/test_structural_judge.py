@@ -6,8 +6,8 @@ import jsonschema_rs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.hub import structural
 from fairway.hub.schema import parse
+from fairway.hub.schemas import structural
 
 NAMES = st.sampled_from(["a", "b", "c"])
 SCALARS = st.one_of(

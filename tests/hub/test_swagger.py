@@ -2,7 +2,8 @@
 
 import pytest
 
-from fairway.hub import builtin, openapi, swagger
+from fairway.hub import builtin
+from fairway.hub.serving import openapi, swagger
 
 PLAIN = {"swagger": "2.0", "info": {"title": "K", "version": "1"}}
 LIST = {"definitions": {"a": {"type": "array", "items": {"$ref": "b"}}}}

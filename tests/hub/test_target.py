@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.hub import target
+from fairway.hub.serving import target
 
 KNOWN = [
     ("/api/v1/pods", ("", "v1", "", "pods", "", "")),

@@ -11,11 +11,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-from fairway.hub import jwt, status, tokens
-from fairway.hub.certs import CertificateFault
-from fairway.hub.jwt import Claims, Key, Rejected
+from fairway.hub import status
+from fairway.hub.access import jwt, tokens
+from fairway.hub.access.certs import CertificateFault
+from fairway.hub.access.jwt import Claims, Key, Rejected
+from fairway.hub.access.tokens import Issuer
 from fairway.hub.resource import Document
-from fairway.hub.tokens import Issuer
 from hub.kept import Kept
 
 START = 1_800_000_000

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import form, upkeep
+from fairway.hub import upkeep
 from fairway.hub.hub import Hub
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion, Write
 from fairway.hub.requests import MERGE_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource
+from fairway.hub.serving import form
 from fairway.hub.upkeep.expiry import LIFETIME
 from fairway.hub.user import MASTERS, User
 from fairway.testing.hub import embedded_hub

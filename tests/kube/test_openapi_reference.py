@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from fairway.hub import builtin, openapi
+from fairway.hub import builtin
 from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.resource import Document, Resource, Subresource
 from fairway.hub.schema import parse
+from fairway.hub.serving import openapi
 from fairway.testing.kubernetes import API_SERVER, RealHub
 from fairway.testing.processes import ready
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairway.hub import atoms, claims, fieldset, jsonpatch, managed, mergepatch, strategic
-from fairway.hub.apply import apply
-from fairway.hub.fieldset import FieldSet
+from fairway.hub.patches import atoms, claims, fieldset, jsonpatch, managed, mergepatch, strategic
+from fairway.hub.patches.apply import apply
+from fairway.hub.patches.fieldset import FieldSet
 from fairway.hub.resource import Document
 from fairway.hub.schema import parse
 from fairway.hub.status import Refusal

@@ -23,10 +23,10 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairway.hub import archive, commit, history, shelf
-from fairway.hub.entry import ADDED, DELETED, MODIFIED, ChangeType
-from fairway.hub.log import Log
-from fairway.hub.store import Change, Conflict, Item, Key, ReadOnly, Store, TooOld, Watch
+from fairway.hub.storage import archive, commit, history, shelf
+from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, ChangeType
+from fairway.hub.storage.log import Log
+from fairway.hub.storage.store import Change, Conflict, Item, Key, ReadOnly, Store, TooOld, Watch
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ import pytest
 
 from clients.talk import Talk, context
 from fairway.api.placement import Placement
-from fairway.hub.entry import Locked
 from fairway.hub.hub import Hub
+from fairway.hub.storage.entry import Locked
 from fairway.kube.resource import PLACEMENTS
 from fairway.kube.rest import Client
 from fairway.testing.builders import placement

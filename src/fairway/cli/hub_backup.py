@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from fairway.cli.hub_faults import private
-from fairway.hub import archive
-from fairway.hub.certs import write_private
-from fairway.hub.entry import Damaged, StoreError, Unreadable
-from fairway.hub.lock import Lock
-from fairway.hub.log import FILE, sync_folder
+from fairway.hub.access.certs import write_private
+from fairway.hub.storage import archive
+from fairway.hub.storage.entry import Damaged, StoreError, Unreadable
+from fairway.hub.storage.lock import Lock
+from fairway.hub.storage.log import FILE, sync_folder
 
 PKI: Final = "pki"
 

@@ -177,7 +177,7 @@ def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
     from fairway.cli.hub_backup import key_problems, require_data
     from fairway.cli.hub_faults import told
     from fairway.cli.progress import progress
-    from fairway.hub import archive
+    from fairway.hub.storage import archive
 
     place = file or data
     if place is None or (file and data):

@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterator
 
 from fairway.cli.errors import BadInputError
-from fairway.hub.certs import CertificateFault
-from fairway.hub.entry import StoreError
+from fairway.hub.access.certs import CertificateFault
+from fairway.hub.storage.entry import StoreError
 
 
 @contextlib.contextmanager

@@ -13,13 +13,13 @@ import msgspec
 
 from fairway.cli.export import export, format_for
 from fairway.cli.hub_data import STDOUT
-from fairway.hub import archive
-from fairway.hub.entry import DELETED, Key
 from fairway.hub.hub import NAMESPACES
 from fairway.hub.kinds import priorities
 from fairway.hub.kinds.core import ACCOUNT_TOKEN
-from fairway.hub.log import Log
 from fairway.hub.resource import Document
+from fairway.hub.storage import archive
+from fairway.hub.storage.entry import DELETED, Key
+from fairway.hub.storage.log import Log
 from fairway.hub.upkeep.accounts import ROOT_CA
 
 _DEFINITION: Final = "CustomResourceDefinition"

@@ -29,7 +29,7 @@ import yaml
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
 from fairway.cli.hub_faults import private, told
 from fairway.cli.output import OutputFormat, emit, say
-from fairway.hub.bearer import StaticTokens, TokenFileFault
+from fairway.hub.access.bearer import StaticTokens, TokenFileFault
 from fairway.hub.hub import Hub, Settings, running
 
 log = logging.getLogger(__name__)

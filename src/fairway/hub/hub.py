@@ -14,29 +14,30 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import builtin, conversion, crds, policy, upkeep
-from fairway.hub.audit import Audit
-from fairway.hub.authn import Authenticator
-from fairway.hub.authz import Authorizer
-from fairway.hub.bearer import StaticTokens
-from fairway.hub.certs import Certificates
-from fairway.hub.documents import Documents
-from fairway.hub.facts import Facts
-from fairway.hub.jwt import Key as TokenKey
+from fairway.hub import builtin, conversion, upkeep
+from fairway.hub.access import policy
+from fairway.hub.access.authn import Authenticator
+from fairway.hub.access.authz import Authorizer
+from fairway.hub.access.bearer import StaticTokens
+from fairway.hub.access.certs import Certificates
+from fairway.hub.access.jwt import Key as TokenKey
+from fairway.hub.access.tokens import Issuer
 from fairway.hub.kinds import priorities
 from fairway.hub.kinds.catalog import kinds
 from fairway.hub.kinds.definitions import DEFINITIONS
-from fairway.hub.meters import Meters
 from fairway.hub.options import Write
-from fairway.hub.reads import Reader
 from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
-from fairway.hub.server import Server
-from fairway.hub.special import Special
+from fairway.hub.schemas import crds
+from fairway.hub.serving.audit import Audit
+from fairway.hub.serving.documents import Documents
+from fairway.hub.serving.meters import Meters
+from fairway.hub.serving.reads import Reader
+from fairway.hub.serving.server import Server
 from fairway.hub.status import Refusal
-from fairway.hub.store import CHANGES_KEPT, Change, Durability, ReadOnly, Store
-from fairway.hub.tokens import Issuer
+from fairway.hub.storage.facts import Facts
+from fairway.hub.storage.store import CHANGES_KEPT, Change, Durability, ReadOnly, Store
 from fairway.hub.upkeep.accounts import Accounts, Tokens
 from fairway.hub.upkeep.aggregation import Aggregation
 from fairway.hub.upkeep.collector import Collector
@@ -46,7 +47,8 @@ from fairway.hub.upkeep.namespaces import Namespaces
 from fairway.hub.upkeep.signer import Signer
 from fairway.hub.upkeep.worker import Worker
 from fairway.hub.user import MASTERS, User
-from fairway.hub.writes import Writer
+from fairway.hub.writing.special import Special
+from fairway.hub.writing.writes import Writer
 
 log = logging.getLogger(__name__)
 

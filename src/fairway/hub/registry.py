@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from fairway.hub.crds import rank
 from fairway.hub.resource import Resource
+from fairway.hub.schemas.crds import rank
 
 
 class Registry:

@@ -9,7 +9,7 @@ from fairway.api import crds
 from fairway.hub import upkeep as parts
 from fairway.hub.hub import Hub, Settings, running
 from fairway.hub.resource import Document
-from fairway.hub.store import CHANGES_KEPT
+from fairway.hub.storage.store import CHANGES_KEPT
 from fairway.testing.processes import background
 
 

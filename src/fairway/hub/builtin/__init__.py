@@ -1,8 +1,8 @@
 """The built-in kinds: their types and how they are served.
 
 One set of field tables (``tables``) answers five questions: what a kind's schema is (``node``), how it is merged
-and owned, how its protobuf is read (``fairway.hub.protobuf``), what is published about it
-(``fairway.hub.openapi``), and how the reference implementation would write an object of it again (``canonical``).
+and owned, how its protobuf is read (``serving.protobuf``), what is published about it (``serving.openapi``), and how
+the reference implementation would write an object of it again (``canonical``).
 """
 
 from contextlib import suppress

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fairway.hub import naming
-from fairway.hub.naming import NameRule
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
+from fairway.hub.schemas.naming import NameRule
 from fairway.hub.status import Cause
 from fairway.hub.user import User
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from fairway.hub import naming, rbac
-from fairway.hub.authz import Authorizer
+from fairway.hub.access import rbac
+from fairway.hub.access.authz import Authorizer
 from fairway.hub.kinds import Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
 from fairway.hub.status import Cause
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from fairway.hub.authz import Authorizer
+from fairway.hub.access.authz import Authorizer
+from fairway.hub.access.objects import Objects
 from fairway.hub.kinds import Kind
 from fairway.hub.kinds.access import Binding, Role
 from fairway.hub.kinds.certificates import CertificateSigningRequest
@@ -25,7 +26,6 @@ from fairway.hub.kinds.workloads import (
     ReplicationController,
     StatefulSet,
 )
-from fairway.hub.objects import Objects
 from fairway.hub.registry import Registry
 
 

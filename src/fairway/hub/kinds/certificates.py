@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from fairway.hub import naming, signing
-from fairway.hub.authz import Authorizer
+from fairway.hub.access import signing
+from fairway.hub.access.authz import Authorizer
 from fairway.hub.kinds import Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
 from fairway.hub.status import Cause
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fairway.hub import naming, status
+from fairway.hub import status
 from fairway.hub.kinds import Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
 from fairway.hub.status import Cause
 from fairway.hub.user import User
 

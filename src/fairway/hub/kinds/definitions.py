@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from fairway.hub import crds
 from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
 from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
+from fairway.hub.schemas import crds
 from fairway.hub.status import Cause
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from fairway.hub import status
+from fairway.hub.access.objects import Objects
 from fairway.hub.kinds import Kind
-from fairway.hub.objects import Objects
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 

@@ -4,11 +4,11 @@ import base64
 import contextlib
 from typing import Any, Final
 
+from fairway.hub.access.tokens import Issuer
 from fairway.hub.kinds.core import ACCOUNT_TOKEN
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
-from fairway.hub.store import Change, Key
-from fairway.hub.tokens import Issuer
+from fairway.hub.storage.store import Change, Key
 from fairway.hub.upkeep.worker import Worker, decode
 
 ROOT_CA: Final = "kube-root-ca.crt"

@@ -5,8 +5,8 @@ Access never waits for this: the authorizer gathers for itself. It is for those 
 
 from typing import Final
 
-from fairway.hub import rbac
-from fairway.hub.store import Change
+from fairway.hub.access import rbac
+from fairway.hub.storage.store import Change
 from fairway.hub.upkeep.worker import Worker, decode
 
 ROLES: Final = "clusterroles.rbac.authorization.k8s.io"

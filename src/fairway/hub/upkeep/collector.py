@@ -6,10 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN
-from fairway.hub.removals import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from fairway.hub.resource import Document
-from fairway.hub.store import Change, Key
+from fairway.hub.storage.store import Change, Key
 from fairway.hub.upkeep.worker import Worker
+from fairway.hub.writing.removals import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 
 _OWNED: Final = b'"ownerReferences"'
 _ENDING: Final = b'"deletionTimestamp"'

@@ -1,8 +1,8 @@
 """Custom resource definitions: their objects go before they do, and then their names are free for others."""
 
-from fairway.hub import crds
 from fairway.hub.kinds.definitions import DEFINITIONS, FINALIZER
-from fairway.hub.store import Change
+from fairway.hub.schemas import crds
+from fairway.hub.storage.store import Change
 from fairway.hub.upkeep.worker import Worker, decode
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.store import Change, Key
+from fairway.hub.storage.store import Change, Key
 from fairway.hub.upkeep.worker import Worker
 
 EVENTS: Final = "events"

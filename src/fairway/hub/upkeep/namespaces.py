@@ -9,7 +9,7 @@ from fairway.hub.kinds.core import KUBERNETES
 from fairway.hub.moments import timestamp
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
-from fairway.hub.store import Change
+from fairway.hub.storage.store import Change
 from fairway.hub.upkeep.worker import Worker, decode
 
 NAMESPACES: Final = "namespaces"

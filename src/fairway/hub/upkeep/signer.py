@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from fairway.hub import signer
-from fairway.hub.certs import Authority
-from fairway.hub.store import Change
+from fairway.hub.access import signer
+from fairway.hub.access.certs import Authority
+from fairway.hub.storage.store import Change
 from fairway.hub.upkeep.worker import Worker
 
 REQUESTS: Final = "certificatesigningrequests.certificates.k8s.io"

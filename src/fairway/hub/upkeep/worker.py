@@ -14,9 +14,9 @@ from fairway.hub.registry import Registry
 from fairway.hub.requests import MERGE_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.status import Refusal
-from fairway.hub.store import Change, Item, Key, ReadOnly, Store
+from fairway.hub.storage.store import Change, Item, Key, ReadOnly, Store
 from fairway.hub.user import MASTERS, User
-from fairway.hub.writes import Writer
+from fairway.hub.writing.writes import Writer
 
 log = logging.getLogger(__name__)
 

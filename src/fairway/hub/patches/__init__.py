@@ -1,0 +1,1 @@
+"""How documents change: patches of all four types, and who owns which field."""

@@ -1,0 +1,268 @@
+"""Server-side apply: a client says what it wants of an object, and owns what it said.
+
+The applied configuration is merged into the live object. Fields the manager applied before and left out now go,
+unless somebody else owns them; to change what somebody else owns is a conflict, unless it is forced.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub.notation import json_text, quoted
+from fairway.hub.patches import atoms, claims, fieldset, managed
+from fairway.hub.patches.atoms import Atom
+from fairway.hub.patches.fieldset import EMPTY, FieldSet
+from fairway.hub.patches.jsonpatch import json_kind
+from fairway.hub.patches.managed import APPLY, UPDATE, Entry, Managers
+from fairway.hub.patches.merging import copied, merged, with_named, without
+from fairway.hub.resource import Document
+from fairway.hub.schema import Node
+from fairway.hub.status import Refusal, bad_request
+
+UNDECODABLE: Final = (
+    "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+    "json: cannot unmarshal {0} into Go value of type map[string]interface {{}}"
+)
+WRONG_KIND: Final = "invalid object type: {0}"
+HAS_MANAGED_FIELDS: Final = "metadata.managedFields must be nil"
+NOT_TYPED: Final = "failed to create typed patch object ({0}): {1}"
+CONFLICT: Final = "conflict with {0}"
+ONE_CONFLICT: Final = "Apply failed with 1 conflict: conflict with {0}: {1}"
+CONFLICTS: Final = "Apply failed with {0} conflicts: {1}"
+CONFLICT_REASON: Final = "FieldManagerConflict"
+MOST_CONFLICTS: Final = 500
+"""That are told; all are counted."""
+
+KUBECTL: Final = "kubectl"
+"""This manager alone may take over, unforced, what client-side apply says it applied last."""
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class _Conflict:
+    entry: Entry
+    path: tuple[str, ...]
+
+
+class _Conflicts(Exception):
+    def __init__(self, conflicts: Sequence[_Conflict]) -> None:
+        super().__init__()
+        self.conflicts = conflicts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    live: Document
+    applied: Document
+    managers: Managers
+    atom: Atom
+    entry: Entry
+    """The applying manager, with the fields it claims."""
+    ignored: FieldSet
+
+
+def apply(
+    live: Document | None,
+    applied: Any,
+    *,
+    manager: str,
+    force: bool,
+    api_version: str,
+    time: str,
+    node: Node,
+    kind: str = "",
+    subresource: str = "",
+    ignored: FieldSet = EMPTY,
+    blank: Document | None = None,
+    versions: Collection[str] | None = None,
+) -> Document:
+    """The object as it is to be stored, with its managedFields; ``live`` itself when nothing changes.
+
+    ``live`` is None to create. ``applied`` is the decoded body of the request, whatever it is; an empty ``kind`` is
+    the one it names. For ``ignored``, ``blank`` and ``versions`` see ``managed.update``. Raises Refusal.
+    """
+    applied = {} if applied is None else applied
+    if not isinstance(applied, dict):
+        raise bad_request(UNDECODABLE.format(json_kind(applied)))
+    atom = atoms.of(node)
+    kind = kind or applied.get("kind", "")
+    _check(applied, atom, api_version=api_version, kind=kind)
+    base: Document = live if live is not None else {**(blank or {}), "apiVersion": api_version, "kind": kind}
+    managers = managed.read((base.get("metadata") or {}).get("managedFields"), trusted=True)
+    if live is not None and not managers:
+        there = claims.differences(atom, blank or {}, live, skipped=managed.UNOWNED).without(ignored)
+        before = Entry(
+            manager=managed.BEFORE_APPLY,
+            operation=UPDATE,
+            api_version=api_version,
+            subresource=subresource,
+            time=time,
+            fields=fieldset.union(there.added, there.modified),
+        )
+        managed.take(managers, before)
+    managers = managed.known(managers, atom, versions)
+    request = _Request(
+        live=base,
+        applied=applied,
+        managers=managers,
+        atom=atom,
+        entry=Entry(
+            manager=manager or managed.UNKNOWN,
+            operation=APPLY,
+            api_version=api_version,
+            subresource=subresource,
+            fields=fieldset.prune(claims.fields(atom, applied), ignored),
+        ),
+        ignored=ignored,
+    )
+    try:
+        result, owners = _settled(request, force=force, time=time)
+    except _Conflicts as refused:
+        conflicts = refused.conflicts
+        if manager == KUBECTL:
+            allowed = _last_applied(base, atom, api_version)
+            conflicts = [c for c in conflicts if not fieldset.contains(allowed, *c.path)]
+        if conflicts:
+            raise _refusal(conflicts) from None
+        result, owners = _settled(request, force=True, time=time)
+    managed.write(result, owners)
+    if manager == KUBECTL and _annotation(result):
+        result["metadata"]["annotations"][LAST_APPLIED] = _configuration(applied)
+    if live is not None and claims.same(result, live):
+        return live
+    return result
+
+
+def _check(applied: Document, atom: Atom, *, api_version: str, kind: str) -> None:
+    metadata = applied.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if (applied.get("apiVersion", ""), applied.get("kind", "")) != (api_version, kind):
+        shown = _shown_kind(str(applied.get("apiVersion", "")), str(applied.get("kind", "")))
+        raise bad_request(WRONG_KIND.format(shown))
+    if metadata.get("managedFields") is not None:
+        raise bad_request(HAS_MANAGED_FIELDS)
+    found = claims.complaints(atom, applied)
+    if found:
+        told = str(found[0]) if len(found) == 1 else "\n  ".join(["errors:", *map(str, found)])
+        who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_shown_kind(api_version, kind)}"
+        raise Refusal(code=500, reason="", message=NOT_TYPED.format(who, told))
+
+
+def _shown_kind(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
+
+
+def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Managers]:
+    """The merged object and its managers. Raises _Conflicts."""
+    atom, live, entry = request.atom, request.live, request.entry
+    last = request.managers.get(entry.key)
+    managers = {**request.managers, entry.key: entry}
+    result: Document = merged(atom, live, request.applied)
+    if last is not None and not fieldset.subset(last.fields, entry.fields):
+        result = copied(_pruned(atom, result, last.fields, managers))
+    changes = claims.differences(atom, live, result, skipped=managed.UNOWNED).without(request.ignored)
+    changed = fieldset.union(changes.added, changes.modified)
+    if not force:
+        conflicts = [
+            _Conflict(other, path)
+            for key, other in managers.items()
+            if key != entry.key
+            for path in fieldset.paths(fieldset.intersection(other.fields, changed))
+        ]
+        if conflicts:
+            raise _Conflicts(conflicts)
+    owners = managed.yielded(managers, changed, changes.removed, but=entry.key)
+    fields = managed.unowned(entry.fields)
+    owners.pop(entry.key, None)
+    if fields:
+        moved = not claims.same(_unmanaged(live), _unmanaged(result))
+        stamp = time if moved else last.time if last is not None else ""
+        owners[entry.key] = replace(entry, fields=fieldset.ordered(fields), time=stamp)
+    return result, owners
+
+
+def _unmanaged(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return document
+    return {**document, "metadata": {n: v for n, v in metadata.items() if n != "managedFields"}}
+
+
+def _pruned(atom: Atom, result: Document, last: FieldSet, managers: Managers) -> Document:
+    """Without what the manager applied last, and neither it nor anybody else owns now."""
+    last = with_named(atom, last)
+    owned: FieldSet = EMPTY
+    for entry in managers.values():
+        owned = fieldset.union(owned, entry.fields)
+    present = with_named(atom, claims.fields(atom, result))
+    stripped = without(atom, result, last) or {}
+    kept = fieldset.union(with_named(atom, claims.fields(atom, stripped)), with_named(atom, owned))
+    # An item that is taken out takes along what nobody owns and nobody applied: that comes back by the next step.
+    restored = without(atom, result, fieldset.difference(present, kept)) or {}
+    gone = fieldset.difference(present, with_named(atom, claims.fields(atom, restored)))
+    return without(atom, result, fieldset.intersection(gone, last)) or {}
+
+
+def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
+    identities = {key: entry.identity for key, entry in {c.entry.key: c.entry for c in conflicts}.items()}
+    by_manager: dict[str, list[_Conflict]] = {}
+    for conflict in sorted(conflicts, key=lambda c: identities[c.entry.key])[:MOST_CONFLICTS]:
+        by_manager.setdefault(identities[conflict.entry.key], []).append(conflict)
+    causes = [
+        {
+            "reason": CONFLICT_REASON,
+            "message": CONFLICT.format(_shown_manager(conflict.entry)),
+            "field": fieldset.shown(conflict.path),
+        }
+        for group in by_manager.values()
+        for conflict in group
+    ]
+    if len(conflicts) == 1:
+        only = conflicts[0]
+        message = ONE_CONFLICT.format(_shown_manager(only.entry), fieldset.shown(only.path))
+    else:
+        lines = []
+        for group in by_manager.values():
+            lines.append(f"conflicts with {_shown_manager(group[0].entry)}:")
+            lines += [f"- {fieldset.shown(conflict.path)}" for conflict in group]
+        message = CONFLICTS.format(len(conflicts), "\n".join(lines))
+    return Refusal(code=409, reason="Conflict", message=message, details={"causes": causes})
+
+
+def _shown_manager(entry: Entry) -> str:
+    shown = quoted(entry.manager)
+    if entry.subresource:
+        shown += f" with subresource {quoted(entry.subresource)}"
+    return f"{shown} using {entry.api_version}" if entry.operation == UPDATE else shown
+
+
+def _annotation(document: Mapping[str, Any]) -> str:
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    return str(annotations.get(LAST_APPLIED) or "")
+
+
+def _last_applied(live: Document, atom: Atom, api_version: str) -> FieldSet:
+    """What client-side apply set last and nobody changed since: kubectl may own it without a fight."""
+    try:
+        last = msgspec.json.decode(_annotation(live) or "null")
+    except msgspec.DecodeError:
+        return EMPTY
+    if not isinstance(last, dict) or last.get("apiVersion") != api_version or claims.complaints(atom, last):
+        return EMPTY
+    changes = claims.differences(atom, last, live)
+    unchanged = claims.fields(atom, last)
+    for changed in (changes.modified, changes.added, changes.removed):
+        unchanged = fieldset.difference(unchanged, changed)
+    return unchanged
+
+
+def _configuration(applied: Document) -> str:
+    """What kubectl's client-side apply would have noted of this configuration."""
+    noted: Document = copied(applied)
+    annotations = (noted.get("metadata") or {}).get("annotations")
+    if isinstance(annotations, dict):
+        annotations.pop(LAST_APPLIED, None)
+    return json_text(noted) + "\n"

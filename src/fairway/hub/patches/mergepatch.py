@@ -1,0 +1,51 @@
+"""JSON merge patch (RFC 7386) as kube-apiserver reads it.
+
+Where the RFC keeps an array as it is, kube-apiserver drops null fields of the objects in it, unless the array takes
+the place of an object.
+"""
+
+from typing import Any, Final
+
+from fairway.hub.patches.jsonpatch import json_kind
+from fairway.hub.patches.merging import copied
+from fairway.hub.resource import Document
+from fairway.hub.status import bad_request
+
+UNDECODABLE: Final = (
+    "error decoding patch: json: cannot unmarshal {0} into Go value of type map[string]interface {{}}"
+)
+NO_PATCH: Final = "Invalid JSON Patch"
+
+
+def apply(document: Document, patch: Any) -> Document:
+    """The patched document, which shares nothing with the given ones. ``patch`` is the decoded body of the request,
+    whatever it is. Raises Refusal."""
+    if patch is None:
+        raise bad_request(NO_PATCH)
+    if not isinstance(patch, dict):
+        raise bad_request(UNDECODABLE.format(json_kind(patch)))
+    return _merged(document, patch)
+
+
+def _merged(document: Document, patch: Document) -> Document:
+    result = {name: None if name in patch else copied(value) for name, value in document.items()}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+            continue
+        current = document.get(name)
+        if not isinstance(current, dict):
+            result[name] = _without_nulls(value)
+        elif isinstance(value, dict):
+            result[name] = _merged(current, value)
+        else:
+            result[name] = copied(value)
+    return result
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value

@@ -1,0 +1,322 @@
+"""Strategic merge patch: a merge patch that knows which lists are merged, and by which key.
+
+Only built-in kinds have it. What a list or object says of itself in the patch (``$patch``, ``$retainKeys``,
+``$setElementOrder/…``, ``$deleteFromPrimitiveList/…``) are directives; they never reach the object.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+from fairway.hub.patches.govalue import plain, type_name
+from fairway.hub.patches.jsonpatch import json_kind, rejected
+from fairway.hub.patches.merging import copied
+from fairway.hub.resource import Document
+from fairway.hub.schema import OBJECT, Node
+from fairway.hub.status import Refusal, bad_request
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM: Final = "$deleteFromPrimitiveList"
+SET_ORDER: Final = "$setElementOrder"
+DELETE, REPLACE, MERGE = "delete", "replace", "merge"
+
+UNDECODABLE: Final = "json: cannot unmarshal {0} into Go value of type map[string]interface {{}}"
+BAD_DELETE_FROM: Final = "invalid patch format of primitive list"
+BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
+BAD_SET_ORDER: Final = "invalid patch format of setElementOrder list"
+LISTS_OF_LISTS: Final = "lists of lists are not supported"
+NO_MERGE_KEY: Final = "map: {0} does not contain declared merge key: {1}"
+WRONG_TYPE: Final = "expected a {0}, but received a {1}"
+UNKNOWN_DIRECTIVE: Final = "unknown patch type: {0} in map: {1}"
+MERGE_DIRECTIVE: Final = "merging lists cannot yet be specified in the patch"
+MIXED_LIST: Final = "list element types are not identical: {0}"
+EMPTY_LISTS: Final = "no elements in any of the given slices"
+NO_TYPE: Final = "%!s(<nil>)"
+NO_KEY_DECLARED: Final = "cannot merge lists without merge key for {0}"
+WRONG_ORDER: Final = "The order in patch list:\n{0}\n doesn't match $setElementOrder list:\n{1}\n"
+NOT_A_STRUCT: Final = "merging an object in json but data type is not struct, instead is: {0}"
+NO_FIELD: Final = "unable to find api field in struct {0} for the json field {1}"
+
+
+def _failed(message: str) -> Refusal:
+    """Most faults of a patch are no client error to kube-apiserver, but a failure without a reason."""
+    return Refusal(code=500, reason="", message=message)
+
+
+def apply(document: Document, patch: Any, node: Node) -> Document:
+    """The patched document, which shares nothing with the given ones. ``patch`` is the decoded body of the request,
+    whatever it is. Raises Refusal."""
+    if patch is None:
+        patch = {}
+    if not isinstance(patch, dict):
+        raise bad_request(UNDECODABLE.format(json_kind(patch)))
+    return _merged(copied(document), copied(patch), node)
+
+
+def _merged(original: Document, patch: Document, node: Node | None) -> Document:
+    """Both are copies, and may be taken apart."""
+    if DIRECTIVE in patch:
+        return _replaced(patch)
+    _retain_keys(original, patch)
+    _set_orders(original, patch, node)
+    for key in sorted(
+        patch, key=lambda key: not key.startswith(DELETE_FROM)
+    ):  # what is deleted may be added anew
+        value, name, deletes = patch[key], key, key.startswith(DELETE_FROM)
+        if deletes:
+            name = _listed(key, DELETE_FROM, BAD_DELETE_FROM)
+        if value is None:
+            original.pop(name, None)
+            continue
+        current = original.get(name)
+        if isinstance(current, dict) and isinstance(value, dict):
+            child = _child(node, name)
+            if child is not None and REPLACE in child.strategies:
+                original[name] = value
+            else:
+                original[name] = _merged(current, value, child)
+        elif isinstance(current, list) and isinstance(value, list):
+            original[name] = _merged_list(current, value, _child(node, name), deletes=deletes)
+        elif not deletes:
+            _discard_nulls(value)
+            kept, keep = _without_directives(value)
+            if keep:
+                original[name] = kept
+            else:
+                original.pop(name, None)
+    return original
+
+
+def _replaced(patch: Document) -> Document:
+    directive = patch[DIRECTIVE]
+    if directive == REPLACE:
+        del patch[DIRECTIVE]
+        return patch
+    if directive == DELETE:
+        return {}
+    raise _unknown_directive(directive, patch)
+
+
+def _unknown_directive(directive: Any, patch: Document) -> Refusal:
+    if isinstance(directive, str):
+        shown = directive
+    else:
+        shown = f"%!s({type_name(directive)}={plain(directive)})" if directive is not None else NO_TYPE
+    return _failed(UNKNOWN_DIRECTIVE.format(shown, plain(patch)))
+
+
+def _child(node: Node | None, name: str) -> Node | None:
+    if node is None:
+        return None
+    child = node.properties.get(name)
+    if child is None:
+        if node.type != OBJECT or node.additional is not None:
+            raise _failed(NOT_A_STRUCT.format("map" if node.type == OBJECT else node.type))
+        if node.properties:
+            raise _failed(NO_FIELD.format(node.name.rpartition(".")[2], f'"{name}"'))
+    return child
+
+
+def _listed(key: str, prefix: str, fault: str) -> str:
+    """The list that a directive of a whole list speaks of."""
+    before, slash, name = key.partition("/")
+    if before != prefix or not slash:
+        raise bad_request(fault)
+    return name
+
+
+def _retain_keys(original: Document, patch: Document) -> None:
+    """Of the original only the listed keys stay, and the patch may have no others."""
+    if RETAIN_KEYS not in patch:
+        return
+    retained = patch.pop(RETAIN_KEYS)
+    if not isinstance(retained, list):
+        raise bad_request(BAD_RETAIN_KEYS)
+    names = {key for key in retained if isinstance(key, str)}
+    for key, value in patch.items():
+        if value is not None and not key.startswith((DELETE_FROM, SET_ORDER)) and key not in names:
+            raise bad_request(BAD_RETAIN_KEYS)
+    for key in original.keys() - names:
+        del original[key]
+
+
+def _set_orders(original: Document, patch: Document, node: Node | None) -> None:
+    """Merge the lists whose order the patch tells, and take them out of the patch."""
+    for key in [key for key in patch if key.startswith(SET_ORDER)]:
+        order = _as_list(patch.pop(key))
+        name = _listed(key, SET_ORDER, BAD_SET_ORDER)
+        current, changes = original.get(name), patch.get(name)
+        current = _as_list(current) if name in original else None
+        changes = _as_list(changes) if name in patch else None
+        child = _child(node, name)
+        merge_key = child.merge_key if child is not None else ""
+        _check_order(changes or [], order, merge_key)
+        if current is not None and changes is not None:
+            merged = _merged_list(current, changes, child, deletes=False)
+        elif changes is not None:
+            merged = _without_directives(changes)[0]
+        elif current is not None:
+            merged = current
+        else:
+            continue
+        _item_type(current or [], changes or [])
+        original[name] = _ordered(merged, order, current or [], merge_key)
+        patch.pop(name, None)
+
+
+def _as_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise _wrong_type([], value)
+    return value
+
+
+def _wrong_type(expected: Any, value: Any) -> Refusal:
+    shown = NO_TYPE if value is None else type_name(value)
+    return _failed(WRONG_TYPE.format(type_name(expected), shown))
+
+
+def _check_order(changes: list[Any], order: list[Any], merge_key: str) -> None:
+    """The patch must have its items in the order it asks for; those it deletes don't matter."""
+    if not changes or not order:
+        return
+    items = iter([item for item in changes if not (merge_key and _deletes(item))])
+    item = next(items, None)
+    for wanted in order:
+        while isinstance(item, dict) and DIRECTIVE in item:
+            item = next(items, None)
+        if item is None:
+            return
+        if _key(item, merge_key) == _key(wanted, merge_key):
+            item = next(items, None)
+    if item is not None:
+        raise _failed(WRONG_ORDER.format(plain(changes), plain(order)))
+
+
+def _deletes(item: Any) -> bool:
+    if not isinstance(item, dict):
+        raise _wrong_type({}, item)
+    return item.get(DIRECTIVE) == DELETE
+
+
+def _key(item: Any, merge_key: str) -> Any:
+    """By what an item is told apart; its kind belongs to it, as 1 is not true."""
+    if not merge_key:
+        if isinstance(item, dict | list):
+            raise bad_request(BAD_SET_ORDER)  # nothing tells these apart, and nothing else asks
+        return type(item), item
+    if not isinstance(item, dict):
+        raise _wrong_type({}, item)
+    if merge_key not in item or isinstance(item[merge_key], dict | list):
+        raise _failed(NO_MERGE_KEY.format(plain(item), merge_key))
+    return type(item[merge_key]), item[merge_key]
+
+
+def _item_type(*lists: list[Any]) -> type:
+    """Of lists whose items are all of one type."""
+    found: type | None = None
+    for items in lists:
+        for item in items:
+            if found is None:
+                if isinstance(item, list):
+                    raise rejected()
+                found = type(item)
+            elif type(item) is not found:
+                raise _failed(MIXED_LIST.format(plain(list(lists))))
+    if found is None:
+        raise _failed(EMPTY_LISTS)
+    return found
+
+
+def _merged_list(current: list[Any], patch: list[Any], node: Node | None, *, deletes: bool) -> list[Any]:
+    if not deletes and (node is None or MERGE not in node.strategies):
+        return patch
+    if not current and not patch:
+        return current
+    if _item_type(current, patch) is not dict:
+        if deletes:
+            gone = {_key(item, "") for item in patch}
+            return [item for item in current if _key(item, "") not in gone]
+        distinct = {_key(item, ""): item for item in [*current, *patch]}
+        return _ordered(list(distinct.values()), patch, current, "")
+    merge_key = node.merge_key if node is not None else ""
+    if not merge_key:
+        raise _failed(NO_KEY_DECLARED.format("struct"))
+    current, patch = _directed(current, patch, merge_key)
+    merged = list(current)
+    places = {}
+    for place, item in reversed(list(enumerate(merged))):
+        if merge_key in item:
+            places[_key(item, merge_key)] = place
+    for item in patch:
+        key = _key(item, merge_key)
+        if key in places:
+            merged[places[key]] = _merged(merged[places[key]], item, node.items if node is not None else None)
+        else:
+            places[key] = len(merged)
+            merged.append(item)
+    return _ordered(merged, patch, current, merge_key)
+
+
+def _directed(current: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+    """What is left of both after the items that are directives."""
+    plain_items = []
+    replaced = False
+    gone = set()
+    for item in patch:
+        match item.get(DIRECTIVE) if DIRECTIVE in item else "":
+            case "":
+                plain_items.append(item)
+            case "delete":
+                gone.add(_key(item, merge_key))
+            case "replace":
+                replaced = True
+            case "merge":
+                raise _failed(MERGE_DIRECTIVE)
+            case other:
+                raise _unknown_directive(other, item)
+    if replaced:
+        return plain_items, []
+    return [one for one in current if merge_key not in one or _key(one, merge_key) not in gone], plain_items
+
+
+def _ordered(merged: list[Any], order: list[Any], live: list[Any], merge_key: str) -> list[Any]:
+    """The items of ``order`` in that order; the others in their live order, each before the first of those that
+    follows it in the live list."""
+    ranks: dict[Any, int] = {}
+    for rank, item in enumerate(order):
+        ranks.setdefault(_key(item, merge_key), rank)
+    places: dict[Any, int] = {}
+    for place, item in enumerate(live):
+        places.setdefault(_key(item, merge_key), place)
+    keyed = [(_key(item, merge_key), item) for item in merged]
+    first = sorted((k for k in keyed if k[0] in ranks), key=lambda k: ranks[k[0]])
+    rest = deque(sorted((k for k in keyed if k[0] not in ranks), key=lambda k: places.get(k[0], -1)))
+    result: list[Any] = []
+    for key, item in first:
+        turn = places.get(key)
+        while rest and turn is not None and rest[0][0] in places and places[rest[0][0]] < turn:
+            result.append(rest.popleft()[1])
+        result.append(item)
+    return [*result, *(item for _, item in rest)]
+
+
+def _discard_nulls(value: Any) -> None:
+    if isinstance(value, dict):
+        for name in [name for name, inner in value.items() if inner is None]:
+            del value[name]
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            _discard_nulls(inner)
+
+
+def _without_directives(value: Any) -> tuple[Any, bool]:
+    """The value to take, and whether to take it at all: what only directs doesn't belong into an object."""
+    if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return None, False
+        kept = {name: _without_directives(inner) for name, inner in value.items()}
+        return {name: inner for name, (inner, keep) in kept.items() if keep}, True
+    if isinstance(value, list):
+        return [inner for inner, keep in map(_without_directives, value) if keep], True
+    return value, True

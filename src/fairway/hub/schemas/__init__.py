@@ -1,0 +1,1 @@
+"""What a document may hold: structural schemas, rules, formats, names, definitions of custom resources."""

@@ -1,0 +1,220 @@
+"""What ``metadata`` may hold, for objects of every kind: when one is created and when it is changed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairway.cel.errors import Failure
+from fairway.cel.instants import parse_timestamp
+from fairway.hub import status
+from fairway.hub.notation import json_text, quoted
+from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
+from fairway.hub.schemas.naming import NameRule
+from fairway.hub.status import Cause
+
+ANNOTATIONS_LIMIT: Final = 256 * 1024
+MANAGER_LENGTH: Final = 128
+SUBRESOURCE_LENGTH: Final = 256
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+STANDARD_FINALIZERS: Final = frozenset({ORPHAN, FOREGROUND, "kubernetes"})
+
+NO_NAME: Final = "name or generateName is required"
+NO_NAMESPACE_HERE: Final = "not allowed on this type"
+NEGATIVE: Final = "must be greater than or equal to 0"
+NO_VERSION: Final = "version must not be empty"
+EMPTY: Final = "must not be empty"
+NO_OWNER: Final = "{}, Kind={} is disallowed from being an owner"
+TWO_CONTROLLERS: Final = (
+    'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
+)
+BOTH_FINALIZERS: Final = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+NEW_FINALIZERS: Final = (
+    "no new finalizers can be added if the object is being deleted, found new finalizers {}"
+)
+NO_RESOURCE_VERSION: Final = "must be specified for an update"
+GOES_BACK: Final = "must not be decremented"
+IMMUTABLE: Final = "field is immutable"
+BAD_OPERATION: Final = "must be `Apply` or `Update`"
+BAD_FIELDS_TYPE: Final = "must be `FieldsV1`"
+BAD_CHARACTER: Final = "invalid character {} (at position {})"
+UNQUALIFIED_FINALIZER: Final = (
+    "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+)
+PATHLESS_FINALIZER: Final = (
+    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other "
+    "finalizer writers"
+)
+
+_OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_IMMUTABLE: Final = (
+    ("name", ""),
+    ("namespace", ""),
+    ("uid", ""),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+)
+
+
+def check_new(
+    metadata: Mapping[str, Any],
+    *,
+    namespaced: bool,
+    rule: NameRule = naming.subdomain,
+    path: str = "metadata",
+) -> list[Cause]:
+    """Expects that a name has been generated and that types are right (``malformed``)."""
+    found: list[Cause] = []
+    prefix = metadata.get("generateName") or ""
+    if prefix:
+        found += [status.invalid_value(f"{path}.generateName", prefix, text) for text in rule(prefix, True)]
+    name = metadata.get("name") or ""
+    if name:
+        found += [status.invalid_value(f"{path}.name", name, text) for text in rule(name, False)]
+    else:
+        found.append(status.required(f"{path}.name", NO_NAME))
+    namespace = metadata.get("namespace") or ""
+    if not namespaced:
+        if namespace:
+            found.append(status.forbidden_field(f"{path}.namespace", NO_NAMESPACE_HERE))
+    elif not namespace:
+        found.append(status.required(f"{path}.namespace"))
+    else:
+        found += [status.invalid_value(f"{path}.namespace", namespace, t) for t in naming.label(namespace)]
+    generation = metadata.get("generation") or 0
+    if generation < 0:
+        found.append(status.invalid_value(f"{path}.generation", generation, NEGATIVE))
+    found += _common(metadata, path)
+    return found + _finalizers(metadata.get("finalizers") or (), f"{path}.finalizers")
+
+
+def check_changed(
+    metadata: Mapping[str, Any], old: Mapping[str, Any], *, path: str = "metadata"
+) -> list[Cause]:
+    found: list[Cause] = []
+    if old.get("deletionTimestamp"):
+        added = sorted({*(metadata.get("finalizers") or ())} - {*(old.get("finalizers") or ())})
+        if added:
+            listed = f"[]string{{{', '.join(map(quoted, added))}}}"
+            found.append(status.forbidden_field(f"{path}.finalizers", NEW_FINALIZERS.format(listed)))
+    if not metadata.get("resourceVersion"):
+        found.append(status.invalid_value(f"{path}.resourceVersion", "", NO_RESOURCE_VERSION))
+    generation = metadata.get("generation") or 0
+    if generation < (old.get("generation") or 0):
+        found.append(status.invalid_value(f"{path}.generation", generation, GOES_BACK))
+    for name, nothing in _IMMUTABLE:
+        new = metadata.get(name) or nothing
+        if not _same_moment(new, old.get(name) or nothing):
+            found.append(status.invalid_value(f"{path}.{name}", new, IMMUTABLE))
+    return found + _common(metadata, path)
+
+
+def finalizer_warnings(document: Document, old: Document | None = None) -> list[str]:
+    """For custom resources: what is odd about finalizers that weren't there before."""
+    before = {*((old or {}).get("metadata") or {}).get("finalizers", ())}
+    found: list[str] = []
+    for name in sorted({*((document.get("metadata") or {}).get("finalizers") or ())} - before):
+        texts = naming.label_key(name)
+        if "/" not in name and name not in STANDARD_FINALIZERS:
+            texts = [*texts, PATHLESS_FINALIZER if "." in name else UNQUALIFIED_FINALIZER]
+        found += [f"metadata.finalizers: {quoted(name)}: {text}" for text in texts]
+    return found
+
+
+def _same_moment(new: Any, old: Any) -> bool:
+    if new == old or not (isinstance(new, str) and isinstance(old, str)):
+        return bool(new == old)
+    try:
+        left, right = parse_timestamp(new), parse_timestamp(old)
+    except Failure:
+        return False
+    return left is not None and right is not None and left.equals(right)
+
+
+def _common(metadata: Mapping[str, Any], path: str) -> list[Cause]:
+    found: list[Cause] = []
+    for key, value in (metadata.get("labels") or {}).items():
+        found += [status.invalid_value(f"{path}.labels", key, text) for text in naming.label_key(key)]
+        found += [status.invalid_value(f"{path}.labels", value, text) for text in naming.label_value(value)]
+    total = 0
+    for key, value in (metadata.get("annotations") or {}).items():
+        # Case doesn't matter here, not even in the prefix.
+        texts = naming.label_key(key.lower())
+        found += [status.invalid_value(f"{path}.annotations", key, text) for text in texts]
+        total += naming.size(key) + naming.size(value)
+    if total > ANNOTATIONS_LIMIT:
+        found.append(status.too_long(f"{path}.annotations", ANNOTATIONS_LIMIT))
+    found += _owners(metadata.get("ownerReferences") or (), f"{path}.ownerReferences")
+    for index, entry in enumerate(metadata.get("managedFields") or ()):
+        found += _managed(entry, f"{path}.managedFields[{index}]")
+    return found
+
+
+def _finalizers(names: Sequence[str], path: str) -> list[Cause]:
+    found = [status.invalid_value(path, name, text) for name in names for text in naming.label_key(name)]
+    if ORPHAN in names and FOREGROUND in names:
+        found.append(status.invalid_value(path, list(names), BOTH_FINALIZERS))
+    return found
+
+
+def _owners(owners: Sequence[Mapping[str, Any]], path: str) -> list[Cause]:
+    found: list[Cause] = []
+    controller = ""
+    for owner in owners:
+        version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
+        if not version.rpartition("/")[2] or version.count("/") > 1:
+            found.append(status.invalid_value(f"{path}.apiVersion", version, NO_VERSION))
+        found += [
+            status.invalid_value(f"{path}.{name}", "", EMPTY)
+            for name in ("kind", "name", "uid")
+            if not owner.get(name)
+        ]
+        if (version, kind) == ("v1", "Event"):
+            found.append(_told(path, _owner_text(owner), NO_OWNER.format("/v1", "Event")))
+        if owner.get("controller"):
+            current = f"{kind}/{owner.get('name') or ''}"
+            if controller:
+                told = f"[{','.join(map(_owner_text, owners))}]"
+                found.append(_told(path, told, TWO_CONTROLLERS.format(controller, current)))
+            controller = controller or current
+    return found
+
+
+def _told(path: str, text: str, detail: str) -> Cause:
+    return Cause(field=path, reason=status.INVALID, message=f"Invalid value: {text}: {detail}")
+
+
+def _owner_text(owner: Mapping[str, Any]) -> str:
+    """Kubernetes shows the fields in the order in which it declares them."""
+    told = {name: owner.get(name) or "" for name in _OWNER_FIELDS[:4]}
+    told |= {name: owner[name] for name in _OWNER_FIELDS[4:] if owner.get(name) is not None}
+    return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in told.items()) + "}"
+
+
+def _managed(entry: Mapping[str, Any], path: str) -> list[Cause]:
+    found: list[Cause] = []
+    operation, kind = entry.get("operation") or "", entry.get("fieldsType") or ""
+    if operation not in ("Apply", "Update"):
+        found.append(status.invalid_value(f"{path}.operation", operation, BAD_OPERATION))
+    if kind not in ("", "FieldsV1"):
+        found.append(status.invalid_value(f"{path}.fieldsType", kind, BAD_FIELDS_TYPE))
+    found += check_manager(entry.get("manager") or "", f"{path}.manager")
+    if naming.size(entry.get("subresource") or "") > SUBRESOURCE_LENGTH:
+        found.append(status.too_long(f"{path}.subresource", SUBRESOURCE_LENGTH))
+    return found
+
+
+def check_manager(name: str, path: str = "fieldManager") -> list[Cause]:
+    """The name of a field manager, in ``managedFields`` or in the options of a request."""
+    found = [status.too_long(path, MANAGER_LENGTH)] if naming.size(name) > MANAGER_LENGTH else []
+    if name.isprintable():
+        return found
+    position = 0
+    for char in name:
+        if not char.isprintable():
+            found.append(
+                status.invalid_value(path, name, BAD_CHARACTER.format(f"U+{ord(char):04X}", position))
+            )
+        position += naming.size(char)
+    return found

@@ -1,0 +1,128 @@
+"""A schema at work: unknown fields dropped, defaults filled in, values judged.
+
+A checker is compiled once per schema node, on its first use, and then shared: it holds no state of a request.
+"""
+
+from typing import Final
+
+from fairway.hub import status
+from fairway.hub.allowance import Exhausted
+from fairway.hub.resource import Document
+from fairway.hub.schema import Node
+from fairway.hub.schemas import embedding, uniqueness
+from fairway.hub.schemas.constraints import TOO_MUCH_TO_CHECK, Constraints
+from fairway.hub.schemas.correlation import ABSENT, same
+from fairway.hub.schemas.embedding import embedded_faults
+from fairway.hub.schemas.fault import ROOT
+from fairway.hub.schemas.object_meta import tidy
+from fairway.hub.schemas.pruning import MOST_GROWTH, Defaulting, Pruning
+from fairway.hub.schemas.reach import reaching
+from fairway.hub.schemas.rules import Rules
+from fairway.hub.schemas.uniqueness import duplicates
+from fairway.hub.status import Cause
+
+NESTED_TOO_DEEPLY: Final = "the document nests too deeply"
+TOO_MUCH_DEFAULTED: Final = f"Request entity too large: limit is {MOST_GROWTH} with defaults"
+RULES_NOT_CHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to "
+    "complete validation"
+)
+# A value that is so wrong that rules about it would only fail for the same reason.
+_BLOCKING: Final = frozenset(
+    {status.NOT_SUPPORTED, status.REQUIRED, status.TOO_LONG, status.TOO_MANY, status.TYPE_INVALID}
+)
+
+
+class Checker:
+    """What the API server knows to do with documents of one schema."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._constraints = Constraints()
+        self._prune = Pruning().prune(node)
+        self._defaulting = Defaulting(node)
+        self._default = self._defaulting.default(node)
+        self._check = self._constraints.check(node)
+        self._uniques = reaching(node, uniqueness.wanted)
+        self._embedded = reaching(node, embedding.wanted)
+        self._rules = Rules(node)
+
+    def prune(self, document: Document) -> list[str]:
+        """Drops what the schema doesn't know, in place. Returns its paths, such as ``spec.items[0].colour``."""
+        dropped: list[str] = []
+        metadata = document.get("metadata")
+        if type(metadata) is dict:
+            tidy(metadata)
+        try:
+            self._prune(document, "", dropped)
+        except RecursionError:
+            raise status.bad_request(NESTED_TOO_DEEPLY) from None
+        dropped.sort()
+        return dropped
+
+    def default(self, document: Document) -> None:
+        """Fills in defaults, in place."""
+        if self._default is not None:
+            self._defaulting.growth.renew()
+            try:
+                self._default(document)
+            except RecursionError:
+                raise status.bad_request(NESTED_TOO_DEEPLY) from None
+            except Exhausted:
+                raise status.too_large(TOO_MUCH_DEFAULTED) from None
+
+    def check(self, document: Document, *, old: Document | None = None, subresource: str = "") -> list[Cause]:
+        """Everything wrong with it, ``metadata`` aside. Unchanged faults of an old document are forgiven.
+
+        With ``subresource="status"`` only the status is held against its schema.
+        """
+        self._constraints.effort.renew()
+        try:
+            found = self._check_all(document, old, subresource)
+        except RecursionError:
+            raise status.bad_request(NESTED_TOO_DEEPLY) from None
+        except Exhausted:
+            raise status.bad_request(TOO_MUCH_TO_CHECK) from None
+        return found
+
+    def _check_all(self, document: Document, old: Document | None, subresource: str) -> list[Cause]:
+        found = self._values(document, old) if subresource != "status" else self._status(document, old)
+        if self._embedded and subresource != "status":
+            found += embedded_faults(self._node, document, "", self._embedded)
+        if self._uniques:
+            repeated = list(duplicates(self._node, document, "", self._uniques))
+            if repeated and (old is None or not any(duplicates(self._node, old, "", self._uniques))):
+                found += repeated
+        if self._rules:
+            if any(cause.reason in _BLOCKING for cause in found):
+                found.append(status.invalid_value(ROOT, None, RULES_NOT_CHECKED))
+            else:
+                found += self._rules.check(document, old)
+        return found
+
+    def _values(self, document: Document, old: Document | None) -> list[Cause]:
+        found: list[Cause] = []
+        self._check(document, "", found, ABSENT if old is None else old)
+        return list(dict.fromkeys(found)) if len(found) > 1 else found
+
+    def _status(self, document: Document, old: Document | None) -> list[Cause]:
+        node = self._node.properties.get("status")
+        if node is None or "status" not in document:
+            return []
+        value, before = document["status"], (old or {}).get("status", ABSENT)
+        found: list[Cause] = []
+        self._constraints.check(node)(value, "", found, before)
+        if not found or (before is not ABSENT and same(node, value, before)):
+            return []
+        return [
+            Cause(
+                field="status" if cause.field == ROOT else f"status.{cause.field}",
+                reason=cause.reason,
+                message=cause.message,
+            )
+            for cause in dict.fromkeys(found)
+        ]
+
+
+def compile(node: Node) -> Checker:  # noqa: A001 - the word for it, as in re.compile
+    return Checker(node)

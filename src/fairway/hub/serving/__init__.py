@@ -1,0 +1,1 @@
+"""HTTP: connections, paths, bodies, the forms of answers, discovery, OpenAPI, reading and watching."""

@@ -1,0 +1,156 @@
+"""The audit log: who did what, when, with which answer. Never a body, so never a secret."""
+
+import asyncio
+import contextlib
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fairway.hub.resource import Document
+from fairway.hub.serving.target import Target
+from fairway.hub.user import User
+
+FLUSH_SECONDS: Final = 0.5
+ROTATE_BYTES: Final = 100 * 1024 * 1024
+KEPT: Final = 3
+BACKLOG: Final = 64 * 1024 * 1024
+"""Bytes that wait for the disk."""
+
+
+class Audit:
+    """Lines are written by a thread in batches; a crash may lose the last half second of them.
+
+    When the disk can't keep up or is full, lines are dropped and counted in the next one that is written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._dropped = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def on(self) -> bool:
+        return self._path is not None
+
+    def start(self) -> None:
+        if self._path is not None:
+            self._task = asyncio.create_task(self._flush())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._write(self._taken())
+
+    def record(
+        self,
+        *,
+        id_: str,
+        user: User | None,
+        impersonated: User | None,
+        verb: str,
+        uri: str,
+        target: Target | None,
+        code: int,
+        reason: str,
+        address: str,
+        agent: str,
+        received: datetime,
+    ) -> None:
+        line: Document = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "auditID": id_,
+            "stage": "ResponseComplete",
+            "requestURI": uri,
+            "verb": verb,
+            "user": _shown(user),
+            "sourceIPs": [address],
+            "userAgent": agent,
+            "responseStatus": {"metadata": {}, "code": code} | ({"reason": reason} if reason else {}),
+            "requestReceivedTimestamp": _micro(received),
+            "stageTimestamp": _micro(datetime.now(UTC)),
+        }
+        if impersonated is not None:
+            line["impersonatedUser"] = _shown(impersonated)
+        if target is not None and target.plural:
+            reference = {
+                "resource": target.plural,
+                "namespace": target.namespace,
+                "name": target.name,
+                "apiGroup": target.group,
+                "apiVersion": target.version,
+                "subresource": target.subresource,
+            }
+            line["objectRef"] = {key: value for key, value in reference.items() if value}
+        if self._size >= BACKLOG:
+            self._dropped += 1
+            return
+        if self._dropped:
+            line["annotations"] = {"fairway.dev/lines-dropped-before": str(self._dropped)}
+            self._dropped = 0
+        written = _encoded(line)
+        self._size += len(written)
+        self._lines.append(written)
+
+    def _taken(self) -> list[bytes]:
+        taken, self._lines, self._size = self._lines, [], 0
+        return taken
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            if taken := self._taken():
+                # What is on its way is written even if nobody waits for it any more.
+                await asyncio.shield(asyncio.to_thread(self._write, taken))
+
+    def _write(self, taken: list[bytes]) -> None:
+        if self._path is None or not taken:
+            return
+        try:
+            with open(self._path, "ab", opener=_private) as file:
+                self._path.chmod(0o600)
+                file.writelines(taken)
+                size = file.tell()
+            if size > ROTATE_BYTES:
+                self._rotate()
+        except OSError:
+            self._dropped += len(taken)
+
+    def _rotate(self) -> None:
+        assert self._path is not None
+        for age in range(KEPT, 0, -1):
+            older = self._path.with_suffix(f"{self._path.suffix}.{age}")
+            newer = self._path if age == 1 else self._path.with_suffix(f"{self._path.suffix}.{age - 1}")
+            if newer.exists():
+                newer.replace(older)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _encoded(line: Document) -> bytes:
+    try:
+        return msgspec.json.encode(line) + b"\n"
+    except UnicodeEncodeError:
+        # Nobody gets around the log by a name that is no text.
+        return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def _shown(user: User | None) -> Document:
+    if user is None:
+        return {}
+    return {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {})
+
+
+def _micro(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

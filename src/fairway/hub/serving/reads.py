@@ -1,0 +1,373 @@
+"""Reading objects: get, list and watch, from memory."""
+
+import asyncio
+import base64
+import contextlib
+import random
+import re
+from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import status
+from fairway.hub.options import EXACT, Read
+from fairway.hub.resource import Document, Resource
+from fairway.hub.serving import form, selection
+from fairway.hub.serving.form import Form
+from fairway.hub.serving.pace import Pace
+from fairway.hub.storage.store import Change, Item, Store, TooOld
+
+BOOKMARK_SECONDS: Final = 50.0
+FAREWELL_SECONDS: Final = 2.0
+"""A bookmark comes that long before the end of a watch, so that whoever resumes it needs to be told little."""
+LONGEST_WATCH: Final = 3600
+NOW: Final = -1
+"""The revision in the token of a list that goes on with what is there by then."""
+CHUNK: Final = 128 * 1024
+"""Bytes of a watch that are made before its client is asked to take them."""
+STEP: Final = 256
+"""Objects that a watch looks at before others have their turn."""
+TOKEN: Final = "meta.k8s.io/v1"
+BAD_TOKEN: Final = "invalid continue token: continue key is not valid: {}"
+NO_REVISION: Final = f"incorrect encoded start resourceVersion (version {TOKEN})"
+OTHER_TOKEN: Final = "server does not recognize this encoded version {}"
+
+LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
+CONTINUE_TOO_OLD: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+_FOREIGN: Final = re.compile(r"[^-_0-9A-Za-z]")
+_AHEAD_SECONDS: Final = 3.0
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class _Meta(msgspec.Struct, gc=False):
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Labelled(msgspec.Struct, gc=False):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_labelled = msgspec.json.Decoder(_Labelled).decode
+
+
+class Selection:
+    """The label and field selectors of one request, asked of encoded objects."""
+
+    def __init__(self, resource: Resource, options: Read) -> None:
+        self._labels = selection.labels(options.labels) if options.labels else None
+        self._fields = selection.fields(options.fields, resource) if options.fields else None
+        self.name = self._fields.name if self._fields else ""
+        self.everything = self._labels is None and self._fields is None
+        self._resource = resource
+
+    def accepts_item(self, item: Item) -> bool:
+        return (not self.name or item.key[2] == self.name) and self.accepts(item.raw)
+
+    def accepts(self, raw: bytes, kept: dict[Hashable, Any] | None = None, slot: str = "") -> bool:
+        """``kept`` has what was found out about this object for another watch, in its ``slot``."""
+        if self.everything:
+            return True
+        if self._labels is not None:
+            labels = None if kept is None else kept.get(slot)
+            if labels is None:
+                labels = _labelled(raw).metadata.labels
+                if kept is not None:
+                    kept[slot] = labels
+            if not self._labels.matches(labels):
+                return False
+        # Fields are called what the version calls them, not as the store does.
+        return self._fields is None or self._fields.matches(form.decode(self._resource, raw))
+
+
+class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": "v"}):
+    api: str
+    revision: int
+    start: str
+
+
+def _continue(revision: int, last: tuple[str, str]) -> str:
+    """``last``: namespace and name of what ended the page."""
+    token = _Token(api=TOKEN, revision=revision, start="/".join(last))
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _continued(text: str) -> tuple[int, tuple[str, str]]:
+    raw = b""
+    foreign = _FOREIGN.search(text)
+    if foreign or len(text) % 4 == 1:
+        at = foreign.start() if foreign else len(text) - 1
+        raise status.bad_request(BAD_TOKEN.format(f"illegal base64 data at input byte {at}"))
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        token = msgspec.json.decode(raw, type=_Token)
+    except ValueError as error:
+        told = str(error)
+        if raw[:1] not in (b"{", b""):
+            told = f"invalid character '{chr(raw[0])}' looking for beginning of value"
+        raise status.bad_request(BAD_TOKEN.format(told)) from error
+    if token.api != TOKEN:
+        raise status.bad_request(BAD_TOKEN.format(OTHER_TOKEN.format(token.api)))
+    if token.revision == 0:
+        raise status.bad_request(BAD_TOKEN.format(NO_REVISION))
+    namespace, _, name = token.start.partition("/")
+    return max(token.revision, NOW), (namespace, name)
+
+
+async def _kept(items: Sequence[Item], chosen: "Selection", limit: int | None = None) -> list[Item]:
+    """Those that are chosen, up to as many."""
+    pace, kept = Pace(), []
+    for item in items:
+        if chosen.accepts_item(item):
+            kept.append(item)
+            if len(kept) == limit:
+                break
+        await pace.step()
+    return kept
+
+
+class Reader:
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Item:
+        item = self._store.get((resource.key, namespace if resource.namespaced else "", name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, name)
+        return item
+
+    @property
+    def revision(self) -> int:
+        return self._store.revision
+
+    async def listing(self, resource: Resource, namespace: str, options: Read, style: Form) -> bytes:
+        items, metadata = await self.page(resource, namespace, options)
+        pace, parts = Pace(), []
+        for part in form.parts(resource, [item.raw for item in items], metadata, style):
+            parts.append(part)
+            await pace.step()
+        return b"".join(parts)
+
+    async def page(
+        self, resource: Resource, namespace: str, options: Read
+    ) -> tuple[Sequence[Item], Document]:
+        """What a list or the deletion of a collection is about, and the metadata of the answer."""
+        chosen = Selection(resource, options)
+        after: tuple[str, str] | None = None
+        exact: int | None = None
+        if options.continue_token:
+            revision, after = _continued(options.continue_token)
+            if options.revision not in ("", "0"):
+                raise status.bad_request("specifying resource version is not allowed when using continue")
+            exact = None if revision == NOW else revision
+            await self._reach(revision)
+        elif options.revision not in ("", "0"):
+            await self._reach(int(options.revision))
+            if options.match == EXACT or (options.limit and not options.match):
+                exact = int(options.revision)
+        items, revision, more, remaining = await self._page(
+            resource, namespace, options, chosen, after, exact
+        )
+        metadata: Document = {"resourceVersion": str(revision)}
+        if more:
+            metadata["continue"] = _continue(revision, items[-1].key[1:])
+            if chosen.everything:
+                metadata["remainingItemCount"] = remaining
+        return items, metadata
+
+    async def _page(
+        self,
+        resource: Resource,
+        namespace: str,
+        options: Read,
+        chosen: Selection,
+        after: tuple[str, str] | None,
+        exact: int | None,
+    ) -> tuple[list[Item], int, bool, int]:
+        # Version 0 is for who takes what is at hand, which is everything.
+        limit = None if options.revision == "0" and not options.continue_token else options.limit or None
+        try:
+            listing = self._store.items(
+                resource.key,
+                namespace=namespace or None,
+                after=after,
+                limit=limit if chosen.everything else None,
+                revision=exact,
+            )
+        except TooOld as error:
+            if after is not None and options.continue_token:
+                raise status.expired(CONTINUE_TOO_OLD, continue_token=_continue(NOW, after)) from error
+            raise status.expired(LIST_TOO_OLD) from error
+        if chosen.everything:
+            return list(listing.items), listing.revision, listing.more, listing.remaining
+        kept = await _kept(listing.items, chosen, limit)
+        behind = limit is not None and len(kept) == limit and kept[-1] is not listing.items[-1]
+        return kept, listing.revision, behind, 0
+
+    async def _reach(self, revision: int) -> None:
+        """Wait a little for a revision the client has seen somewhere and this hub hasn't yet."""
+        if revision <= self._store.revision:
+            return
+        try:
+            async with asyncio.timeout(_AHEAD_SECONDS):
+                await self._store.reached(revision)
+        except TimeoutError:
+            raise status.Refusal(
+                code=504,
+                reason="Timeout",
+                message=f"Timeout: Too large resource version: {revision}, current: {self._store.revision}",
+                details={
+                    "causes": [
+                        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+                    ],
+                    "retryAfterSeconds": 1,
+                },
+                headers={"Retry-After": "1"},
+            ) from None
+
+    async def watch(
+        self, resource: Resource, namespace: str, options: Read, style: Form
+    ) -> AsyncIterator[bytes]:
+        """Lines in chunks, as many at once as there are. Ends at the timeout the client asked for."""
+        chosen = Selection(resource, options)
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + (options.timeout or random.uniform(LONGEST_WATCH / 2, LONGEST_WATCH))
+        lines = _Lines(resource, style, chosen)
+        fresh = options.initial_events or (options.initial_events is None and options.revision in ("", "0"))
+        try:
+            if options.initial_events:
+                await self._reach(int(options.revision or 0))
+            there: Sequence[Item] = ()
+            start = int(options.revision or self._store.revision)
+            if fresh:
+                start = self._store.revision
+                there = self._store.items(resource.key, namespace=namespace or None).items
+            watch = self._store.watch(resource.key, namespace=namespace or None, since=start)
+        except status.Refusal as refusal:
+            yield lines.failure(refusal)
+            return
+        except TooOld as error:
+            yield lines.failure(status.too_old(error.asked, error.oldest))
+            return
+        told, pace = start, Pace()
+        marked = _next_bookmark(loop.time(), ends)
+        try:
+            for chunk in lines.initial(there):
+                if chunk:
+                    yield chunk
+                await pace.step()
+            # Nothing is held for somebody who only waits.
+            there, chunk = (), b""
+            if options.initial_events and options.bookmarks:
+                yield lines.bookmark(start, initial=True)
+            while loop.time() < ends:
+                changes: Sequence[Change] = ()
+                try:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout_at(min(marked, ends)):
+                            changes = await watch.next()
+                except TooOld as error:
+                    yield lines.failure(status.too_old(error.asked, error.oldest))
+                    return
+                for chunk in lines.of(changes):
+                    if chunk:
+                        told = changes[-1].revision
+                        yield chunk
+                    await pace.step()
+                chunk = b""
+                if loop.time() >= marked:
+                    marked = _next_bookmark(loop.time(), ends)
+                    if options.bookmarks and watch.position > told:
+                        told = watch.position
+                        yield lines.bookmark(told, initial=False)
+        finally:
+            watch.close()
+
+
+def _next_bookmark(now: float, ends: float) -> float:
+    farewell = ends - FAREWELL_SECONDS
+    return min(now + BOOKMARK_SECONDS, farewell) if now < farewell else now + BOOKMARK_SECONDS
+
+
+class _Lines:
+    """The lines of one watch. Plain lines are made once per change and shared by all watches."""
+
+    def __init__(self, resource: Resource, style: Form, chosen: Selection) -> None:
+        self._resource, self._style, self._chosen = resource, style, chosen
+        self._form = (resource.version, style)
+        self._headed = False
+
+    def line(self, type_: str, raw: bytes) -> bytes:
+        headed, self._headed = not self._headed, True
+        return form.event(self._resource, type_, raw, self._style, headed=headed)
+
+    def bookmark(self, revision: int, *, initial: bool) -> bytes:
+        headed, self._headed = not self._headed, True
+        return form.bookmark(self._resource, revision, self._style, initial=initial, headed=headed)
+
+    def failure(self, refusal: status.Refusal) -> bytes:
+        return msgspec.json.encode({"type": "ERROR", "object": refusal.document()}) + b"\n"
+
+    def initial(self, items: Sequence[Item]) -> Iterator[bytes]:
+        """What was there when the watch began, as far as it is chosen."""
+        accepts = self._chosen.accepts_item
+        return _chunks(self.line("ADDED", item.raw) if accepts(item) else b"" for item in items)
+
+    def of(self, changes: Sequence[Change]) -> Iterator[bytes]:
+        if self._chosen.everything and self._style.kind != form.TABLE:
+            return _chunks(map(self._shared, changes))
+        return _chunks(map(self._selected, changes))
+
+    def _shared(self, change: Change) -> bytes:
+        line = change.forms.get(self._form)
+        if line is None:
+            line = form.event(self._resource, change.type, change.raw, self._style)
+            change.forms[self._form] = line
+        return line
+
+    def _selected(self, change: Change) -> bytes:
+        """An object that comes to match a selector is added, one that ceases to is deleted."""
+        if self._chosen.name and change.key[2] != self._chosen.name:
+            return b""
+        if self._chosen.everything:
+            return self.line(change.type, change.raw)
+        kept = change.forms
+        now = change.type != "DELETED" and self._chosen.accepts(change.raw, kept, "now")
+        before = change.previous is not None and self._chosen.accepts(change.previous, kept, "before")
+        if not now and not before:
+            return b""
+        type_ = "MODIFIED" if now and before else "ADDED" if now else "DELETED"
+        if self._style.kind != form.TABLE and type_ == change.type:
+            return self._shared(change)
+        if type_ == "DELETED" and change.type != "DELETED" and change.previous is not None:
+            return self.line(type_, _revised(change.previous, change.revision))
+        return self.line(type_, change.raw)
+
+
+def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines together, but never so many that much is in hand while a client is slow to take it.
+
+    Now and then, when there is nothing yet, an empty one: others may want their turn.
+    """
+    held: list[bytes] = []
+    size = 0
+    for count, line in enumerate(lines, start=1):
+        held.append(line)
+        size += len(line)
+        if size >= CHUNK or count % STEP == 0:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def _revised(raw: bytes, revision: int) -> bytes:
+    document = _decode(raw)
+    document["metadata"]["resourceVersion"] = str(revision)
+    return msgspec.json.encode(document)

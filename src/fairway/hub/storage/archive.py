@@ -1,0 +1,260 @@
+"""Backups of a hub's data, putting them back, looking for damage, and taking the objects elsewhere.
+
+All of it works on a folder (also while a hub in another process is using it, except for ``restore``) or on a backup
+file, which is the same SQLite file at rest. Everything here blocks.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fairway.hub.resource import Document
+from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, Damaged, Item, Key, StoreError, Unusable
+from fairway.hub.storage.lock import Lock
+from fairway.hub.storage.log import FILE, Log, Row, checksum, sync_folder, told
+from fairway.hub.storage.store import Store
+
+JUMP: Final = 1_000_000
+"""How far above everything known a restored store goes on. Writes after the backup used revisions that are forgotten
+with them; clients which still remember those must not meet them again with another meaning."""
+
+EXISTS: Final = "{path} already exists"
+OCCUPIED: Final = (
+    "{path} already holds a hub's data; restoring would replace it. Use --force if that is what you want"
+)
+
+
+class Occupied(StoreError):
+    """Refused, because something is there already."""
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        super().__init__(message.format(path=path))
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a backup holds, or what a restored store starts with."""
+
+    identity: str
+    revision: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """``revision`` is 0 when it isn't about one row."""
+
+    revision: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    path: Path
+    revision: int
+    rows: int
+    objects: int
+    problems: tuple[Problem, ...]
+
+
+def file_of(path: Path) -> Path:
+    """A folder stands for the log in it."""
+    return path / FILE if path.is_dir() else path
+
+
+def backup(source: Store | Path, target: Path) -> Summary:
+    """``target`` appears when it is complete and was read back, or not at all. A store is read as committed."""
+    if target.exists():
+        raise Occupied(EXISTS, path=target)
+    if isinstance(source, Store):
+        if source.folder is None:
+            return _write_down(source, target)
+        source = source.folder
+    draft = target.with_name(target.name + ".new")
+    with told(target):
+        draft.unlink(missing_ok=True)
+        try:
+            with closing(Log.read(file_of(source))) as log, told(log.path):
+                log.copy(draft)
+            summary = _summary(draft)
+            draft.rename(target)
+            sync_folder(target.parent)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+    return summary
+
+
+def _write_down(store: Store, target: Path) -> Summary:
+    items = [item for resource in store.resources() for item in store.items(resource).items]
+    rows = [Row(item, ADDED) for item in sorted(items, key=lambda item: item.revision)]
+    Log.create(target, rows, revision=store.revision, floor=store.revision, identity=store.identity)
+    return _summary(target)
+
+
+def _summary(path: Path) -> Summary:
+    with closing(Log.read(path)) as log:
+        return Summary(identity=log.identity, revision=log.revision, objects=len(_current(log.rows())))
+
+
+def _current(rows: Iterable[Row]) -> dict[Key, Item]:
+    current: dict[Key, Item] = {}
+    for row in rows:
+        if row.change == DELETED:
+            current.pop(row.item.key, None)
+        else:
+            current[row.item.key] = row.item
+    return current
+
+
+def restore(backup: Path, folder: Path, *, force: bool = False, jump: int = JUMP) -> Summary:
+    """The objects of ``backup`` become the data of ``folder``, at once or not at all.
+
+    The revision goes on ``jump`` above the highest one known from the backup and from the data being replaced, and
+    every older one is too old to resume from, so all watchers list anew.
+    """
+    with closing(Log.read(file_of(backup))) as log:
+        current = _current(log.rows())
+        identity, highest = log.identity, log.revision
+    with told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    lock = Lock(folder)
+    try:
+        target = folder / FILE
+        aside = [target.with_name(target.name + ending) for ending in ("-wal", "-shm")]
+        if any(path.exists() for path in (target, *aside)):
+            if not force:
+                raise Occupied(OCCUPIED, path=folder)
+            highest = max(highest, _settle(target))
+        revision = highest + jump
+        rows = [Row(item, MODIFIED) for item in sorted(current.values(), key=lambda item: item.revision)]
+        with told(folder):
+            draft = target.with_name(target.name + ".restored")
+            Log.create(draft, rows, revision=revision, floor=revision, identity=identity)
+            # The write-ahead log of the replaced file would be taken for one of the new file.
+            for path in aside:
+                path.unlink(missing_ok=True)
+            draft.replace(target)
+            sync_folder(folder)
+    finally:
+        lock.release()
+    return Summary(identity=identity, revision=revision, objects=len(current))
+
+
+def _settle(path: Path) -> int:
+    """Brings everything into the main file, as closing does, and tells its revision; 0 if it is beyond reading."""
+    try:
+        with closing(Log.open(path)) as log:
+            return log.revision
+    except Unusable:
+        return 0
+
+
+def check(path: Path) -> Report:
+    """Reads everything and says all that is wrong. Raises only if the file can't be read at all."""
+    path = file_of(path)
+    try:
+        log = Log.read(path)
+    except Damaged as error:
+        problem = Problem(revision=0, text=error.detail)
+        return Report(path=path, revision=0, rows=0, objects=0, problems=(problem,))
+    with closing(log):
+        problems = [Problem(revision=0, text=text) for text in log.faults()]
+        present: dict[Key, Item] = {}
+        rows = 0
+        try:
+            for row, sum_ in log.raw_rows():
+                rows += 1
+                found = list(_faults(row, sum_, present.get(row.item.key), floor=log.floor))
+                problems += (Problem(revision=row.item.revision, text=text) for text in found)
+                if row.change == DELETED:
+                    present.pop(row.item.key, None)
+                else:
+                    present[row.item.key] = row.item
+        except sqlite3.DatabaseError as error:
+            problems.append(Problem(revision=0, text=f"can't be read on after {rows} rows: {error}"))
+    return Report(
+        path=path,
+        revision=log.revision,
+        rows=rows,
+        objects=len(present),
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def _faults(row: Row, sum_: int, before: Item | None, *, floor: int) -> Iterator[str]:
+    if checksum(row) != sum_:
+        yield "doesn't match its checksum"
+    if row.change not in (ADDED, MODIFIED, DELETED):
+        yield f"is a change of unknown type {row.change!r}"
+    elif row.change == ADDED and before is not None:
+        yield f"adds {_told(row.item.key)}, which is there since revision {before.revision}"
+    # Below the floor predecessors may be gone.
+    elif row.change != ADDED and before is None and row.item.revision > floor:
+        yield f"changes {_told(row.item.key)}, which isn't there"
+    try:
+        document = msgspec.json.decode(row.item.raw, type=dict)
+    except msgspec.MsgspecError as error:
+        yield f"isn't a JSON object: {error}"
+        return
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        yield "has no metadata"
+        return
+    _, namespace, name = row.item.key
+    if (metadata.get("namespace") or "", metadata.get("name")) != (namespace, name):
+        yield f"is kept as {_told(row.item.key)}, but is {metadata.get('namespace')}/{metadata.get('name')}"
+    if metadata.get("resourceVersion") != str(row.item.revision):
+        yield f"says its resourceVersion is {metadata.get('resourceVersion')}"
+
+
+def _told(key: Key) -> str:
+    return "/".join(filter(None, key))
+
+
+# What a hub sets by itself. Owners are referred to by uid; under another hub they'd be absent ones, and their
+# dependents collected as garbage.
+_OWN: Final = (
+    "uid",
+    "resourceVersion",
+    "managedFields",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+    "ownerReferences",
+)
+_FIRST: Final = ("customresourcedefinitions.apiextensions.k8s.io", "namespaces")
+
+
+def export(source: Store | Path, *, status: bool = False) -> Iterator[Document]:
+    """All objects in an order in which they can be applied to another hub. Those being deleted stay behind."""
+    for item in _in_order(source):
+        document: Document = msgspec.json.decode(item.raw)
+        metadata = document.get("metadata", {})
+        if "deletionTimestamp" in metadata:
+            continue
+        for field in _OWN:
+            metadata.pop(field, None)
+        if not status:
+            document.pop("status", None)
+        yield document
+
+
+def _in_order(source: Store | Path) -> list[Item]:
+    if isinstance(source, Store):
+        items = [item for resource in source.resources() for item in source.items(resource).items]
+    else:
+        with closing(Log.read(file_of(source))) as log:
+            items = list(_current(log.rows()).values())
+
+    def rank(item: Item) -> tuple[int, bool, Key]:
+        resource, namespace, _ = item.key
+        return _FIRST.index(resource) if resource in _FIRST else len(_FIRST), bool(namespace), item.key
+
+    return sorted(items, key=rank)

@@ -1,0 +1,292 @@
+"""The log on disk: one SQLite table of all writes, whose rowid is the revision.
+
+The newest row of a key is its current state, so there is one place to write and nothing to keep in step. Rows that
+were superseded or are deletions go once the history no longer needs them. ``floor`` is the oldest revision from
+which every change can be told. Every row carries a checksum, because SQLite has none for what lies in its pages.
+All methods block; a log is used by one thread at a time.
+"""
+
+import os
+import sqlite3
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Self
+
+from fairway.hub.storage.entry import ChangeType, Damaged, Foreign, Item, Unreadable
+
+Durability = Literal["full", "normal"]
+"""``full``: an acknowledged write survives a power cut. ``normal``: it survives the end of the process."""
+
+FILE: Final = "hub.db"
+FORMAT: Final = 1
+FIRST: Final = 1
+"""The revision of a store nobody has written to yet, as in etcd."""
+
+_APPLICATION: Final = 0x46575931
+# Objects of a few KB: smaller pages waste their ends, larger ones make single writes dear.
+_PAGE: Final = 8_192
+_CHECKPOINT: Final = 16 * 1024 * 1024 // _PAGE
+# One statement per chunk. As the interpreter's lock is let go and taken back once per statement, writing row by row
+# would make a batch wait for a busy event loop as many times as it has rows.
+_CHUNK: Final = 64
+
+_SCHEMA: Final = (
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE log(revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL,"
+    " name TEXT NOT NULL, change TEXT NOT NULL, sum INTEGER NOT NULL, raw TEXT NOT NULL)",
+)
+# Kept as text, so that SQLite's JSON functions work on it; taken and given as bytes, so that nobody decodes it.
+_VALUES: Final = "(?,?,?,?,?,?,CAST(? AS TEXT))"
+_SELECT: Final = (
+    "SELECT revision, resource, namespace, name, change, sum, CAST(raw AS BLOB) FROM log ORDER BY revision"
+)
+
+
+class Row(NamedTuple):
+    item: Item
+    change: ChangeType
+
+
+def checksum(row: Row) -> int:
+    (resource, namespace, name), revision, change = row.item.key, row.item.revision, row.change
+    return zlib.crc32(row.item.raw, zlib.crc32(f"{revision} {change} {resource} {namespace} {name}".encode()))
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """SQLite's complaints in the store's words."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise Unreadable(path, detail=str(error)) from error
+    except sqlite3.DatabaseError as error:
+        raise Damaged(path, detail=str(error)) from error
+    except OSError as error:
+        raise Unreadable(path, detail=error.strerror or str(error)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """A file made or renamed is durable only once its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Log:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Takes over ``connection``; use ``open``, ``read`` or ``create``."""
+        self.path = path
+        self._connection = connection
+        # Damaged text must reach the checksum.
+        connection.text_factory = lambda text: text.decode(errors="replace")
+        with told(path):
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+            if application != _APPLICATION:
+                raise Damaged(path, detail="it is not a log of the hub")
+            if found != FORMAT:
+                raise Foreign(path, found=found, known=FORMAT)
+            meta = dict(connection.execute("SELECT name, value FROM meta"))
+            (newest,) = connection.execute("SELECT max(revision) FROM log").fetchone()
+        try:
+            self.identity = str(meta["identity"])
+            self.floor = int(meta["floor"])
+            self.revision = max(int(meta["revision"]), newest or 0)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(path, detail=f"its meta table lacks {error}") from error
+
+    @classmethod
+    def open(cls, path: Path, *, durability: Durability = "full") -> Self:
+        """For writing; made when it isn't there. The caller holds the folder's lock."""
+        if not path.exists():
+            if path.with_name(path.name + "-wal").exists():
+                raise Damaged(path, detail="the file is gone, though its write-ahead log is there")
+            cls.create(path)
+        # A log is made under another name and renamed when complete, so an empty file was never one of ours; SQLite
+        # would take it for a new database.
+        if not path.stat().st_size:
+            raise Damaged(path, detail="the file is empty")
+        with suppress(OSError):
+            path.chmod(0o600)  # one that was copied here may have any
+        with told(path):
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            try:
+                log = cls(connection, path)
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute(f"PRAGMA synchronous = {durability.upper()}")
+                connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+                connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT * _PAGE}")
+            except BaseException:
+                _abandon(connection, path)
+                raise
+        return log
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """For reading, also while another process writes; sees one moment of it from the first read on."""
+        if not path.is_file():
+            raise Unreadable(path, detail="there is no such file")
+        if not path.stat().st_size:
+            raise Damaged(path, detail="the file is empty")
+        with told(path):
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+            )
+            try:
+                connection.execute("BEGIN")
+                return cls(connection, path)
+            except BaseException:
+                connection.close()
+                raise
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        rows: Iterable[Row] = (),
+        *,
+        revision: int = FIRST,
+        floor: int = FIRST,
+        identity: str | None = None,
+    ) -> None:
+        """Complete at ``path`` or not there at all; whatever was at ``path`` is replaced."""
+        draft = path.with_name(path.name + ".new")
+        with told(path):
+            for leftover in (draft, draft.with_name(draft.name + "-journal")):
+                leftover.unlink(missing_ok=True)
+            try:
+                draft.touch(mode=0o600)  # SQLite gives the files beside it the same mode
+                connection = sqlite3.connect(draft, isolation_level=None)
+                try:
+                    cls._fill(connection, rows, revision=revision, floor=floor, identity=identity)
+                finally:
+                    connection.close()
+                draft.replace(path)
+                sync_folder(path.parent)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+
+    @classmethod
+    def _fill(
+        cls,
+        connection: sqlite3.Connection,
+        rows: Iterable[Row],
+        *,
+        revision: int,
+        floor: int,
+        identity: str | None,
+    ) -> None:
+        connection.execute(f"PRAGMA page_size = {_PAGE}")
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("BEGIN")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        meta = {"identity": identity or str(uuid.uuid4()), "floor": floor, "revision": revision}
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        remaining = iter(rows)
+        while chunk := list(islice(remaining, _CHUNK)):
+            _insert(connection, chunk)
+        connection.execute("COMMIT")
+
+    def rows(self) -> Iterator[Row]:
+        """In the order of revisions. Damaged at the first row that isn't as it was written."""
+        with told(self.path):
+            for row, sum_ in self.raw_rows():
+                if checksum(row) != sum_:
+                    raise Damaged(
+                        self.path,
+                        detail=f"the row of revision {row.item.revision} doesn't match its checksum",
+                    )
+                yield row
+
+    def raw_rows(self) -> Iterator[tuple[Row, int]]:
+        """As they are, with the checksum they carry."""
+        one: dict[str, str] = {}  # a hundred thousand objects need few resources and namespaces
+        for revision, resource, namespace, name, change, sum_, raw in self._connection.execute(_SELECT):
+            key = one.setdefault(resource, resource), one.setdefault(namespace, namespace), name
+            yield Row(Item(key, revision, raw or b""), change), sum_
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """All or none, durable on return. Raises sqlite3.Error; nothing is written then."""
+        if len(rows) <= _CHUNK:
+            _insert(self._connection, rows)  # its own transaction
+            return
+        with self._transaction():
+            for start in range(0, len(rows), _CHUNK):
+                _insert(self._connection, rows[start : start + _CHUNK])
+
+    def trim(self, revisions: Sequence[int], *, floor: int) -> None:
+        """Removes rows. Of one key older ones must go no later than newer ones, or the older would come back."""
+        with self._transaction():
+            marks = ",".join("?" * len(revisions))
+            self._connection.execute(f"DELETE FROM log WHERE revision IN ({marks})", revisions)
+            self._connection.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
+
+    def probe(self, size: int) -> None:
+        """Writes and removes as much as ``size`` bytes; raises sqlite3.Error if that isn't possible."""
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(?))", (size,))
+        self._connection.execute("DELETE FROM meta WHERE name = 'probe'")
+
+    def copy(self, target: Path) -> None:
+        """Everything as of now into a new file, durable on return. Raises sqlite3.Error."""
+        if self._connection.in_transaction:
+            self._connection.execute("COMMIT")
+        self._connection.execute("VACUUM INTO ?", (str(target),))
+        with target.open("rb") as written:
+            os.fsync(written.fileno())
+
+    def faults(self) -> list[str]:
+        """SQLite's own verdict on the file; reads all of it."""
+        found: list[str] = []
+        try:
+            for (line,) in self._connection.execute("PRAGMA integrity_check"):
+                found += str(line).splitlines()
+        except sqlite3.DatabaseError as error:
+            found.append(str(error))
+        return [] if found == ["ok"] else found
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def abandon(self) -> None:
+        """Closes, and leaves the files as they are."""
+        _abandon(self._connection, self.path)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # SQLite may have rolled back already, as it does when the disk is full.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+
+def _abandon(connection: sqlite3.Connection, path: Path) -> None:
+    """The last to close brings the write-ahead log into the main file, which damaged files are better left without.
+    So somebody else closes last who may only read."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+        with suppress(sqlite3.DatabaseError):
+            reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        connection.close()
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    values: list[int | str | bytes] = []
+    for row in rows:
+        item = row.item
+        values += (item.revision, *item.key, row.change, checksum(row), item.raw)
+    connection.execute(f"INSERT INTO log VALUES {','.join([_VALUES] * len(rows))}", values)

@@ -1,0 +1,164 @@
+"""Evictions: deletions of pods that ask the pods' disruption budget first."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from fairway.api.selector import SelectorError
+from fairway.hub import status
+from fairway.hub.options import Write, deletion
+from fairway.hub.requests import Request
+from fairway.hub.resource import Document
+from fairway.hub.serving.selection import matches_selector
+from fairway.hub.status import Refusal
+from fairway.hub.storage.store import Store
+from fairway.hub.user import User
+from fairway.hub.writing.writes import Writer
+
+BUDGETS: Final = "poddisruptionbudgets.policy"
+
+REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+UNSEEN: Final = "The disruption budget {name} is still being processed by the server."
+TOO_FEW: Final = "The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+NOT_NOW: Final = "The disruption budget {name} does not allow evicting pods currently"
+NEGATIVE: Final = "pdb disruptions allowed is negative"
+UNCONFIRMED: Final = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+SEVERAL: Final = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+
+_RETRY_SECONDS: Final = 10
+_UNCONFIRMED_LIMIT: Final = 2000
+_UNGUARDED: Final = ("Succeeded", "Failed", "Pending")
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Evictions:
+    def __init__(self, *, store: Store, writer: Writer) -> None:
+        self._store, self._writer = store, writer
+
+    async def evict(self, namespace: str, name: str, eviction: Document, request: Request) -> None:
+        if (eviction.get("metadata") or {}).get("name") != name:
+            raise status.bad_request("name in URL does not match name in Eviction object")
+        resource = self._writer.resource("pods")
+        asked = deletion({"dryRun": "All"} if request.options.dry_run else {}, eviction.get("deleteOptions"))
+        item = self._store.head(("pods", namespace, name))
+        if item is None:
+            raise status.not_found("", "pods", name)
+        pod = _decode(item.raw)
+        if _guarded(pod):
+            await self._spend(pod, request.user, dry_run=asked.dry_run)
+        if not asked.dry_run:
+            told = Request(user=request.user, options=request.options, subresource="status")
+            await self._writer.change(resource, namespace, name, self._mark, told)
+        await self._writer.delete(resource, namespace, name, asked, user=request.user)
+
+    async def _spend(self, pod: Document, user: User, *, dry_run: bool) -> None:
+        """Take one disruption from the budget; raises unless there is one to take, or none needed."""
+        budgets = list(self._covering(pod))
+        if len(budgets) > 1:
+            raise Refusal(code=500, reason="", message=SEVERAL)
+        if not budgets or _spare(pod, budgets[0]):
+            return
+
+        def take(budget: Document) -> None:
+            _allowed(budget)
+            state = budget["status"]
+            state["disruptionsAllowed"] -= 1
+            state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = self._writer.now()
+
+        about = budgets[0]["metadata"]
+        options = Write(manager="kube-apiserver", dry_run=dry_run)
+        request = Request(user=user, options=options, subresource="status")
+        await self._writer.change(
+            self._writer.resource(BUDGETS), about["namespace"], about["name"], take, request
+        )
+
+    def _covering(self, pod: Document) -> Iterator[Document]:
+        metadata = pod["metadata"]
+        for item in self._store.items(BUDGETS, namespace=metadata["namespace"]).items:
+            budget = _decode(item.raw)
+            selector = (budget.get("spec") or {}).get("selector")
+            try:
+                if matches_selector(selector, metadata.get("labels") or {}):
+                    yield budget
+            except SelectorError:
+                continue  # it selects nothing
+
+    def _mark(self, pod: Document) -> None:
+        conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [each for each in conditions if each.get("type") != "DisruptionTarget"]
+        conditions.append(
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+                "lastProbeTime": None,
+                "lastTransitionTime": self._writer.now(),
+            }
+        )
+
+
+def _guarded(pod: Document) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return phase not in _UNGUARDED and not pod["metadata"].get("deletionTimestamp")
+
+
+def _spare(pod: Document, budget: Document) -> bool:
+    """A pod that isn't ready is not among the healthy ones, and may go while those are enough."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    state = budget.get("status") or {}
+    desired = state.get("desiredHealthy", 0)
+    return bool(0 < desired <= state.get("currentHealthy", 0))
+
+
+def _allowed(budget: Document) -> None:
+    name, state = budget["metadata"]["name"], budget.setdefault("status", {})
+    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise _refused(UNSEEN.format(name=name), retry_after=_RETRY_SECONDS)
+    allowed = state.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise status.forbidden("policy", "poddisruptionbudget", name, NEGATIVE)
+    if len(state.get("disruptedPods") or ()) > _UNCONFIRMED_LIMIT:
+        raise status.forbidden("policy", "poddisruptionbudget", name, UNCONFIRMED)
+    if allowed == 0:
+        raise _refused(_reason(name, state), retry_after=0)
+
+
+def _reason(name: str, state: Document) -> str:
+    told = NOT_NOW.format(name=name)
+    conditions = state.get("conditions") or ()
+    stopped = next(
+        (
+            each
+            for each in conditions
+            if each.get("type") == "DisruptionAllowed"
+            and each.get("status") == "False"
+            and each.get("message")
+        ),
+        None,
+    )
+    if stopped is not None and stopped.get("reason") == "SyncFailed":
+        return f"{told} because it failed sync: {stopped['message']}"
+    desired, current = state.get("desiredHealthy", 0), state.get("currentHealthy", 0)
+    if current <= desired:
+        return TOO_FEW.format(name=name, desired=desired, current=current)
+    if stopped is not None:
+        return f"{told} ({stopped.get('reason', '')}): {stopped['message']}"
+    return told
+
+
+def _refused(cause: str, *, retry_after: int) -> Refusal:
+    refusal = status.too_many_requests(REFUSED, retry_after=retry_after)
+    refusal.details = {
+        **(refusal.details or {}),
+        "causes": [{"reason": "DisruptionBudget", "message": cause}],
+    }
+    return refusal

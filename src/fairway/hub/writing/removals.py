@@ -1,0 +1,95 @@
+"""Deleting objects: at once, or marked and waiting for finalizers, dependents or a grace period."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fairway.hub import status
+from fairway.hub.kinds import Kind
+from fairway.hub.moments import timestamp
+from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion
+from fairway.hub.resource import Document, Resource
+from fairway.hub.user import User
+from fairway.hub.writing.intake import Intake, clone
+from fairway.hub.writing.keeping import Keeping
+
+FOREGROUND_FINALIZER: Final = "foregroundDeletion"
+ORPHAN_FINALIZER: Final = "orphan"
+
+_LONGEST_GRACE: Final = 1_000_000_000
+"""Some thirty years: more can be asked for than calendars have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a deletion left: the object as it now stands, and whether it is gone."""
+
+    raw: bytes
+    gone: bool
+
+
+class Removals:
+    def __init__(self, *, intake: Intake, keeping: Keeping, clock: Callable[[], datetime]) -> None:
+        self._intake, self._keeping, self._clock = intake, keeping, clock
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, options: Deletion, *, user: User
+    ) -> Removed:
+        item, old = self._keeping.head(resource, namespace, name)
+        metadata = old["metadata"]
+        _preconditions(resource, metadata, options)
+        kind = self._intake.kind(resource)
+        kind.admit_deletion(old, user)
+        document = clone(old)
+        metadata = document["metadata"]
+        finalizers = _finalizers(metadata.get("finalizers") or [], options, kind)
+        grace = kind.grace(document, options.grace)
+        if not finalizers and not grace and kind.finished(document):
+            raw = await self._keeping.erase(resource, document, item, dry_run=options.dry_run)
+            return Removed(raw, gone=True)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        ends = timestamp(self._clock() + timedelta(seconds=min(grace, _LONGEST_GRACE)))
+        pending = metadata.get("deletionTimestamp")
+        if pending is None or grace < metadata.get("deletionGracePeriodSeconds", 0):
+            metadata["deletionTimestamp"] = ends
+            metadata["deletionGracePeriodSeconds"] = grace
+            if pending is None and "generation" in metadata:
+                metadata["generation"] += 1
+        kind.deleting(document)
+        if document == old:
+            return Removed(await self._keeping.unchanged(item), gone=False)
+        raw = await self._keeping.commit(resource, document, expect=item.revision, dry_run=options.dry_run)
+        return Removed(raw, gone=False)
+
+
+def _preconditions(resource: Resource, metadata: Document, options: Deletion) -> None:
+    told = ""
+    if options.uid and options.uid != metadata["uid"]:
+        told = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated"
+        )
+    elif options.revision and options.revision != metadata["resourceVersion"]:
+        told = (
+            f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
+            f"in record ({metadata['resourceVersion']}). The object might have been modified"
+        )
+    if told:
+        raise status.conflict(resource.group, resource.kind, metadata["name"], told)
+
+
+def _finalizers(present: Sequence[str], options: Deletion, kind: Kind) -> list[str]:
+    """A policy that the client names replaces what an earlier deletion asked for."""
+    kept = list(present)
+    if options.propagation in (ORPHAN, FOREGROUND, BACKGROUND):
+        kept = [f for f in kept if f not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
+    if kind.collected:
+        if options.propagation == FOREGROUND:
+            kept.append(FOREGROUND_FINALIZER)
+        elif options.propagation == ORPHAN:
+            kept.append(ORPHAN_FINALIZER)
+    return kept

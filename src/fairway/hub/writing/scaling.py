@@ -1,0 +1,194 @@
+"""Scale: how many replicas something has and shall have, whatever its kind calls them."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import builtin, status
+from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.options import IGNORE, STRICT
+from fairway.hub.patches import jsonpatch as operations
+from fairway.hub.patches import mergepatch
+from fairway.hub.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
+from fairway.hub.resource import Column, Document, Resource, Scale
+from fairway.hub.schema import parse
+from fairway.hub.serving import form, jsonpath
+from fairway.hub.serving.form import Form
+from fairway.hub.serving.target import Target
+from fairway.hub.storage.store import Store
+from fairway.hub.writing.writes import Writer, misnamed
+
+SCALE: Final = Resource(
+    group="autoscaling",
+    version="v1",
+    kind="Scale",
+    plural="scales",
+    namespaced=True,
+    node=parse({"type": "object"}),
+    custom=True,  # its cells are found by their paths
+    columns=(
+        Column(name="Desired", type="integer", description="Replicas there shall be.", path=".spec.replicas"),
+        Column(name="Available", type="integer", description="Replicas there are.", path=".status.replicas"),
+        Column(
+            name="Age",
+            type="date",
+            description="How long ago it was created.",
+            path=".metadata.creationTimestamp",
+        ),
+    ),
+)
+
+_REPLICAS: Final = Scale(
+    spec_path=".spec.replicas", status_path=".status.replicas", selector_path=".spec.selector"
+)
+_KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class Scaling:
+    def __init__(self, *, store: Store, writer: Writer) -> None:
+        self._store, self._writer = store, writer
+
+    def get(self, resource: Resource, found: Target, style: Form) -> bytes:
+        return _shown(self._current(resource, found), style)
+
+    async def update(
+        self, resource: Resource, found: Target, document: Document, request: Request, style: Form
+    ) -> bytes:
+        _check_kind(resource, document)
+        try:
+            wanted = _read(document, request)
+        except Malformed as fault:
+            words = f'Scale in version "{SCALE.version}" cannot be handled as a Scale: {fault}'
+            raise status.bad_request(words) from fault
+        name = (wanted.get("metadata") or {}).get("name")
+        if name not in (None, "", found.name):
+            raise status.bad_request(misnamed(name, found.name))
+        return await self._rescale(resource, found, wanted, request, style)
+
+    async def patch(
+        self, resource: Resource, found: Target, patch: Patch, request: Request, style: Form
+    ) -> bytes:
+        changed = _patched(self._current(resource, found), patch)
+        name = (changed.get("metadata") or {}).get("name")
+        if name != found.name:
+            raise status.bad_request(misnamed(name, found.name))
+        try:
+            wanted = _read(changed, request)
+        except Malformed as fault:
+            shown = msgspec.json.encode(changed).decode()
+            raise status.invalid("", "", "", [status.invalid_value("patch", shown, str(fault))]) from fault
+        return await self._rescale(resource, found, wanted, request, style)
+
+    def _current(self, resource: Resource, found: Target) -> Document:
+        item = self._store.get((resource.key, found.namespace if resource.namespaced else "", found.name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, found.name)
+        return _scale(resource, form.decode(resource, item.raw))
+
+    async def _rescale(
+        self, resource: Resource, found: Target, wanted: Document, request: Request, style: Form
+    ) -> bytes:
+        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        if replicas < 0 and not resource.custom:
+            cause = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise status.invalid("autoscaling", "Scale", found.name, [cause])
+        path = [part for part in (resource.scale or _REPLICAS).spec_path.split(".") if part]
+
+        def make(current: Document) -> None:
+            place: Any = current
+            for part in path[:-1]:
+                place = place.setdefault(part, {})
+            place[path[-1]] = replicas
+
+        written = await self._writer.change(
+            resource, found.namespace, found.name, make, request, sent=wanted.get("metadata") or {}
+        )
+        return _shown(_scale(resource, form.decode(resource, written.raw)), style)
+
+
+def _read(document: Document, request: Request) -> Document:
+    """The scale as its kind can hold it; what is unknown is refused or warned of, as asked. Raises Malformed."""
+    made = canonical(builtin.kind(SCALE.group, SCALE.version, SCALE.kind), document)
+    told = [f'unknown field "{path}"' for path in made.unknown]
+    if told and request.options.validation == STRICT:
+        raise Malformed(f"strict decoding error: {', '.join(told)}")
+    if request.options.validation != IGNORE:
+        request.warnings.extend(told)
+    return made.document
+
+
+def _shown(scale: Document, style: Form) -> bytes:
+    return form.one(SCALE, msgspec.json.encode(scale), style)
+
+
+def _scale(resource: Resource, document: Document) -> Document:
+    paths = resource.scale or _REPLICAS
+    metadata = document["metadata"]
+    scale: Document = {
+        "apiVersion": SCALE.api_version,
+        "kind": SCALE.kind,
+        "metadata": {key: metadata[key] for key in _KEPT if key in metadata},
+        "spec": {},
+        "status": {"replicas": _number(document, paths.status_path) or 0},
+    }
+    replicas = _number(document, paths.spec_path)
+    if replicas is not None:
+        scale["spec"]["replicas"] = replicas
+    if paths.selector_path and (selector := _selector(document, paths.selector_path)):
+        scale["status"]["selector"] = selector
+    return scale
+
+
+def _check_kind(resource: Resource, document: Document) -> None:
+    kind, version = document.get("kind") or SCALE.kind, document.get("apiVersion") or SCALE.api_version
+    if (kind, version) == (SCALE.kind, SCALE.api_version):
+        return
+    if resource.custom:
+        raise status.bad_request(
+            'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+        )
+    short = str(version).rpartition("/")[2]
+    raise status.bad_request(
+        f'{kind} in version "{short}" cannot be handled as a Scale: converting ({short}.{kind}) to '
+        "(autoscaling.Scale): unknown conversion"
+    )
+
+
+def _patched(current: Document, patch: Patch) -> Document:
+    if patch.media == JSON_PATCH:
+        changed = operations.apply(current, patch.body)
+    elif patch.media in (MERGE_PATCH, STRATEGIC_PATCH):
+        changed = mergepatch.apply(current, patch.body)
+    else:
+        raise status.unsupported_media(f"{patch.media} is not understood here; use {MERGE_PATCH}")
+    if not isinstance(changed, dict):
+        raise status.bad_request("the patch leaves something that is not an object")
+    return changed
+
+
+def _number(document: Document, path: str) -> int | None:
+    found = jsonpath.compiled(path)(document)
+    return found[0] if found and isinstance(found[0], int) else None
+
+
+def _selector(document: Document, path: str) -> str:
+    found = jsonpath.compiled(path)(document)
+    if not found:
+        return ""
+    if isinstance(found[0], str):
+        return found[0]
+    selector = found[0] if isinstance(found[0], dict) else {}
+    labels = selector.get("matchLabels", selector) or {}
+    parts = [f"{k}={v}" for k, v in sorted(labels.items()) if isinstance(v, str)]
+    signs: dict[str, Callable[[str, str], str]] = {
+        "In": lambda key, values: f"{key} in ({values})",
+        "NotIn": lambda key, values: f"{key} notin ({values})",
+        "Exists": lambda key, _: key,
+        "DoesNotExist": lambda key, _: f"!{key}",
+    }
+    for each in selector.get("matchExpressions") or ():
+        write = signs.get(each.get("operator", ""))
+        if write is not None:
+            parts.append(write(each.get("key", ""), ",".join(sorted(each.get("values") or ()))))
+    return ",".join(parts)
