@@ -11,7 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from chaos.blocking import Hub
 from chaos.nursery import Nursery
+from clients import boats
+from fairway.hub import upkeep
+from fairway.testing.hub import hub_in_thread
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +40,29 @@ def chance() -> random.Random:
 def length() -> int:
     """How many times longer than usual."""
     return int(os.environ.get("FAIRWAY_CHAOS", "1"))
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
+def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    if request.param == "real":
+        real = Hub(request.getfixturevalue("real_hub").kubeconfig)
+        define(real)
+        yield real
+        real.close()
+        return
+    folder = tmp_path_factory.mktemp("model")
+    # Nobody else writes into the namespaces of this test.
+    alone = frozenset({upkeep.DEFINITIONS})
+    with hub_in_thread(folder=folder, data=folder / "data", definitions=(), upkeep=alone) as embedded:
+        made = Hub(embedded.kubeconfig)
+        define(made)
+        yield made
+        made.close()
+
+
+def define(hub: Hub) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert hub.call("POST", path, boats.DEFINITION).code in (201, 409)
+    # A kind is served a moment after its definition was accepted.
+    while hub.call("GET", f"/apis/{boats.API_VERSION}/{boats.PLURAL}").code != 200:
+        hub.call("GET", f"{path}/{boats.DEFINITION_NAME}")

@@ -97,6 +97,7 @@ class _Search(Generic[S, C]):
 # A register that is changed by comparing and setting, as an object of a hub is
 
 
+AccessKind = Literal["read", "create", "swap", "write", "delete"]
 Result = Literal["done", "exists", "conflict", "absent", "unknown"]
 
 
@@ -104,7 +105,7 @@ Result = Literal["done", "exists", "conflict", "absent", "unknown"]
 class Access:
     """One request about one object. Values are unique, so a version stands for the value it came with."""
 
-    kind: Literal["read", "create", "swap", "write", "delete"]
+    kind: AccessKind
     result: Result = "done"
     value: str | None = None
     """Written, or read; None read is an object that isn't there."""

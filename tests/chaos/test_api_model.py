@@ -1,16 +1,14 @@
-"""The API of a hub against a model of it in a page: codes, reasons, versions, what is left, and what watchers see.
+"""The API of a hub against a model of it: codes, reasons, versions, what is left, and what watchers see.
 
-The model knows one rule for each thing that clients rely on: who may overwrite whom, what a version is good for, when
-something is gone. Whatever is asked in whatever order, the hub must answer as the model does.
+The rules are those that clients rely on: who may overwrite whom, what a version is good for, when something is gone.
+Whatever is asked in whatever order, the hub must answer as they say.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any, Literal
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -21,21 +19,25 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from chaos.api_model import (
+    APPLY,
+    JSON_PATCH,
+    KINDS,
+    MERGE,
+    Key,
+    Kind,
+    Model,
+    Object,
+    path,
+    read,
+    typed,
+    written,
+)
 from chaos.blocking import Answer, Document, Feed, Hub
-from clients import boats
-from fairway.hub import upkeep
-from fairway.testing.hub import hub_in_thread
 
-Kind = Literal["configmaps", "boats"]
-KINDS: tuple[Kind, ...] = ("configmaps", "boats")
 NAMES = ("one", "two", "three")
 FINALIZERS = ("fairway.dev/a", "fairway.dev/b")
 MANAGER = "fieldManager=chaos"
-MERGE, JSON_PATCH, APPLY = (
-    "application/merge-patch+json",
-    "application/json-patch+json",
-    "application/apply-patch+yaml",
-)
 
 kinds = st.sampled_from(KINDS)
 names = st.sampled_from(NAMES)
@@ -45,84 +47,6 @@ Claim = Literal["right", "wrong", "none"]
 claims = st.sampled_from(["right", "wrong", "none"])
 
 _namespaces = count()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Object:
-    """What the model remembers of one."""
-
-    uid: str
-    version: int
-    value: str
-    """In the part that is specified."""
-    label: str
-    finalizers: tuple[str, ...] = ()
-    deleting: bool = False
-    generation: int | None = None
-
-    def with_(self, **changes: Any) -> "Object":
-        """Counts a change of what is specified."""
-        made = replace(self, **changes)
-        if made.value != self.value and self.generation is not None:
-            made = replace(made, generation=self.generation + 1)
-        return made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    type: str
-    kind: Kind
-    name: str
-    object: Object
-
-
-Key = tuple[Kind, str]
-
-
-@dataclass(slots=True)
-class Model:
-    objects: dict[Key, Object] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    newest: int = 0
-
-    def put(self, key: Key, made: Object) -> None:
-        type_ = "MODIFIED" if key in self.objects else "ADDED"
-        self.objects[key] = made
-        self._tell(type_, key, made)
-
-    def drop(self, key: Key, version: int) -> None:
-        self._tell("DELETED", key, replace(self.objects.pop(key), version=version))
-
-    def _tell(self, type_: str, key: Key, made: Object) -> None:
-        assert made.version > self.newest
-        self.newest = made.version
-        self.events.append(Event(type=type_, kind=key[0], name=key[1], object=made))
-
-    def at(self, kind: Kind, version: int) -> dict[str, Object]:
-        found: dict[str, Object] = {}
-        for event in self.events:
-            if event.kind == kind and event.object.version <= version:
-                found.pop(event.name, None)
-                if event.type != "DELETED":
-                    found[event.name] = event.object
-        return found
-
-
-def written(kind: Kind, value: str) -> Document:
-    return {"data": {"value": value}} if kind == "configmaps" else {"spec": {"port": value}}
-
-
-def read(kind: Kind, document: Document) -> Object:
-    metadata = document["metadata"]
-    return Object(
-        uid=metadata["uid"],
-        version=int(metadata["resourceVersion"]),
-        value=document["data"]["value"] if kind == "configmaps" else document["spec"]["port"],
-        label=metadata.get("labels", {}).get("label", ""),
-        finalizers=tuple(metadata.get("finalizers", ())),
-        deleting="deletionTimestamp" in metadata,
-        generation=metadata.get("generation"),
-    )
 
 
 class ApiMachine(RuleBasedStateMachine):
@@ -151,17 +75,13 @@ class ApiMachine(RuleBasedStateMachine):
     # Asking
 
     def path(self, kind: Kind, name: str = "") -> str:
-        tail = f"/{name}" if name else ""
-        if kind == "boats":
-            return boats.path(self.namespace, name)
-        return f"/api/v1/namespaces/{self.namespace}/configmaps{tail}"
+        return path(kind, self.namespace, name)
 
     def document(self, key: Key, value: str, label: str, **metadata: Any) -> Document:
         kind, name = key
-        typed = {"apiVersion": boats.API_VERSION, "kind": boats.KIND} if kind == "boats" else {}
         given = {each: content for each, content in metadata.items() if content is not None}
         return {
-            **typed,
+            **typed(kind),
             "metadata": {"name": name, "labels": {"label": label}, **given},
             **written(kind, value),
         }
@@ -372,10 +292,9 @@ class ApiMachine(RuleBasedStateMachine):
     @rule(kind=kinds, name=names, value=values, label=values)
     def apply(self, kind: Kind, name: str, value: str, label: str) -> None:
         key = (kind, name)
-        typed = {"apiVersion": "v1", "kind": "ConfigMap"}
-        document = {**typed, **self.document(key, value, label)}
-        path = f"{self.path(kind, name)}?fieldManager=applier&force=true"
-        answer = self.hub.call("PATCH", path, document, type_=APPLY)
+        document = self.document(key, value, label)
+        query = "fieldManager=applier&force=true"
+        answer = self.hub.call("PATCH", f"{self.path(kind, name)}?{query}", document, type_=APPLY)
         there = self.model.objects.get(key)
         if there is None:
             got = read(kind, answer.body)
@@ -493,96 +412,9 @@ def list_of(found: dict[str, Object]) -> list[str]:
     return [*found]
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
-def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    if request.param == "real":
-        real = Hub(request.getfixturevalue("real_hub").kubeconfig)
-        define(real)
-        yield real
-        real.close()
-        return
-    folder = tmp_path_factory.mktemp("model")
-    # Nobody else writes into the namespaces of this test.
-    alone = frozenset({upkeep.DEFINITIONS})
-    with hub_in_thread(folder=folder, data=folder / "data", definitions=(), upkeep=alone) as embedded:
-        made = Hub(embedded.kubeconfig)
-        define(made)
-        yield made
-        made.close()
-
-
-def define(hub: Hub) -> None:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    assert hub.call("POST", path, boats.DEFINITION).code in (201, 409)
-    # A kind is served a moment after its definition was accepted.
-    while hub.call("GET", f"/apis/{boats.API_VERSION}/{boats.PLURAL}").code != 200:
-        hub.call("GET", f"{path}/{boats.DEFINITION_NAME}")
-
-
 def test_the_api_is_as_its_model(hub: Hub, length: int) -> None:
     class Machine(ApiMachine):
         def __init__(self) -> None:
             super().__init__(hub)
 
     run_state_machine_as_test(Machine, settings=settings(max_examples=40 * length, stateful_step_count=30))
-
-
-UNNAMED = "the name of the object (there based on URL) was undeterminable: name must be provided"
-MISNAMED = "the name of the object (x) does not match the name on the URL (there)"
-MISPLACED = "the namespace of the provided object does not match the namespace sent on the request"
-NO_NUMBER = 'strconv.ParseUint: parsing "abc": invalid syntax'
-JSON = "application/json"
-
-CLAIMS: list[tuple[str, str, Document, int, str]] = [
-    # What a body says of itself must be what the path says.
-    ("PUT", JSON, {}, 400, UNNAMED),
-    ("PUT", JSON, {"name": "x"}, 400, MISNAMED),
-    ("PUT", JSON, {"name": "there", "namespace": "x"}, 400, MISPLACED),
-    ("PATCH", MERGE, {"name": None}, 400, UNNAMED),
-    ("PATCH", MERGE, {"name": "x"}, 400, MISNAMED),
-    ("PATCH", MERGE, {"namespace": "x"}, 400, MISPLACED),
-    ("PATCH", MERGE, {"namespace": None}, 200, ""),
-    ("PATCH", APPLY, {}, 200, ""),
-    ("PATCH", APPLY, {"name": "x"}, 400, MISNAMED),
-    ("PATCH", APPLY, {"name": "there", "namespace": "x"}, 400, MISPLACED),
-    # A version is a number, and zero is none.
-    ("PUT", JSON, {"name": "there", "resourceVersion": "abc"}, 500, NO_NUMBER),
-    ("PATCH", MERGE, {"resourceVersion": "abc"}, 500, NO_NUMBER),
-    ("PATCH", APPLY, {"name": "there", "resourceVersion": "1"}, 409, "the object has been modified"),
-    # Whoever replaces an object must mean that very one; whoever patches it must not make another of it.
-    ("PUT", JSON, {"name": "there", "uid": "x"}, 409, "Precondition failed: UID in precondition: x"),
-    ("PATCH", MERGE, {"uid": "x"}, 422, 'metadata.uid: Invalid value: "x": field is immutable'),
-    (
-        "PATCH",
-        APPLY,
-        {"name": "there", "uid": "x"},
-        422,
-        'metadata.uid: Invalid value: "x": field is immutable',
-    ),
-]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_body_says_of_itself_must_be_true(hub: Hub, kind: Kind) -> None:
-    machine = ApiMachine(hub)
-    machine.begin()
-    made = hub.call("POST", machine.path(kind), machine.document((kind, "there"), "x", "x"))
-    assert made.code == 201
-    typed = {"apiVersion": made.body["apiVersion"], "kind": made.body["kind"]}
-    for method, type_, metadata, code, message in CLAIMS:
-        path = machine.path(kind, "there") + "?fieldManager=claims"
-        answer = hub.call(method, path, {**typed, "metadata": metadata, **written(kind, "x")}, type_=type_)
-        assert answer.code == code, (method, type_, metadata, answer)
-        assert message in answer.body.get("message", "")
-    absent = hub.call(
-        "PATCH", machine.path(kind, "absent") + "?fieldManager=claims", typed | {"metadata": {}}, type_=APPLY
-    )
-    assert (absent.code, absent.body["message"]) == (400, UNNAMED.replace("there", "absent"))
-    for version in ("0", ""):
-        claimed = {"metadata": {"name": "there", "resourceVersion": version}}
-        for method, type_ in (("PUT", JSON), ("PATCH", MERGE), ("PATCH", APPLY)):
-            query = "?fieldManager=claims" + ("&force=true" if type_ == APPLY else "")
-            path = machine.path(kind, "there") + query
-            answer = hub.call(method, path, {**typed, **claimed, **written(kind, "y")}, type_=type_)
-            assert answer.code == (200 if kind == "configmaps" else 422), (method, claimed, answer)
-    machine.teardown()

@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from chaos.linearizability import Access, Operation, order, register
+from chaos.linearizability import Access, AccessKind, Operation, order, register
 from chaos.nursery import Nursery
-from chaos.record import Key, Record, State, Write
+from chaos.record import Key, Record, State, Verb, Write
 from chaos.servers import RealServer, Server, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, furnish
 from chaos.traffic import Pulse, Writer
@@ -21,7 +20,7 @@ VERBS: Mapping[str, int] = {"create": 20, "update": 40, "patch": 10, "delete": 1
 WRITES = 1_000
 WRITERS = 8
 NAMES = ("one", "two")
-KINDS = {"create": "create", "update": "swap", "patch": "write", "delete": "delete"}
+KINDS: Mapping[str, AccessKind] = {"create": "create", "update": "swap", "patch": "write", "delete": "delete"}
 
 
 def histories(record: Record) -> dict[Key, list[Operation[Access]]]:
@@ -54,11 +53,11 @@ def _tokens(record: Record) -> dict[tuple[Key, int], str]:
 
 
 def _access(write: Write, tokens: Mapping[tuple[Key, int], str]) -> Access:
-    kinds: dict[str, Any] = KINDS
+    assert write.outcome != "unsent"
     return Access(
-        kind=kinds[write.verb],
+        kind=KINDS[write.verb],
         value=None if write.verb == "delete" else write.token,
-        result=write.outcome,  # type: ignore[arg-type]  # "unsent" was left out
+        result=write.outcome,
         expected=None if write.expected is None else tokens[write.key, write.expected],
     )
 
@@ -125,11 +124,14 @@ def test_a_lost_update_is_told_by_the_register() -> None:
         return State(key=("configmaps", "a", "one"), uid="u", version=version, token=token)
 
     record = Record()
-    for at, (verb, expected, made) in enumerate(
-        [("create", None, state(5, "a")), ("update", 5, state(6, "b")), ("update", 5, state(7, "c"))]
-    ):
+    deeds: list[tuple[Verb, int | None, State]] = [
+        ("create", None, state(5, "a")),
+        ("update", 5, state(6, "b")),
+        ("update", 5, state(7, "c")),
+    ]
+    for at, (verb, expected, made) in enumerate(deeds):
         write = Write(
-            verb=verb,  # type: ignore[arg-type]  # literals
+            verb=verb,
             key=made.key,
             token=made.token,
             begun=at,

@@ -9,14 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.linearizability import Access, Operation, order, register
+from chaos.linearizability import Access, AccessKind, Operation, Result, order, register
 
 Op = Operation[Access]
+KINDS: tuple[AccessKind, ...] = ("read", "create", "swap", "write", "delete")
+RESULTS: tuple[Result, ...] = ("done", "exists", "conflict", "absent")
 
 
-def op(begun: float, ended: float, kind: str, **more: str | None) -> Op:
-    access = Access(kind=kind, **more)  # type: ignore[arg-type]  # literals
-    return Operation(call=access, begun=begun, ended=ended, optional=access.result == "unknown")
+def op(
+    begun: float,
+    ended: float,
+    kind: AccessKind,
+    *,
+    value: str | None = None,
+    expected: str | None = None,
+    result: Result = "done",
+) -> Op:
+    access = Access(kind=kind, value=value, expected=expected, result=result)
+    return Operation(call=access, begun=begun, ended=ended, optional=result == "unknown")
 
 
 def explained(*operations: Op) -> bool:
@@ -161,12 +171,12 @@ def simulated(seed: int, *, clients: int, requests: int) -> list[Op]:
     value: str | None = None
     values: list[str | None] = [None]
     for _, begun, ended, fresh in sorted(planned):
-        kind = chance.choice(("read", "create", "swap", "write", "delete"))
+        kind = chance.choice(KINDS)
         expected = chance.choice(values[-2:]) if kind in ("swap", "delete") else None
         given = None if kind in ("read", "delete") else fresh
-        for result in ("done", "exists", "conflict", "absent"):
+        for result in RESULTS:
             access = Access(
-                kind=kind,  # type: ignore[arg-type]  # literals
+                kind=kind,
                 value=value if kind == "read" else given,
                 result=result,
                 expected=expected,
@@ -226,8 +236,8 @@ def _fits(sequence: tuple[Op, ...]) -> bool:
 values = st.sampled_from(["a", "b", None])
 accesses = st.builds(
     Access,
-    kind=st.sampled_from(["read", "create", "swap", "write", "delete"]),
-    result=st.sampled_from(["done", "exists", "conflict", "absent", "unknown"]),
+    kind=st.sampled_from(KINDS),
+    result=st.sampled_from([*RESULTS, "unknown"]),
     value=values,
     expected=values,
 ).filter(lambda access: access.kind in ("read", "delete") or access.value is not None)
