@@ -149,6 +149,9 @@ class Listener(web.Server):
         loop = asyncio.get_running_loop()
 
         def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+            if "Upgrade" in message.headers:
+                # Nothing here becomes another protocol, and the parser reads no further after such a request.
+                message = message._replace(should_close=True)
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_limit)
 
         super().__init__(handler, request_factory=request, handler_cancellation=True)

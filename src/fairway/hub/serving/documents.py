@@ -58,7 +58,7 @@ class Documents:
         if path.startswith(_EITHER_WAY):
             path = path.rstrip("/")
         head, _, check = path.rpartition("/")
-        if path in _HEALTH or head in _HEALTH:
+        if path in _HEALTH or (head in _HEALTH and check):
             kind, check = (path, "") if path in _HEALTH else (head, check)
             return self._health(kind, check, query, known=known)
         if path == "/version":
