@@ -7,22 +7,19 @@ import ssl
 import time
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from aiohttp import web
 
-from fairway.hub import builtin, options, status
+from fairway.hub import options, status
 from fairway.hub.access.authn import Authenticator
 from fairway.hub.access.authz import Attributes, Authorizer
 from fairway.hub.access.impersonation import Impersonation
-from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.registry import Registry
-from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
-from fairway.hub.resource import Document, Resource
+from fairway.hub.resource import Resource
 from fairway.hub.serving import body, form, head, selection
 from fairway.hub.serving import target as targets
 from fairway.hub.serving.audit import Audit
@@ -34,15 +31,15 @@ from fairway.hub.serving.connection import (
     Listener,
 )
 from fairway.hub.serving.documents import Documents
-from fairway.hub.serving.form import Form
+from fairway.hub.serving.exchange import ANSWER, Exchange, reply
 from fairway.hub.serving.meters import Meters
-from fairway.hub.serving.pace import Pace
+from fairway.hub.serving.mutations import Mutations
 from fairway.hub.serving.reads import Reader
 from fairway.hub.serving.target import Target
 from fairway.hub.serving.traffic import BUSY, Traffic
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Closed, ReadOnly
-from fairway.hub.user import ANONYMOUS, User
+from fairway.hub.user import ANONYMOUS
 from fairway.hub.writing.special import Special
 from fairway.hub.writing.writes import Writer
 
@@ -55,52 +52,12 @@ WAITING: Final = 4096
 
 STOPPING: Final = "the hub is stopping"
 
-DELETE_OPTIONS: Final = "DeleteOptions"
-NO_KIND: Final = (
-    'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-)
-
 _METHODS: Final[Mapping[str, str]] = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
-_ANSWER: Final = {"Cache-Control": "no-cache, private"}
 _VERBS: Final = frozenset(
     {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
 )
-_DUPLICATES: Final = 100
 _CLOSING: Final = (408, 413, 501, 505)
 """After these nothing more of the connection is worth reading, or can be understood."""
-_PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
-"""As Kubernetes says them; later Pythons have other words."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Exchange:
-    """One request while it is being answered."""
-
-    request: web.BaseRequest
-    id_: str
-    received: datetime
-    target: Target | None = None
-    resource: Resource | None = None
-    verb: str = ""
-    authenticated: User | None = None
-    """Who showed credentials; ``user`` is another when they act for somebody else."""
-    acting: User | None = None
-    warnings: list[str] = field(default_factory=list)
-    reason: str = ""
-
-    @property
-    def user(self) -> User:
-        assert self.acting is not None
-        return self.acting
-
-    @property
-    def query(self) -> Mapping[str, str]:
-        return self.request.query
-
-    @property
-    def agent(self) -> str:
-        return head.agent(self.request)
 
 
 class Server:
@@ -121,6 +78,7 @@ class Server:
         self._special, self._documents = special, documents
         self._authenticator, self._authorizer = authenticator, authorizer
         self._impersonation = Impersonation(authorizer)
+        self._mutations = Mutations(reader=reader, writer=writer, special=special, authorizer=authorizer)
         self._audit, self._meters = audit, meters
         self._connections = Connections()
         meters.connections.set_function(lambda: len(self._connections.open))
@@ -231,27 +189,12 @@ class Server:
     def _refused(self, exchange: Exchange, refusal: Refusal) -> web.Response:
         style = form.of_refusal(exchange.request.headers.get("Accept", ""))
         payload = form.written(refusal.document(), style)
-        response = self._response(exchange, payload, code=refusal.code, style=style)
+        response = reply(exchange, payload, code=refusal.code, style=style)
         response.headers.update(refusal.headers)
         unread = exchange.request.body_exists and not exchange.request.content.is_eof()
         if unread or refusal.code in _CLOSING:
             # What is left of the body is not worth reading.
             response.force_close()
-        return response
-
-    def _response(
-        self, exchange: Exchange, payload: bytes, *, code: int = 200, style: Form = form.PLAIN_JSON
-    ) -> web.Response:
-        response = web.Response(
-            body=payload,
-            status=code,
-            reason=_PHRASES.get(code),
-            headers={**_ANSWER, "Audit-Id": exchange.id_},
-            content_type=form.YAML if style.yaml else form.JSON,
-        )
-        for warning in exchange.warnings:
-            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-            response.headers.add("Warning", f'299 - "{quoted}"')
         return response
 
     # Routing
@@ -362,7 +305,7 @@ class Server:
             payload = self._special.get(resource, found, style)
         else:
             payload = form.one(resource, self._reader.get(resource, found.namespace, found.name).raw, style)
-        return self._response(exchange, payload, style=style)
+        return reply(exchange, payload, style=style)
 
     async def _watch(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
         request = exchange.request
@@ -376,9 +319,7 @@ class Server:
         lines = self._reader.watch(resource, found.namespace, asked, style)
         first: asyncio.Future[bytes | None] | None = asyncio.ensure_future(anext(lines, None))
         assert first is not None
-        response = web.StreamResponse(
-            headers={**_ANSWER, "Content-Type": form.JSON, "Audit-Id": exchange.id_}
-        )
+        response = web.StreamResponse(headers={**ANSWER, "Content-Type": form.JSON, "Audit-Id": exchange.id_})
         self._meters.watches.inc()
         try:
             done, _ = await asyncio.wait([first], timeout=0)
@@ -419,165 +360,12 @@ class Server:
             finally:
                 self._waiting -= 1
             try:
-                return await self._write(exchange, resource, found, raw)
+                return await self._mutations.answer(exchange, resource, found, raw)
             except Refusal:
                 await self._writer.settled()
                 raise
             finally:
                 self._turns.release()
-
-    async def _write(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
-    ) -> web.StreamResponse:
-        verbs: Mapping[str, Callable[[Exchange, Resource, Target, bytes], Awaitable[web.StreamResponse]]] = {
-            "create": self._create,
-            "update": self._update,
-            "patch": self._patch,
-            "delete": self._delete,
-            "deletecollection": self._delete_many,
-        }
-        return await verbs[exchange.verb](exchange, resource, found, raw)
-
-    def _body(
-        self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
-    ) -> Document:
-        content_type = exchange.request.headers.get("Content-Type", form.JSON)
-        if body.media_type(content_type) not in ("", form.JSON, form.YAML, "text/yaml", form.PROTOBUF, "*/*"):
-            raise status.unsupported_media(
-                "the body of the request was in an unknown format - accepted media types include: "
-                f"{form.JSON}, {form.YAML}, {form.PROTOBUF}"
-            )
-        try:
-            document = body.document(
-                raw,
-                content_type,
-                group=resource.group,
-                version=resource.version,
-                kind=kind or resource.kind,
-            )
-        except Refusal as refusal:
-            if refusal.code == 400 and refusal.message.startswith("couldn't get"):
-                raise status.bad_request(
-                    f"the object provided is unrecognized (must be of type {resource.kind}): {refusal.message}"
-                ) from refusal
-            raise
-        if strict and (repeated := body.duplicates(raw)):
-            listed = ", ".join(f'duplicate field "{path}"' for path in repeated[:_DUPLICATES])
-            raise status.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"strict decoding error: {listed}"
-            )
-        return document
-
-    def _asked(self, exchange: Exchange, found: Target, kind: str) -> Request:
-        return Request(
-            user=exchange.user,
-            options=options.write(exchange.query, agent=exchange.agent, kind=kind),
-            subresource=found.subresource,
-            warnings=exchange.warnings,
-            may_create=partial(self._may_create, exchange.user, found),
-        )
-
-    def _may_create(self, user: User, found: Target, name: str) -> None:
-        """For writes that make what isn't there yet: the verb of the request is another."""
-        self._authorizer.authorize(
-            user,
-            Attributes(
-                verb="create",
-                group=found.group or "",
-                version=found.version,
-                resource=found.plural,
-                namespace=found.namespace,
-                name=name,
-            ),
-        )
-
-    async def _create(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
-    ) -> web.StreamResponse:
-        asked = self._asked(exchange, found, "CreateOptions")
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
-        if self._special.serves(resource, found):
-            payload = await self._special.create(resource, found, document, asked)
-            return self._response(exchange, payload, code=201, style=style)
-        written = await self._writer.create(resource, found.namespace, document, asked)
-        return self._response(exchange, form.one(resource, written.raw, style), code=201, style=style)
-
-    async def _update(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
-    ) -> web.StreamResponse:
-        asked = self._asked(exchange, found, "UpdateOptions")
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
-        if self._special.serves(resource, found):
-            payload = await self._special.update(resource, found, document, asked, style)
-            return self._response(exchange, payload, style=style)
-        written = await self._writer.update(resource, found.namespace, found.name, document, asked)
-        payload = form.one(resource, written.raw, style)
-        return self._response(exchange, payload, code=201 if written.created else 200, style=style)
-
-    async def _patch(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
-    ) -> web.StreamResponse:
-        media = body.media_type(exchange.request.headers.get("Content-Type", ""))
-        if media not in _PATCHES:
-            raise status.Refusal(
-                code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
-            )
-        asked = self._asked(exchange, found, "PatchOptions")
-        _check_patch_options(media, asked.options)
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        patch = Patch(media=media, body=body.value(raw, media))
-        if self._special.serves(resource, found):
-            payload = await self._special.patch(resource, found, patch, asked, style)
-            return self._response(exchange, payload, style=style)
-        written = await self._writer.patch(resource, found.namespace, found.name, patch, asked)
-        payload = form.one(resource, written.raw, style)
-        return self._response(exchange, payload, code=201 if written.created else 200, style=style)
-
-    async def _delete(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
-    ) -> web.StreamResponse:
-        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        removed = await self._writer.delete(resource, found.namespace, found.name, asked, user=exchange.user)
-        if removed.gone and not self._writer.returned(resource):
-            payload = form.written(_success(resource, removed.raw), style)
-        else:
-            payload = form.one(resource, removed.raw, style)
-        return self._response(exchange, payload, style=style)
-
-    def _deletion_body(self, exchange: Exchange, resource: Resource, raw: bytes) -> Document | None:
-        """Of whatever group and version it says it is: there is only one."""
-        if not raw:
-            return None
-        document = self._body(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)
-        if document.get("kind") not in (None, "", DELETE_OPTIONS):
-            version = document.get("apiVersion") or "meta.k8s.io/v1"
-            raise status.bad_request(NO_KIND.format(kind=document["kind"], version=version))
-        try:
-            return canonical(builtin.kind("", "v1", DELETE_OPTIONS), document).document
-        except Malformed as fault:
-            raise status.bad_request(str(fault)) from fault
-
-    async def _delete_many(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
-    ) -> web.StreamResponse:
-        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        chosen, metadata = await self._reader.page(resource, found.namespace, options.read(exchange.query))
-        removed, pace = [], Pace()
-        for item in chosen:
-            await pace.step()
-            with contextlib.suppress(Refusal):
-                gone = await self._writer.delete(
-                    resource, item.key[1], item.key[2], asked, user=exchange.user
-                )
-                removed.append(gone.raw)
-        await self._writer.settled()
-        payload = form.many(resource, removed, metadata, style)
-        return self._response(exchange, payload, style=style)
 
 
 def _verb(found: Target, request: web.BaseRequest) -> str:
@@ -606,31 +394,3 @@ def _misplaced(verb: str, found: Target, resource: Resource) -> bool:
     if verb in ("get", "update", "patch", "delete"):
         return not found.name or (resource.namespaced and not found.namespace)
     return False
-
-
-def _check_patch_options(media: str, asked: options.Write) -> None:
-    causes = []
-    if media == APPLY_PATCH:
-        if not asked.named_manager:
-            causes.append(status.required("fieldManager", "is required for apply patch"))
-    elif asked.force:
-        causes.append(status.forbidden_field("force", "may not be specified for non-apply patch"))
-    if causes:
-        raise status.invalid("meta.k8s.io", "PatchOptions", "", causes)
-
-
-def _success(resource: Resource, raw: bytes) -> Document:
-    metadata = form.decode(resource, raw)["metadata"]
-    details = {
-        "name": metadata["name"],
-        "group": resource.group,
-        "kind": resource.plural,
-        "uid": metadata["uid"],
-    }
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": {key: value for key, value in details.items() if value},
-    }

@@ -1,0 +1,65 @@
+"""One request while it is being answered, and its answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from aiohttp import web
+
+from fairway.hub.resource import Resource
+from fairway.hub.serving import form, head
+from fairway.hub.serving.form import Form
+from fairway.hub.serving.target import Target
+from fairway.hub.user import User
+
+ANSWER: Final = {"Cache-Control": "no-cache, private"}
+"""Headers of every answer."""
+_PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+"""As Kubernetes says them; later Pythons have other words."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Exchange:
+    """One request while it is being answered."""
+
+    request: web.BaseRequest
+    id_: str
+    received: datetime
+    target: Target | None = None
+    resource: Resource | None = None
+    verb: str = ""
+    authenticated: User | None = None
+    """Who showed credentials; ``user`` is another when they act for somebody else."""
+    acting: User | None = None
+    warnings: list[str] = field(default_factory=list)
+    reason: str = ""
+
+    @property
+    def user(self) -> User:
+        assert self.acting is not None
+        return self.acting
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.request.query
+
+    @property
+    def agent(self) -> str:
+        return head.agent(self.request)
+
+
+def reply(
+    exchange: Exchange, payload: bytes, *, code: int = 200, style: Form = form.PLAIN_JSON
+) -> web.Response:
+    response = web.Response(
+        body=payload,
+        status=code,
+        reason=_PHRASES.get(code),
+        headers={**ANSWER, "Audit-Id": exchange.id_},
+        content_type=form.YAML if style.yaml else form.JSON,
+    )
+    for warning in exchange.warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
+    return response

@@ -1,0 +1,214 @@
+"""Requests that change something: their bodies, their options, and what they are answered with."""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from fairway.hub import builtin, options, status
+from fairway.hub.access.authz import Attributes, Authorizer
+from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
+from fairway.hub.resource import Document, Resource
+from fairway.hub.serving import body, form
+from fairway.hub.serving.exchange import Exchange, reply
+from fairway.hub.serving.pace import Pace
+from fairway.hub.serving.reads import Reader
+from fairway.hub.serving.target import Target
+from fairway.hub.status import Refusal
+from fairway.hub.user import User
+from fairway.hub.writing.special import Special
+from fairway.hub.writing.writes import Writer
+
+DELETE_OPTIONS: Final = "DeleteOptions"
+NO_KIND: Final = (
+    'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+)
+
+_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_DUPLICATES: Final = 100
+
+
+class Mutations:
+    def __init__(self, *, reader: Reader, writer: Writer, special: Special, authorizer: Authorizer) -> None:
+        self._reader, self._writer, self._special = reader, writer, special
+        self._authorizer = authorizer
+
+    async def answer(self, exchange: Exchange, resource: Resource, found: Target, raw: bytes) -> web.Response:
+        verbs: Mapping[str, Callable[[Exchange, Resource, Target, bytes], Awaitable[web.Response]]] = {
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_many,
+        }
+        return await verbs[exchange.verb](exchange, resource, found, raw)
+
+    def _body(
+        self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
+    ) -> Document:
+        content_type = exchange.request.headers.get("Content-Type", form.JSON)
+        if body.media_type(content_type) not in ("", form.JSON, form.YAML, "text/yaml", form.PROTOBUF, "*/*"):
+            raise status.unsupported_media(
+                "the body of the request was in an unknown format - accepted media types include: "
+                f"{form.JSON}, {form.YAML}, {form.PROTOBUF}"
+            )
+        try:
+            document = body.document(
+                raw,
+                content_type,
+                group=resource.group,
+                version=resource.version,
+                kind=kind or resource.kind,
+            )
+        except Refusal as refusal:
+            if refusal.code == 400 and refusal.message.startswith("couldn't get"):
+                raise status.bad_request(
+                    f"the object provided is unrecognized (must be of type {resource.kind}): {refusal.message}"
+                ) from refusal
+            raise
+        if strict and (repeated := body.duplicates(raw)):
+            listed = ", ".join(f'duplicate field "{path}"' for path in repeated[:_DUPLICATES])
+            raise status.bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+                f"strict decoding error: {listed}"
+            )
+        return document
+
+    def _asked(self, exchange: Exchange, found: Target, kind: str) -> Request:
+        return Request(
+            user=exchange.user,
+            options=options.write(exchange.query, agent=exchange.agent, kind=kind),
+            subresource=found.subresource,
+            warnings=exchange.warnings,
+            may_create=partial(self._may_create, exchange.user, found),
+        )
+
+    def _may_create(self, user: User, found: Target, name: str) -> None:
+        """For writes that make what isn't there yet: the verb of the request is another."""
+        self._authorizer.authorize(
+            user,
+            Attributes(
+                verb="create",
+                group=found.group or "",
+                version=found.version,
+                resource=found.plural,
+                namespace=found.namespace,
+                name=name,
+            ),
+        )
+
+    async def _create(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.Response:
+        asked = self._asked(exchange, found, "CreateOptions")
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
+        if self._special.serves(resource, found):
+            payload = await self._special.create(resource, found, document, asked)
+            return reply(exchange, payload, code=201, style=style)
+        written = await self._writer.create(resource, found.namespace, document, asked)
+        return reply(exchange, form.one(resource, written.raw, style), code=201, style=style)
+
+    async def _update(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.Response:
+        asked = self._asked(exchange, found, "UpdateOptions")
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
+        if self._special.serves(resource, found):
+            payload = await self._special.update(resource, found, document, asked, style)
+            return reply(exchange, payload, style=style)
+        written = await self._writer.update(resource, found.namespace, found.name, document, asked)
+        payload = form.one(resource, written.raw, style)
+        return reply(exchange, payload, code=201 if written.created else 200, style=style)
+
+    async def _patch(self, exchange: Exchange, resource: Resource, found: Target, raw: bytes) -> web.Response:
+        media = body.media_type(exchange.request.headers.get("Content-Type", ""))
+        if media not in _PATCHES:
+            raise status.Refusal(
+                code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
+            )
+        asked = self._asked(exchange, found, "PatchOptions")
+        _check_patch_options(media, asked.options)
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        patch = Patch(media=media, body=body.value(raw, media))
+        if self._special.serves(resource, found):
+            payload = await self._special.patch(resource, found, patch, asked, style)
+            return reply(exchange, payload, style=style)
+        written = await self._writer.patch(resource, found.namespace, found.name, patch, asked)
+        payload = form.one(resource, written.raw, style)
+        return reply(exchange, payload, code=201 if written.created else 200, style=style)
+
+    async def _delete(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.Response:
+        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        removed = await self._writer.delete(resource, found.namespace, found.name, asked, user=exchange.user)
+        if removed.gone and not self._writer.returned(resource):
+            payload = form.written(_success(resource, removed.raw), style)
+        else:
+            payload = form.one(resource, removed.raw, style)
+        return reply(exchange, payload, style=style)
+
+    def _deletion_body(self, exchange: Exchange, resource: Resource, raw: bytes) -> Document | None:
+        """Of whatever group and version it says it is: there is only one."""
+        if not raw:
+            return None
+        document = self._body(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)
+        if document.get("kind") not in (None, "", DELETE_OPTIONS):
+            version = document.get("apiVersion") or "meta.k8s.io/v1"
+            raise status.bad_request(NO_KIND.format(kind=document["kind"], version=version))
+        try:
+            return canonical(builtin.kind("", "v1", DELETE_OPTIONS), document).document
+        except Malformed as fault:
+            raise status.bad_request(str(fault)) from fault
+
+    async def _delete_many(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.Response:
+        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
+        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        chosen, metadata = await self._reader.page(resource, found.namespace, options.read(exchange.query))
+        removed, pace = [], Pace()
+        for item in chosen:
+            await pace.step()
+            with contextlib.suppress(Refusal):
+                gone = await self._writer.delete(
+                    resource, item.key[1], item.key[2], asked, user=exchange.user
+                )
+                removed.append(gone.raw)
+        await self._writer.settled()
+        payload = form.many(resource, removed, metadata, style)
+        return reply(exchange, payload, style=style)
+
+
+def _check_patch_options(media: str, asked: options.Write) -> None:
+    causes = []
+    if media == APPLY_PATCH:
+        if not asked.named_manager:
+            causes.append(status.required("fieldManager", "is required for apply patch"))
+    elif asked.force:
+        causes.append(status.forbidden_field("force", "may not be specified for non-apply patch"))
+    if causes:
+        raise status.invalid("meta.k8s.io", "PatchOptions", "", causes)
+
+
+def _success(resource: Resource, raw: bytes) -> Document:
+    metadata = form.decode(resource, raw)["metadata"]
+    details = {
+        "name": metadata["name"],
+        "group": resource.group,
+        "kind": resource.plural,
+        "uid": metadata["uid"],
+    }
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }
