@@ -85,20 +85,24 @@ async def connect(
 
 
 async def send(place: Place, data: bytes, *, certificate: Path | None = None) -> list[Answer]:
+    return parsed(await received(place, data, certificate=certificate))
+
+
+async def received(place: Place, data: bytes, *, certificate: Path | None = None) -> bytes:
     """Everything the hub answers until it closes the connection, which it may do before all is sent."""
     reader, writer = await connect(place, certificate=certificate)
     try:
         writer.write(data)
         sending = asyncio.ensure_future(writer.drain())
-        received = bytearray()
+        pieces = bytearray()
         try:
             while piece := await reader.read(2**18):
-                received += piece
+                pieces += piece
         except ConnectionResetError:
             pass
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        return parsed(bytes(received))
+        return bytes(pieces)
     finally:
         writer.transport.abort()
 
@@ -111,18 +115,18 @@ async def ask(place: Place, method: str, target: str, *, user: str = ADMIN, **pa
     return answers[0]
 
 
-def parsed(received: bytes) -> list[Answer]:
+def parsed(pieces: bytes) -> list[Answer]:
     answers = []
-    while received:
-        head, _, rest = received.partition(b"\r\n\r\n")
+    while pieces:
+        head, _, rest = pieces.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         code = int(first.split()[1])
         if headers.get("transfer-encoding") == "chunked":
-            body, received = _unchunked(rest)
+            body, pieces = _unchunked(rest)
         else:
             size = int(headers["content-length"]) if "content-length" in headers else len(rest)
-            body, received = rest[:size], rest[size:]
+            body, pieces = rest[:size], rest[size:]
         if code >= 200:
             answers.append(Answer(code=code, headers=headers, body=body))
     return answers

@@ -25,6 +25,7 @@ NOT_AN_OBJECT: Final = (
     "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct "
     '{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
+_LONGEST_INDEX: Final = 18
 _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = (*_TEXTS, "value")
 
@@ -184,7 +185,7 @@ def _text(operation: dict[str, Any], name: str) -> str:
 def _index(key: str, length: int) -> int:
     """Below ``length``; negative ones count from the end."""
     digits = key[1:] if key[:1] in ("-", "+") else key
-    if not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _LONGEST_INDEX:
         raise _Misfit
     index = int(key)
     if not -length <= index < length:

@@ -8,7 +8,7 @@ aliases with all that they stand for. What a scalar means is as in Kubernetes' o
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
@@ -98,7 +98,6 @@ class _Open:
     node: _Node
     anchor: str | None
     key: str | None = None
-    merged: list[dict[str, Any]] = field(default_factory=list)
     merges: bool = False
 
     @property
@@ -174,9 +173,6 @@ class _Reader:
 
     def _end(self) -> None:
         ended = self._open.pop()
-        for mapping in ended.merged:
-            for key, value in mapping.items():
-                ended.node.value.setdefault(key, value)
         ended.node.height += 1
         if ended.anchor:
             self._anchors[ended.anchor] = ended.node
@@ -216,7 +212,9 @@ class _Reader:
             around.node.value.append(node.value)
         elif around.merges:
             around.merges = False
-            around.merged += _mappings(node.value)
+            # Of what came before it, too; of several the first counts.
+            for mapping in reversed(_mappings(node.value)):
+                around.node.value.update(mapping)
         else:
             assert around.key is not None
             around.node.value[around.key] = node.value

@@ -1,0 +1,575 @@
+"""No body ends the hub, fills its memory or keeps it busy: whatever it says, it is refused or kept within bounds.
+
+None of this looks at a clock. Every one of these once took minutes, gigabytes or the process; now it is answered.
+"""
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from fairway.hub.serving.body import DEPTH, LIMIT, VALUES
+from security.wire import ADMIN, Answer, Place, ask, request, send
+
+MAPS = "/api/v1/namespaces/{}/configmaps"
+YAML = "application/yaml"
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+async def put_up(place: Place, namespace: str, body: bytes, type_: str = "application/json") -> Answer:
+    """Try to create a config map; dry, so that nothing comes between two attempts."""
+    return await ask(place, "POST", MAPS.format(namespace) + "?dryRun=All", body=body, type_=type_)
+
+
+# Size
+
+
+async def test_bodies_have_a_size(hub: Place) -> None:
+    large = b'{"metadata":{"name":"x"},"data":{"a":"' + b"x" * (LIMIT + 1) + b'"}}'
+    answer = await put_up(hub, "default", large)
+    assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {LIMIT}")
+
+
+async def test_so_have_bodies_that_don_t_say_it(hub: Place) -> None:
+    head = request(
+        "POST",
+        MAPS.format("default"),
+        token=hub.tokens[ADMIN],
+        headers=["Transfer-Encoding: chunked", "Content-Type: application/json"],
+    )
+    piece = b"%x\r\n%s\r\n" % (65_536, b" " * 65_536)
+    (answer,) = await send(hub, head + piece * (LIMIT // 65_536 + 2) + b"0\r\n\r\n")
+    assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {LIMIT}")
+
+
+async def test_sizes_beyond_any_memory_are_refused_at_once(embedded: Place) -> None:
+    head = request(
+        "POST",
+        MAPS.format("default"),
+        token=embedded.tokens[ADMIN],
+        headers=["Content-Length: 999999999999", "Content-Type: application/json"],
+    )
+    (answer,) = await send(embedded, head)
+    assert answer.code == 413
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "x-gzip", "gzip, gzip"])
+async def test_bodies_don_t_unpack_themselves(hub: Place, encoding: str) -> None:
+    packed = zlib.compress(b" " * 30_000_000) if encoding == "deflate" else gzip.compress(b" " * 30_000_000)
+    answer = await ask(
+        hub,
+        "POST",
+        MAPS.format("default"),
+        body=packed,
+        headers=[f"Content-Encoding: {encoding}"],
+    )
+    assert answer.code == 400
+
+
+async def test_objects_don_t_outgrow_a_request(hub: Place, room: str) -> None:
+    """Each of many small changes adds to what is there."""
+    target = MAPS.format(room)
+    assert (await ask(hub, "POST", target, body={"metadata": {"name": "x"}})).code == 201
+    codes = []
+    for number in range(4):
+        body = {"data": {f"k{number}": "x" * 700_000}}
+        codes.append((await ask(hub, "PATCH", f"{target}/x", body=body, type_=MERGE)).code)
+    assert codes == [200, 422, 422, 422]
+
+
+# Depth and number
+
+
+def nested(depth: int, opened: bytes = b"[", closed: bytes = b"]") -> bytes:
+    return b'{"metadata":{"name":"x"},"x":' + opened * depth + closed * depth + b"}"
+
+
+@pytest.mark.parametrize("depth", [20_000, 1_000_000])
+@pytest.mark.parametrize("opened", [b"[", b'{"a":'])
+async def test_depth_has_an_end(hub: Place, depth: int, opened: bytes) -> None:
+    closed = b"]" if opened == b"[" else b"}"
+    body = nested(depth // len(opened), opened, b"1" + closed)
+    assert (await put_up(hub, "default", body)).code in (400, 413)
+
+
+async def test_what_is_no_depth_is_none(embedded: Place) -> None:
+    deep = nested(DEPTH - 1)
+    texts = b'{"metadata":{"name":"x"},"data":{"a":"' + b"[{" * 100_000 + b'\\"' * 1_000 + b'"}}'
+    for body in (deep, texts):
+        assert (await put_up(embedded, "default", body)).code == 201
+
+
+async def test_a_text_without_an_end_is_read_once(embedded: Place) -> None:
+    answer = await put_up(embedded, "default", b'{"' + b'\\"[]' * 700_000)
+    assert answer.code == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b"[]," * 1_000_000 + b"0]",
+        b"[" + b"0," * 1_500_000 + b"0]",
+        b'{"a":' + b'{"":0,' * 200 + b'"b":[' + b'"",' * 900_000 + b'""]' + b"}" * 200 + b"}",
+        b'{"metadata":{"labels":{' + b",".join(b'"k%d":"v"' % n for n in range(200_000)) + b"}}}",
+    ],
+    ids=["lists", "numbers", "texts", "labels"],
+)
+async def test_values_are_counted(embedded: Place, body: bytes) -> None:
+    answer = await put_up(embedded, "default", body)
+    assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {VALUES} values")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"NaN",
+        b"Infinity",
+        b"-Infinity",
+        b"1e999999",
+        b"9" * 1_000_000,
+        b"0x10",
+        b"01",
+        b"+1",
+        b"1.",
+        b"'x'",
+        b"\xff",
+        b'"\xff\xfe"',
+        b'"\\x41"',
+        b'"\x00"',
+        b"1,",
+    ],
+    ids=lambda value: str(value[:12]),
+)
+async def test_what_isn_t_json_is_refused(embedded: Place, value: bytes) -> None:
+    answer = await put_up(embedded, "default", b'{"metadata":{"name":"x"},"x":%s}' % value)
+    assert answer.code == 400
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("generation", b"9223372036854775808"),
+        ("generation", b"1e40"),
+        ("generation", b"-1.5"),
+        ("labels", b'"text"'),
+        ("labels", b'{"a":{}}'),
+        ("name", b"{}"),
+        ("name", b"1"),
+        ("finalizers", b'{"a":"b"}'),
+        ("ownerReferences", b'[["x"]]'),
+        ("managedFields", b'"x"'),
+        ("creationTimestamp", b'"yesterday"'),
+        ("deletionGracePeriodSeconds", b'"x"'),
+    ],
+)
+async def test_metadata_is_held_to_its_kind(hub: Place, field: str, value: bytes) -> None:
+    body = b'{"metadata":{"name":"x","%s":%s}}' % (field.encode(), value)
+    if field == "name":
+        body = b'{"metadata":{"name":%s}}' % value
+    answer = await put_up(hub, "default", body)
+    assert answer.code == 400
+    assert "cannot" in answer.message or "parsing time" in answer.message
+
+
+@pytest.mark.parametrize("name", ["a" * 1_000_000, "a-." * 300_000 + "!", "x\x00y", "../x", "%2e", "é", ""])
+async def test_names_are_names(hub: Place, name: str) -> None:
+    answer = await put_up(hub, "default", json.dumps({"metadata": {"name": name}}).encode())
+    assert answer.code == 422
+
+
+async def test_keys_that_come_twice_are_told(hub: Place) -> None:
+    pairs = b",".join(b'"k%d":"v"' % number for number in range(30_000))
+    body = b'{"metadata":{"name":"x"},"data":{"k1":"","k1":"",' + pairs + b"}}"
+    answer = await ask(hub, "POST", MAPS.format("default") + "?fieldValidation=Strict&dryRun=All", body=body)
+    assert answer.code == 400
+    assert 'duplicate field "data.k1"' in answer.message or '"data[k1]"' in answer.message
+
+
+async def test_of_many_faults_some_are_told(hub: Place) -> None:
+    unknown = {f"k{number}": 1 for number in range(3_000)}
+    answer = await ask(
+        hub,
+        "POST",
+        MAPS.format("default") + "?fieldValidation=Strict",
+        body={"metadata": {"name": "x"}, **unknown},
+    )
+    assert (answer.code, answer.message.count("unknown field")) == (400, 100)
+
+
+async def test_lists_of_faults_have_an_end(embedded: Place) -> None:
+    labels = {f"k{number}!": "v" for number in range(20_000)}
+    body = {"metadata": {"name": "x", "labels": labels}}
+    answer = await ask(embedded, "POST", MAPS.format("default"), body=body)
+    assert answer.code == 422
+    assert len(answer.document["details"]["causes"]) == 500
+    assert "and 19500 more" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("target", "body"),
+    [
+        (
+            "/api/v1/nodes",
+            {"spec": {"taints": [{"key": f"k{n}", "effect": "NoSchedule"} for n in range(20_000)]}},
+        ),
+        (
+            "/api/v1/namespaces/default/pods",
+            {"spec": {"containers": [{"name": f"c{n}", "image": "x"} for n in range(6_000)]}},
+        ),
+        (
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+            {"spec": {"request": "", "signerName": "a.b/c", "usages": [f"u{n}" for n in range(10_000)]}},
+        ),
+        (
+            "/api/v1/namespaces/default/configmaps",
+            {"metadata": {"finalizers": [f"a.example/f{n}" for n in range(50_000)]}},
+        ),
+    ],
+)
+async def test_what_must_differ_is_looked_up(embedded: Place, target: str, body: dict[str, Any]) -> None:
+    body["metadata"] = {"name": "wide", **body.get("metadata", {})}
+    answer = await ask(embedded, "POST", f"{target}?dryRun=All", body=body)
+    assert answer.code in (201, 422)
+
+
+# YAML
+
+
+def aliases(levels: int, width: int) -> bytes:
+    lines = [b"a0: &a0 [x, x]"]
+    for level in range(1, levels):
+        below = b", ".join([b"*a%d" % (level - 1)] * width)
+        lines.append(b"a%d: &a%d [%s]" % (level, level, below))
+    return b"\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"a: " + b"[" * 1_000_000, 400),
+        (b"a: " + b"{a: " * 500_000, 400),
+        (b"- " * 1_000_000, 400),
+        (b"? " * 1_000_000, 400),
+        (b"".join(b" " * depth + b"a:\n" for depth in range(1_500)), 400),
+        (aliases(9, 9), 413),
+        (aliases(40, 2), 413),
+        (b"a: &a [*a]", 400),
+        (b"a: &a {b: *a}", 400),
+        (b"a: *nothing", 400),
+        (b"a: &a " + b"x" * 1_000_000 + b"\nb: [" + b", ".join([b"*a"] * 1_000) + b"]", 413),
+        (
+            b"a: &a {" + b", ".join(b"k%d: 1" % n for n in range(9_000)) + b"}\nb:\n" + b"- <<: *a\n" * 900,
+            413,
+        ),
+        (b"<<: 5", 400),
+        (b"a: [" + b"a, " * 900_000 + b"a]", 413),
+        (b"a: .inf", 400),
+        (b"a: .nan", 400),
+        (b"? [a, b]\n: c", 400),
+        (b"~: a", 400),
+        (b"a: 1\nb: [", 400),
+        (b"a: \x00", 400),
+        (b"a: \xff", 400),
+        (b'a: "\\ud800"', 400),
+        (b"%TAG !a! x\n" * 50_000 + b"--- a", 400),
+        (b"".join(b"%%TAG !a%d! x\n" % n for n in range(50_000)) + b"--- a", 400),
+        (b"!!python/object/apply:os.system [id]", 400),
+    ],
+    ids=lambda value: str(value[:16]) if isinstance(value, bytes) else None,
+)
+async def test_yaml_can_t_run_away(embedded: Place, body: bytes, code: int) -> None:
+    answer = await put_up(embedded, "default", body, YAML)
+    assert answer.code == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 200_000,
+        "0x" + "f" * 1_000_000,
+        "1" + ":59" * 100_000,
+        "1" + "_" * 1_000_000 + "1.5",
+        "2020-01-01",
+        "1:30",
+        "!!binary aGk=",
+        "!!python/name:os.system id",
+        "! 5",
+    ],
+    ids=lambda text: text[:12],
+)
+async def test_texts_in_yaml_stay_texts(embedded: Place, text: str) -> None:
+    answer = await put_up(embedded, "default", f"metadata: {{name: x}}\ndata: {{a: {text}}}".encode(), YAML)
+    assert answer.code == 201
+    assert isinstance(answer.document["data"]["a"], str)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a: y", None),
+        ("a: 0777", None),
+        ("1: x", {"1": "x"}),
+        ("true: x", {"true": "x"}),
+        ("a: '1'", {"a": "1"}),
+        ("a: &b x\n  b: *b", {"a": "x", "b": "x"}),
+        ("a: 2020-01-01", {"a": "2020-01-01"}),
+        ("<<: {a: x, b: x}\n  b: z", {"a": "x", "b": "z"}),
+        ("b: z\n  <<: {a: x, b: x}", {"a": "x", "b": "x"}),
+        ("<<: [{a: x}, {a: z, b: z}]", {"a": "x", "b": "z"}),
+    ],
+)
+async def test_yaml_means_what_kubernetes_takes_it_for(
+    hub: Place, text: str, kept: dict[str, str] | None
+) -> None:
+    answer = await put_up(hub, "default", f"metadata: {{name: x}}\ndata:\n  {text}\n".encode(), YAML)
+    if kept is None:
+        assert answer.code == 400
+    else:
+        assert (answer.code, answer.document["data"]) == (201, kept)
+
+
+# Protobuf
+
+
+def field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    low = b""
+    while value > 127:
+        low += bytes([value & 127 | 128])
+        value >>= 7
+    return low + bytes([value])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff" * 1_000,
+        b"\x08\x01" * 1_400_000,
+        field(2, b"\x78\x01" * 1_400_000),
+        field(2, field(2, b"") * 1_400_000),
+        field(2, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
+        field(2, _varint(1 << 3 | 2) + b"\xff\xff\xff\xff\x7f"),
+        field(2, b"\x0b" * 100_000),
+        field(1, field(1, b"v1") + field(2, b"Nonsense")) + field(2, b""),
+    ],
+    ids=range(9),
+)
+async def test_protobuf_can_t_run_away(embedded: Place, data: bytes) -> None:
+    assert (await put_up(embedded, "default", b"k8s\x00" + data, PROTOBUF)).code in (400, 422)
+
+
+async def test_json_inside_of_protobuf_is_counted_too(embedded: Place) -> None:
+    """managedFields hold JSON as bytes."""
+    inner = field(1, b'{"f:x":' + b'{"f:a":' * 400 + b"{}" + b"}" * 401)
+    entry = field(1, b"m") + field(2, b"Update") + field(3, b"v1") + field(6, b"FieldsV1") + field(7, inner)
+    body = b"k8s\x00" + field(2, field(1, field(1, b"x") + field(17, entry)))
+    assert (await put_up(embedded, "default", body, PROTOBUF)).code == 400
+
+
+# Patches
+
+
+@pytest.fixture
+async def wide(embedded: Place, cell: str) -> str:
+    """A config map with much in it; its path."""
+    body = {
+        "metadata": {"name": "wide", "finalizers": [f"a.example/f{n}" for n in range(3_000)]},
+        "data": {f"k{n}": "v" for n in range(10_000)},
+    }
+    assert (await ask(embedded, "POST", MAPS.format(cell), body=body)).code == 201
+    return MAPS.format(cell) + "/wide"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ([{"op": "add", "path": "/data/x", "value": "1"}] * 20_000, 413),
+        ([{"op": "add", "path": "/data/x", "value": "1"}] * 10_000, 200),
+        ([{"op": "copy", "from": "/data", "path": "/metadata/annotations"}] * 100, 422),
+        ([{"op": "copy", "from": "", "path": "/data/x"}] * 50, 422),
+        ([{"op": "add", "path": "/metadata/finalizers/0", "value": "a.example/x"}] * 10_000, 200),
+        ([{"op": "add", "path": "/a" * 1_000_000, "value": 1}], 422),
+        ([{"op": "test", "path": "", "value": {}}] * 10_000, 422),
+        ([{"op": "replace", "path": "", "value": []}], 422),
+        ([{"op": "remove", "path": ""}], 422),
+        ([{"op": "add", "path": "/metadata/finalizers/99999999999999999999", "value": "x"}], 422),
+        ([{"op": "add", "path": "/metadata/finalizers/-1", "value": "a.example/x"}], 200),
+        ([{"op": "add", "path": "/metadata/finalizers/" + "9" * 10_000, "value": "x"}], 422),
+        ([{"op": "nonsense", "path": "/data"}], 422),
+        ([{"op": 1, "path": []}], 400),
+        ([5], 400),
+        ({"op": "add"}, 400),
+        ("text", 400),
+    ],
+    ids=lambda value: json.dumps(value)[:40] if not isinstance(value, int) else None,
+)
+async def test_json_patches_can_t_run_away(embedded: Place, wide: str, body: object, code: int) -> None:
+    answer = await ask(embedded, "PATCH", wide, body=body, type_=JSON_PATCH)
+    assert answer.code == code
+
+
+async def test_patches_don_t_dig_deeper_and_deeper(embedded: Place, cell: str) -> None:
+    """Each adds to the depth that the one before it left, here of something kept as it is: managedFields."""
+    target = MAPS.format(cell)
+    entry = {
+        "manager": "m",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {}},
+    }
+    body = {"metadata": {"name": "x", "managedFields": [entry]}, "data": {}}
+    assert (await ask(embedded, "POST", target, body=body)).code == 201
+    path, codes = "/metadata/managedFields/0/fieldsV1/f:data", []
+    for _ in range(8):
+        value: dict[str, Any] = {}
+        for _ in range(200):
+            value = {"f:a": value}
+        operation = {"op": "add", "path": f"{path}/f:a", "value": value}
+        answer = await ask(embedded, "PATCH", f"{target}/x", body=[operation], type_=JSON_PATCH)
+        codes.append(answer.code)
+        path += "/f:a" * 200
+    assert set(codes[2:]) <= {400, 422}
+    assert (await ask(embedded, "GET", f"{target}/x")).code == 200
+    assert (await ask(embedded, "DELETE", f"{target}/x")).code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": [f"a.example/f{n}" for n in range(50_000)]}},
+            200,
+        ),
+        ({"metadata": {"finalizers": [f"a.example/g{n}" for n in range(30_000)]}}, 200),
+        ({"metadata": {"$setElementOrder/finalizers": [f"a.example/f{n}" for n in range(50_000)]}}, 200),
+        ({"data": {"$retainKeys": [f"q{n}" for n in range(50_000)]}}, 200),
+        ({"$patch": "nonsense"}, 500),
+        ({"metadata": {"ownerReferences": [{"uid": [1], "$patch": "delete"}]}}, 200),
+        ({"metadata": {"ownerReferences": [{"$patch": "delete"}]}}, 200),
+        ({"metadata": {"ownerReferences": [{"uid": [1]}]}}, 422),
+        ({"data": {"$patch": ["x"]}}, 500),
+        ({"data": {"$retainKeys": 5}}, 400),
+        ({"data": {"$retainKeys": [[]]}}, 200),
+        ([], 400),
+    ],
+    ids=lambda value: json.dumps(value)[:40] if not isinstance(value, int) else None,
+)
+async def test_strategic_patches_can_t_run_away(embedded: Place, wide: str, body: object, code: int) -> None:
+    """A 500 without a reason is how kube-apiserver, too, calls most faults of such a patch; the hub doesn't fail."""
+    answer = await ask(embedded, "PATCH", wide, body=body, type_=STRATEGIC)
+    assert answer.code == code
+    assert answer.document.get("reason") != "InternalError"
+
+
+async def test_applied_objects_can_t_run_away(embedded: Place, cell: str) -> None:
+    target = MAPS.format(cell) + "/x?fieldManager="
+    data = {f"k{number}": "v" for number in range(30_000)}
+
+    def body(value: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "x"},
+            "data": dict.fromkeys(data, value),
+        }
+
+    assert (await ask(embedded, "PATCH", f"{target}a", body=body("1"), type_=APPLY)).code == 201
+    refused = await ask(embedded, "PATCH", f"{target}b", body=body("2"), type_=APPLY)
+    assert refused.code == 409
+    assert refused.message.startswith("Apply failed with 30000 conflicts")
+    assert len(refused.document["details"]["causes"]) == 500
+    assert (await ask(embedded, "PATCH", f"{target}b&force=true", body=body("2"), type_=APPLY)).code == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"f:data": {"f:" + "a" * 100_000: {}}},
+        {'k:{"a"': {}},
+        {"k:[]": {}},
+        {"v:": {}},
+        {"v:{": {}},
+        {"i:99999999999999999999": {}},
+        {"i:x": {}},
+        {"": {}},
+        {".": 5},
+        {"f:data": []},
+        {"f:data": {"f:a": None}},
+    ],
+    ids=str,
+)
+async def test_odd_owners_of_fields_harm_nothing(embedded: Place, cell: str, fields: dict[str, Any]) -> None:
+    target = MAPS.format(cell)
+    entry = {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    body = {"metadata": {"name": "x", "managedFields": [{**entry, "fieldsV1": fields}]}, "data": {"a": "1"}}
+    made = await ask(embedded, "POST", target, body=body)
+    assert made.code in (201, 400, 422)
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "2"}}
+    answer = await ask(embedded, "PATCH", f"{target}/x?fieldManager=m&force=true", body=applied, type_=APPLY)
+    assert answer.code in (200, 201)
+
+
+# What isn't kept
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("DELETE", "/api/v1/namespaces/default/configmaps/x", {"preconditions": "x"}),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/x", {"preconditions": {"uid": 5}}),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/x", {"gracePeriodSeconds": "x"}),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/x", {"gracePeriodSeconds": 10**30}),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/x", {"dryRun": "All"}),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/x", {"propagationPolicy": []}),
+        ("DELETE", "/api/v1/namespaces/default/configmaps", {"dryRun": {}}),
+        ("POST", "/api/v1/namespaces/default/pods/x/binding", {"metadata": "x"}),
+        ("POST", "/api/v1/namespaces/default/pods/x/binding", {"target": []}),
+        ("POST", "/api/v1/namespaces/default/pods/x/eviction", {"deleteOptions": "x"}),
+        ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", {"spec": "x"}),
+        (
+            "POST",
+            "/api/v1/namespaces/default/serviceaccounts/default/token",
+            {"spec": {"expirationSeconds": "x"}},
+        ),
+        ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", {"spec": {"audiences": "x"}}),
+        (
+            "POST",
+            "/api/v1/namespaces/default/serviceaccounts/default/token",
+            {"spec": {"boundObjectRef": []}},
+        ),
+        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": []}),
+        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": 5}}),
+        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {"groups": "x"}}),
+        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {"extra": {"a": "b"}}}),
+        (
+            "POST",
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            {"spec": {"resourceAttributes": "x"}},
+        ),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": 5}}),
+    ],
+    ids=str,
+)
+async def test_what_isn_t_kept_is_held_to_its_kind_as_well(
+    hub: Place, method: str, target: str, body: dict[str, Any]
+) -> None:
+    answer = await ask(hub, method, target, body=body)
+    assert answer.code in (400, 404, 422)
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b"5", b'"x"', b"true", b"", b" ", b"{", b"}"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+async def test_bodies_that_are_no_objects_are_refused(hub: Place, method: str, body: bytes) -> None:
+    target = MAPS.format("default") if method == "POST" else MAPS.format("default") + "/x"
+    type_ = MERGE if method == "PATCH" else "application/json"
+    answer = await ask(hub, method, target, body=body, type_=type_)
+    assert answer.code in (400, 404, 422)

@@ -1,0 +1,207 @@
+"""HTTP that could be read in two ways isn't read at all, and nothing hides behind another request."""
+
+import pytest
+
+from security.wire import ADMIN, Place, ask, received, request, send
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+BODY = b'{"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}'
+
+
+def post(place: Place, *headers: str, version: str = "1.1") -> bytes:
+    """The head of a request with a body, with as much about its length as ``headers`` say."""
+    lines = [
+        f"POST {REVIEWS} HTTP/{version}",
+        "Host: hub",
+        f"Authorization: Bearer {place.tokens[ADMIN]}",
+        "Content-Type: application/json",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def chunked(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data)
+
+
+def behind(place: Place) -> bytes:
+    """What an attacker hides: harmless here, but seen."""
+    return request("GET", "/version", token=place.tokens[ADMIN])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (f"Content-Length: {len(BODY)}", "Content-Length: 5"),
+        ("Content-Length: 5", f"Content-Length: {len(BODY)}"),
+        (f"Content-Length: {len(BODY)}, {len(BODY)}",),
+        (f"Content-Length: +{len(BODY)}",),
+        ("Content-Length: -1",),
+        ("Content-Length: 0x3d",),
+        (f"Content-Length : {len(BODY)}",),
+        ("Content-Length: 99999999999999999999999999",),
+        ("Transfer-Encoding: xchunked",),
+        ("Transfer-Encoding: chunked, identity",),
+        ("Transfer-Encoding: gzip, chunked",),
+        ("Transfer-Encoding: chunked", "Transfer-Encoding: identity"),
+        ("Transfer-Encoding : chunked",),
+        ("X-A: b\rContent-Length: 5",),
+        ("X-A\x00: b", f"Content-Length: {len(BODY)}"),
+        ("X A: b", f"Content-Length: {len(BODY)}"),
+    ],
+    ids=str,
+)
+async def test_doubtful_lengths_are_refused_with_all_that_follows(
+    hub: Place, headers: tuple[str, ...]
+) -> None:
+    data = chunked(BODY) if any("chunked" in each for each in headers) else BODY
+    answers = await send(hub, post(hub, *headers) + data + behind(hub))
+    assert [answer.code for answer in answers] in ([400], [413], [501])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (f"Content-Length: {len(BODY)}", f"Content-Length: {len(BODY)}"),
+        ("Content-Length: 4", "Transfer-Encoding: chunked"),
+        ("Transfer-Encoding: chunked", "Content-Length: 4"),
+        ("X-A: b", " c: d", f"Content-Length: {len(BODY)}"),
+        ("X-A: b", "\tTransfer-Encoding: chunked", f"Content-Length: {len(BODY)}"),
+    ],
+    ids=str,
+)
+async def test_the_embedded_hub_refuses_even_what_a_real_one_makes_sense_of(
+    embedded: Place, headers: tuple[str, ...]
+) -> None:
+    data = chunked(BODY) if any(each.startswith("Transfer") for each in headers) else BODY
+    answers = await send(embedded, post(embedded, *headers) + data + behind(embedded))
+    assert [answer.code for answer in answers] == [400]
+
+
+async def test_lines_end_as_they_should(embedded: Place) -> None:
+    sent = request("GET", "/version", token=embedded.tokens[ADMIN])
+    assert [answer.code for answer in await send(embedded, sent.replace(b"\r\n", b"\n"))] == [400]
+
+
+@pytest.mark.parametrize("version", ["0.9", "2.0", "3.0"])
+async def test_other_versions_of_http_are_refused(hub: Place, version: str) -> None:
+    sent = post(hub, f"Content-Length: {len(BODY)}", version=version) + BODY + behind(hub)
+    assert [answer.code for answer in await send(hub, sent)] in ([400], [505])
+
+
+async def test_bodies_in_pieces_are_read(hub: Place) -> None:
+    """As a measure of the above: nothing is wrong with chunks as such."""
+    answers = await send(hub, post(hub, "Transfer-Encoding: chunked") + chunked(BODY) + behind(hub))
+    assert [answer.code for answer in answers] == [201, 200]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "X-HTTP-Method-Override: DELETE",
+        "X-HTTP-Method: DELETE",
+        "X-Method-Override: DELETE",
+        "_method: DELETE",
+    ],
+)
+async def test_the_method_is_the_method(hub: Place, room: str, header: str) -> None:
+    answer = await ask(hub, "GET", f"/api/v1/namespaces/{room}?_method=DELETE", headers=[header])
+    assert answer.code == 200
+    found = (await ask(hub, "GET", f"/api/v1/namespaces/{room}")).document
+    assert "deletionTimestamp" not in found["metadata"]
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
+@pytest.mark.parametrize(
+    "target", ["/api/v1/namespaces/default", "/api/v1/namespaces?watch=1&timeoutSeconds=1"]
+)
+async def test_other_methods_do_nothing(hub: Place, method: str, target: str) -> None:
+    (answer,) = await send(hub, request(method, target, token=hub.tokens[ADMIN]))
+    assert answer.code == 405
+
+
+async def test_nothing_follows_the_head_of_an_answer_without_a_body(hub: Place) -> None:
+    """A body there would be taken for the next answer."""
+    first = request(
+        "HEAD", "/api/v1/namespaces?watch=1&timeoutSeconds=1", token=hub.tokens[ADMIN], last=False
+    )
+    told = await received(hub, first + behind(hub))
+    assert b'"ADDED"' not in told
+    heads = told.split(b"HTTP/1.1 ")[1:]
+    assert [head[:3] for head in heads] == [b"405", b"200"]
+    assert heads[0].endswith(b"\r\n\r\n")
+
+
+async def test_the_name_of_the_server_doesn_t_matter(hub: Place) -> None:
+    sent = request("GET", "/api/v1/namespaces/default", token=hub.tokens[ADMIN])
+    for host in (b"evil.example", b"kubernetes.default.svc", b"127.0.0.1:1"):
+        (answer,) = await send(hub, sent.replace(b"Host: hub", b"Host: " + host))
+        assert answer.code == 200
+    for host in (b"X: y", b"Host: a\r\nHost: b"):
+        (answer,) = await send(hub, sent.replace(b"Host: hub", host))
+        assert answer.code == 400
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"SSH-2.0-x\r\n",
+        b"\x00" * 64,
+        b"\r\n" * 4 + b"\x80\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /version\r\n\r\n",
+        b"GET / / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"G\xc3\x89T / HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+async def test_what_isn_t_http_is_turned_away(embedded: Place, data: bytes) -> None:
+    for answer in await send(embedded, data):
+        assert (answer.code, answer.body in (b"Bad Request\n", b"")) == (400, True) or answer.code == 505
+
+
+async def test_what_the_parser_says_isn_t_told(embedded: Place) -> None:
+    """Its words quote the line it couldn't read, whatever that holds."""
+    sent = request("GET", "/version", headers=["Authorization: Bearer \x01 something-secret"])
+    (answer,) = await send(embedded, sent)
+    assert (answer.code, answer.body) == (400, b"Bad Request\n")
+
+
+@pytest.mark.parametrize("count", [200, 5_000])
+async def test_heads_of_requests_have_a_size(embedded: Place, count: int) -> None:
+    sent = request("GET", "/version", headers=[f"X-{number}: {'y' * 100}" for number in range(count)])
+    assert [answer.code for answer in await send(embedded, sent)] in ([400], [])
+    assert (await ask(embedded, "GET", "/version")).code == 200
+
+
+async def test_a_head_without_an_end_isn_t_listened_to(embedded: Place) -> None:
+    """None of its lines is too long, and there are never too many of them."""
+    line = b"X: " + b"y" * 30_000 + b"\r\n"
+    answers = await send(embedded, b"GET /version HTTP/1.1\r\nHost: x\r\n" + line * 100)
+    assert answers == []
+    assert (await ask(embedded, "GET", "/version")).code == 200
+
+
+@pytest.mark.parametrize("value", ["\xff\xfe", "a\xffb", "\xe2\x28\xa1"])
+@pytest.mark.parametrize("header", ["User-Agent", "Impersonate-User", "Impersonate-Group", "Accept", "X-Any"])
+async def test_headers_that_are_no_text_harm_nothing(hub: Place, header: str, value: str) -> None:
+    sent = request("GET", "/api/v1/namespaces/default", token=hub.tokens[ADMIN])
+    odd = f"{header}: {value}\r\n".encode("latin-1")
+    (answer,) = await send(hub, sent.replace(b"Connection:", odd + b"Connection:"))
+    assert answer.code in {"Impersonate-User": (403,), "Impersonate-Group": (400,), "Accept": (406,)}.get(
+        header, (200,)
+    )
+
+
+@pytest.mark.parametrize("kind", ["websocket", "h2c", "SPDY/3.1", "TLS/1.0"])
+async def test_nothing_becomes_another_protocol(hub: Place, kind: str) -> None:
+    first = request(
+        "GET",
+        "/api/v1/namespaces/default",
+        token=hub.tokens[ADMIN],
+        headers=["Connection: Upgrade", f"Upgrade: {kind}"],
+        last=False,
+    )
+    answers = await send(hub, first + request("GET", "/version"))
+    assert [answer.code for answer in answers] in ([200], [200, 200])

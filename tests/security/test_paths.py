@@ -1,0 +1,182 @@
+"""One path, one meaning: what is allowed is what is done, however the path is written."""
+
+from typing import Any
+
+import pytest
+
+from security.grants import grant, rule
+from security.wire import ALICE, MALLORY, Place, ask, request, send
+
+WORD = "a-secret-of-others"
+
+
+async def others(place: Place) -> str:
+    """A secret where Alice has no rights; its namespace."""
+    name = "theirs"
+    await ask(place, "POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    secret = {"metadata": {"name": "s"}, "stringData": {"word": WORD}}
+    await ask(place, "POST", f"/api/v1/namespaces/{name}/secrets", body=secret)
+    return name
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/api/v1/namespaces/{mine}/../{theirs}/secrets",
+        "/api/v1/namespaces/{mine}/../{theirs}/secrets/s",
+        "/api/v1/namespaces/{mine}/%2e%2e/{theirs}/secrets/s",
+        "/api/v1/namespaces/{mine}%2f..%2f{theirs}/secrets/s",
+        "/api/v1/namespaces/{mine}%2F%2E%2E%2F{theirs}/secrets",
+        "/api/v1/namespaces/{mine}/secrets/../../{theirs}/secrets/s",
+        "/api/v1/namespaces/{mine}/secrets/..%2f..%2f{theirs}%2fsecrets%2fs",
+        "/api/v1/namespaces/{mine}/secrets/..\\..\\{theirs}\\secrets\\s",
+        "/api/v1/namespaces/{mine}/./../{theirs}/secrets",
+        "/api/v1/namespaces/{mine};/../{theirs}/secrets",
+        "/api/v1/namespaces//secrets",
+        "/api/v1/namespaces/%20/secrets",
+        "/api/v1//namespaces/{theirs}/secrets",
+        "//api/v1/namespaces/{theirs}/secrets/s",
+        "/api/v1/namespaces/{theirs}/secrets/s/",
+        "/api/v1/namespaces/{theirs}/secrets/s%00",
+        "/api/v1/namespaces/{theirs}%00/secrets/s",
+        "/api/v1/namespaces/{theirs}/Secrets/s",
+        "/API/v1/namespaces/{theirs}/secrets/s",
+        "/api/V1/namespaces/{theirs}/secrets/s",
+        "/api/v1/namespaces/{theirs}/secrets./s",
+        "/api/v1/namespaces/{theirs}/secrets%20/s",
+        "/api/v1/secrets",
+        "/api/v1/secrets/s",
+        "/api/v1/secrets?fieldSelector=metadata.namespace%3D{mine}",
+        "/api/v1/namespaces/{mine}/secrets/s?namespace={theirs}",
+        "/api/v1/watch/namespaces/{theirs}/secrets",
+        "/api/v1/watch/namespaces/{mine}/../{theirs}/secrets",
+        "/api/v1/proxy/namespaces/{theirs}/secrets/s",
+        "https://127.0.0.1/api/v1/namespaces/{theirs}/secrets/s",
+        "http://{mine}/api/v1/namespaces/{theirs}/secrets/s",
+        "/apis//v1/namespaces/{theirs}/secrets/s",
+        "/apis/v1/namespaces/{theirs}/secrets/s",
+        "/api/v1/namespaces/{mine}/secrets/s/../../../{theirs}/secrets/s",
+    ],
+)
+async def test_no_way_to_write_a_path_leads_elsewhere(hub: Place, room: str, target: str) -> None:
+    theirs = await others(hub)
+    await grant(hub, room, rule("*", "*"), rule("*", "*", group="*"))
+    answers = await send(
+        hub, request("GET", target.format(mine=room, theirs=theirs), token=hub.tokens[ALICE])
+    )
+    assert answers[0].code in (400, 403, 404)
+    assert not any(WORD.encode() in answer.body for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        ("/api/v1/namespaces/default/../default", 404),
+        ("/api/v1//pods", 404),
+        ("//api/v1/pods", 404),
+        ("/API/v1/pods", 404),
+        ("/api/v1/Pods", 404),
+        ("/api/v1/pods.", 404),
+        ("/api/v1/namespaces/default/pods/x%00y", 404),
+        ("/api/v1/namespaces/default/pods/%ff", 404),
+        ("/api/v1/namespaces/default/pods/x;y", 404),
+        ("/api/v1/namespaces/default/pods/" + "a" * 15_000, 404),
+        ("/api/v1/namespaces/default/pods/%F0%9F%9A%A2", 404),
+        ("/healthz/../metrics", 404),
+        ("//metrics", 404),
+        ("/metrics/", 404),
+        ("/healthz/", 404),
+        ("https://elsewhere.example/api/v1/namespaces/default", 200),
+        ("/api/v1/namespaces/default/", 200),
+        ("/apis/", 200),
+        ("/version/", 200),
+    ],
+)
+async def test_odd_paths_are_answered_alike(hub: Place, target: str, code: int) -> None:
+    assert (await ask(hub, "GET", target)).code == code
+
+
+async def test_a_path_can_be_too_long(embedded: Place) -> None:
+    answer = await ask(embedded, "GET", "/api/v1/namespaces/default/pods/" + "a" * 100_000)
+    assert (answer.code, answer.body) == (400, b"Bad Request\n")
+
+
+# The body beside the path
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+async def test_a_body_doesn_t_choose_its_namespace(hub: Place, room: str, method: str) -> None:
+    theirs = await others(hub)
+    await grant(hub, room, rule("*", "configmaps"))
+    maps = f"/api/v1/namespaces/{room}/configmaps"
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": theirs},
+    }
+    type_ = "application/apply-patch+yaml" if method == "PATCH" else "application/json"
+    target = maps if method == "POST" else f"{maps}/c?fieldManager=x"
+    answer = await ask(hub, method, target, user=ALICE, body=body, type_=type_)
+    assert answer.code == 400
+    assert "namespace of the" in answer.message
+    assert (await ask(hub, "GET", f"/api/v1/namespaces/{theirs}/configmaps/c")).code == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_nor_its_name(hub: Place, room: str, method: str) -> None:
+    await grant(hub, room, rule("create update patch get", "configmaps", "mine"))
+    maps = f"/api/v1/namespaces/{room}/configmaps"
+    for name in ("mine", "theirs"):
+        made = await ask(hub, "POST", maps, body={"metadata": {"name": name}, "data": {"a": "1"}})
+        assert made.code == 201
+    body = {"metadata": {"name": "theirs"}, "data": {"a": "2"}}
+    answer = await ask(
+        hub,
+        method,
+        f"{maps}/mine",
+        user=ALICE,
+        body=body,
+        type_="application/merge-patch+json" if method == "PATCH" else "application/json",
+    )
+    assert answer.code == 400
+    found = (await ask(hub, "GET", f"{maps}/theirs")).document
+    assert found["data"] == {"a": "1"}
+
+
+async def test_a_right_to_make_one_name_is_none_to_make_any(hub: Place, room: str) -> None:
+    """Nobody knows the name of what is created before it is read, so such a right is none."""
+    await grant(hub, room, rule("create", "configmaps", "mine"))
+    maps = f"/api/v1/namespaces/{room}/configmaps"
+    for metadata in ({"name": "mine"}, {"generateName": "mine"}, {"name": "theirs"}, {}):
+        answer = await ask(hub, "POST", maps, user=ALICE, body={"metadata": metadata})
+        assert answer.code == 403, metadata
+
+
+async def test_a_kind_doesn_t_choose_its_resource(hub: Place, room: str) -> None:
+    await grant(hub, room, rule("create", "configmaps"))
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
+    answer = await ask(hub, "POST", f"/api/v1/namespaces/{room}/configmaps", user=ALICE, body=secret)
+    assert answer.code == 400
+    assert (await ask(hub, "GET", f"/api/v1/namespaces/{room}/secrets/s")).code == 404
+
+
+async def test_pages_stay_where_they_began(hub: Place, room: str) -> None:
+    """A token of one list is no way into another."""
+    theirs = await others(hub)
+    await grant(hub, room, rule("list", "configmaps secrets"))
+    for name in ("a", "b"):
+        body = {"metadata": {"name": name}}
+        assert (await ask(hub, "POST", f"/api/v1/namespaces/{theirs}/configmaps", body=body)).code in (
+            201,
+            409,
+        )
+    page = await ask(hub, "GET", f"/api/v1/namespaces/{theirs}/configmaps?limit=1")
+    token = page.document["metadata"]["continue"]
+    for part in ("configmaps", "secrets"):
+        answer = await ask(
+            hub, "GET", f"/api/v1/namespaces/{room}/{part}?limit=500&continue={token}", user=ALICE
+        )
+        found = answer.document.get("items") or []
+        assert {item["metadata"]["namespace"] for item in found} <= {room}
+        assert WORD.encode() not in answer.body
+    assert (await ask(hub, "GET", f"/api/v1/configmaps?continue={token}", user=MALLORY)).code == 403
