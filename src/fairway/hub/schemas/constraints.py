@@ -36,7 +36,7 @@ FORBIDDEN_SCHEMA: Final = "{} must not validate the schema (not)"
 
 TOO_MUCH_TO_CHECK: Final = "the schema has too many alternatives for a document of this size"
 
-MOST_EFFORT: Final = 1_000_000
+MOST_EFFORT: Final = 500_000
 """Values looked at and alternatives tried for one document. Without alternatives every value is looked at once; with
 them, as often as there are."""
 

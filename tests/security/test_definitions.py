@@ -1,0 +1,287 @@
+"""Definitions of resources can't be made to keep the hub busy, nor can what is written by them."""
+
+import asyncio
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from fairway.hub.schemas import rules
+from security.wire import Answer, Place, ask
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP = "attacks.example"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def definition(plural: str, schema: dict[str, Any], **version: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": plural, "kind": plural.capitalize()},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    **version,
+                }
+            ],
+        },
+    }
+
+
+def of_spec(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"spec": schema}}
+
+
+class Things:
+    """One kind of custom object on the embedded hub."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.plural = f"x{uuid.uuid4().hex[:10]}"
+
+    async def define(self, schema: dict[str, Any], **version: Any) -> Answer:
+        body = definition(self.plural, schema, **version)
+        return await ask(self._place, "POST", DEFINITIONS, body=body)
+
+    def __call__(self, query: str = "") -> str:
+        return f"/apis/{GROUP}/v1/namespaces/default/{self.plural}{query}"
+
+    async def write(self, spec: Any) -> Answer:
+        body = {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": self.plural.capitalize(),
+            "metadata": {"name": "x"},
+            "spec": spec,
+        }
+        return await ask(self._place, "POST", self("?dryRun=All"), body=body)
+
+
+@pytest.fixture
+def things(embedded: Place) -> Things:
+    return Things(embedded)
+
+
+# Schemas
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+async def test_schemas_have_a_depth(things: Things) -> None:
+    answer = await things.define(deep(115))
+    assert (answer.code, "exceeded max depth" in answer.message) == (400, True)
+
+
+async def test_schemas_have_a_size(things: Things) -> None:
+    fields = {f"p{number}": {"type": "string"} for number in range(60_000)}
+    assert (await things.define(of_spec({"type": "object", "properties": fields}))).code == 413
+
+
+def doubled(times: int, junctor: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"minimum": 0}
+    for _ in range(times):
+        schema = {junctor: [schema, schema]}
+    return schema
+
+
+@pytest.mark.parametrize(("junctor", "value"), [("allOf", 1), ("anyOf", -1), ("oneOf", 1)])
+async def test_alternatives_of_alternatives_have_an_end(things: Things, junctor: str, value: int) -> None:
+    """Two to the twelfth of them, for each of a thousand items; with each value all of them must be tried."""
+    items = {"type": "integer", **doubled(12, junctor)}
+    assert (await things.define(of_spec({"type": "array", "items": items}))).code == 201
+    answer = await things.write([value] * 1_000)
+    assert answer.code == 400
+    assert "too many alternatives" in answer.message
+
+
+async def test_so_have_many_alternatives_of_many_values(things: Things) -> None:
+    branches = [{"items": {"minimum": number}} for number in range(2_000)]
+    schema = {"type": "array", "items": {"type": "integer"}, "allOf": branches}
+    assert (await things.define(of_spec(schema))).code == 201
+    assert (await things.write([5_000])).code == 201
+    assert (await things.write([5_000] * 50_000)).code == 400
+
+
+async def test_defaults_don_t_multiply(things: Things) -> None:
+    item = {"type": "object", "properties": {"a": {"type": "string", "default": "x" * 200_000}}}
+    assert (await things.define(of_spec({"type": "array", "items": item}))).code == 201
+    assert (await things.write([{}] * 3)).code == 201
+    assert (await things.write([{}] * 50_000)).code == 413
+
+
+async def test_nor_do_defaults_within_defaults(things: Things) -> None:
+    schema: dict[str, Any] = {"type": "string", "default": "x"}
+    for _ in range(10):
+        entry = {"type": "object", "properties": {"a": schema, "b": schema}}
+        schema = {"type": "array", "items": entry, "default": [{}, {}]}
+    answer = await things.define(of_spec(schema))
+    assert answer.code in (201, 400, 413, 422)
+    if answer.code == 201:
+        # A million of them.
+        assert (await things.write(None)).code in (413, 422)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(x{1000}){1000}",
+        "((a{1,100}){1,100}){1,100}",
+        "a?" * 100_000,
+        "(" * 5_000 + ")" * 5_000,
+        "[",
+        "(?<n>",
+    ],
+    ids=lambda text: text[:16],
+)
+async def test_patterns_have_a_size(things: Things, pattern: str) -> None:
+    answer = await things.define(of_spec({"type": "string", "pattern": pattern}))
+    assert answer.code in (201, 422)
+    assert (answer.code == 201) == (pattern == "(?<n>") or answer.code == 422
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*a){20}"])
+async def test_patterns_take_the_time_of_their_text(things: Things, pattern: str) -> None:
+    assert (await things.define(of_spec({"type": "string", "pattern": pattern}))).code == 201
+    assert (await things.write("a" * 100_000 + "!")).code in (201, 422)
+
+
+# Rules
+
+
+def ruled(schema: dict[str, Any], *texts: str) -> dict[str, Any]:
+    return of_spec({**schema, "x-kubernetes-validations": [{"rule": text} for text in texts]})
+
+
+INTEGER = {"type": "integer"}
+TEN = "[0,1,2,3,4,5,6,7,8,9]"
+NESTED = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, a + b + c + d + e >= 0)))))"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "(" * 100_000 + "true" + ")" * 100_000,
+        "[" * 3_000 + "]" * 3_000 + ".size() == 1",
+        " || ".join(["self == 1"] * 20_000),
+        "+".join(["1"] * 20_000) + " > 0",
+        "true ? " * 3_000 + "true" + " : true" * 3_000,
+        "self" + ".a" * 20_000 + " == 1",
+        "[{(" * 20_000,
+        "'" + "a" * 1_000_000 + "' == 'b'",
+        f"self in {json.dumps(list(range(50_000)))}",
+        "'%.1000000f'.format([1.0]) == ''",
+    ],
+    ids=lambda text: text[:16],
+)
+async def test_rules_have_a_size(things: Things, rule: str) -> None:
+    assert (await things.define(ruled(INTEGER, rule))).code == 422
+
+
+async def test_rules_have_a_cost_when_they_are_written(things: Things) -> None:
+    unbounded = {"type": "array", "items": INTEGER}
+    answer = await things.define(ruled(unbounded, "self.all(x, self.all(y, self.all(z, x + y > z)))"))
+    assert (answer.code, "exceeds budget" in answer.message) == (422, True)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        NESTED,
+        "[[1]]" + ".map(a, a + a)" * 24 + "[0].exists(q, q == 7)",
+        "[[1]]" + ".map(a, a + a)" * 24 + "[0].sum() > 0",
+        "[['a']]" + ".map(a, a + a)" * 24 + "[0].join() == ''",
+        "['aaaa']" + ".map(a, a + a)" * 24 + "[0].size() > 0",
+    ],
+    ids=["nested", "list", "sum", "join", "text"],
+)
+async def test_and_when_they_are_asked(things: Things, rule: str) -> None:
+    assert (await things.define(ruled(INTEGER, rule))).code == 201
+    answer = await things.write(1)
+    assert (answer.code, "cost limit exceeded" in answer.message) == (422, True)
+
+
+async def test_all_rules_of_an_object_share_one_budget(
+    things: Things, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is within its own, and all together are what a definition may have."""
+    monkeypatch.setattr(rules, "BUDGET", 500_000)
+    near = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, a + b + c >= 0)))"
+    items = {"type": "integer", "x-kubernetes-validations": [{"rule": near}] * 2}
+    assert (await things.define(of_spec({"type": "array", "maxItems": 100, "items": items}))).code == 201
+    assert (await things.write([1])).code == 201
+    answer = await things.write([1] * 100)
+    assert (answer.code, "out of cost budget" in answer.message) == (422, True)
+
+
+# Columns and conversions
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".spec[?(@" + ".a" * 60 + "!",
+        ".spec[?(@" + ".a" * 60 + " == 'x')]",
+        ".spec" + "[*]" * 1_000,
+        ".spec" + ".a" * 1_000,
+        ".spec['" + "a" * 2_000,
+        ".spec" + "[?(@.a)]" * 200,
+    ],
+    ids=lambda text: text[:12] + text[-6:],
+)
+async def test_columns_can_t_run_away(embedded: Place, things: Things, path: str) -> None:
+    columns = [{"name": "a", "type": "string", "jsonPath": path}]
+    defined = await things.define(FREE, additionalPrinterColumns=columns)
+    assert defined.code in (201, 422)
+    if defined.code == 201:
+        spec = [{"a": [{"a": [{"a": 1}] * 10}] * 10}] * 10
+        body = {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": things.plural.capitalize(),
+            "metadata": {"name": "x"},
+            "spec": spec,
+        }
+        assert (await ask(embedded, "POST", things(), body=body)).code == 201
+        table = await ask(embedded, "GET", things(), headers=[f"Accept: {TABLE}"])
+        assert table.code == 200
+        assert table.document["rows"][0]["cells"][0] == "x"
+
+
+async def test_the_hub_calls_nobody_to_convert(hub: Place) -> None:
+    """A webhook would be a request of the hub's own, to wherever its author says."""
+    plural = f"x{uuid.uuid4().hex[:10]}"
+    body = definition(plural, FREE)
+    body["spec"]["conversion"] = {
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"url": "http://169.254.169.254/latest/meta-data"},
+        },
+    }
+    answer = await ask(hub, "POST", DEFINITIONS, body=body)
+    assert answer.code == 422
+
+
+async def test_many_definitions_are_served(embedded: Place) -> None:
+    plurals = [f"x{uuid.uuid4().hex[:10]}" for _ in range(120)]
+    for plural in plurals:
+        made = await ask(embedded, "POST", DEFINITIONS, body=definition(plural, FREE))
+        assert made.code == 201
+    listed = (await ask(embedded, "GET", f"/apis/{GROUP}/v1")).document["resources"]
+    assert {*plurals} <= {each["name"] for each in listed}
+    assert (await ask(embedded, "GET", "/openapi/v2")).code == 200
+    removed = await asyncio.gather(
+        *(ask(embedded, "DELETE", f"{DEFINITIONS}/{plural}.{GROUP}") for plural in plurals)
+    )
+    assert {answer.code for answer in removed} == {200}
