@@ -2,16 +2,13 @@
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.testing.kubernetes import CONTROLLERS, background, real_hub
+from security.hubs import started
 from security.wire import USERS, Place, ask
-
-TOKENS = {user: f"token-of-{user}" for user in USERS}
 
 ANONYMOUS = """\
 apiVersion: apiserver.config.k8s.io/v1
@@ -23,34 +20,10 @@ anonymous:
 """Makes a real hub as closed to strangers as the embedded one."""
 
 
-def write_tokens(folder: Path) -> Path:
-    path = folder / "tokens.csv"
-    lines = (f'{TOKENS[user]},{user},{user},"{",".join(groups)}"\n' for user, groups in USERS.items())
-    path.write_text("".join(lines))
-    return path
-
-
-def place_of(hub: HubAddress, data: Path) -> Place:
-    address = urlsplit(hub.url)
-    assert address.hostname
-    assert address.port
-    return Place(
-        kind="embedded",
-        host=address.hostname,
-        port=address.port,
-        authority=hub.authority,
-        tokens=TOKENS,
-        folder=data / "pki",
-        account_key=data / "pki" / "tokens.pem",
-    )
-
-
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    folder = tmp_path_factory.mktemp("security")
-    data = folder / "data"
-    with hub_in_thread(folder=folder, data=data, definitions=(), tokens=write_tokens(folder)) as hub:
-        yield place_of(hub, data)
+    with started(tmp_path_factory.mktemp("security")) as place:
+        yield place
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])

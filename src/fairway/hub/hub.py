@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import builtin, conversion, upkeep
+from fairway.hub import builtin, conversion, discretion, upkeep
 from fairway.hub.access import policy
 from fairway.hub.access.authn import Authenticator
 from fairway.hub.access.authz import Authorizer
@@ -194,8 +194,8 @@ class Hub:
         try:
             served = [conversion.unified(each) for each in crds.resources_of(definition)]
             self.registry.define(name, served)
-        except Exception:
-            log.exception("the definition %s cannot be served", name)
+        except Exception as error:
+            log.error("the definition %s cannot be served:\n%s", name, discretion.told(error))
 
     # What every hub has
 

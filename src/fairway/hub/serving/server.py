@@ -5,7 +5,6 @@ import contextlib
 import logging
 import ssl
 import time
-import traceback
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from fairway.hub import options, status
+from fairway.hub import discretion, options, status
 from fairway.hub.access.authn import Authenticator
 from fairway.hub.access.authz import Attributes, Authorizer
 from fairway.hub.access.impersonation import Impersonation
@@ -173,14 +172,12 @@ class Server:
         except (ConnectionResetError, asyncio.CancelledError):
             raise
         except Exception as error:
-            # Without the words of the exception, which may quote an object.
             log.error(
-                "%s of %r failed, %s:\n%s%s",
+                "%s of %r failed, %s:\n%s",
                 exchange.request.method,
                 exchange.target.path if exchange.target is not None else "",
                 exchange.id_,
-                "".join(traceback.format_tb(error.__traceback__)),
-                type(error).__qualname__,
+                discretion.told(error),
             )
             return self._refused(
                 exchange, status.internal(f"the hub failed; its log has it under {exchange.id_}")

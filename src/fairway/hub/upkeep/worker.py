@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from fairway.hub import discretion
 from fairway.hub.options import BACKGROUND, Deletion, Write
 from fairway.hub.registry import Registry
 from fairway.hub.requests import MERGE_PATCH, Patch, Request
@@ -83,8 +84,8 @@ class Worker(ABC, Generic[T]):
             delay = _BACK_OFF[min(count, len(_BACK_OFF) - 1)]
             log.debug("%s: %s, again in %s s", item, error, delay)
             asyncio.get_running_loop().call_later(delay, self.add, item)
-        except Exception:
-            log.exception("%s gave up on %s", type(self).__name__, item)
+        except Exception as error:
+            log.error("%s gave up on %s:\n%s", type(self).__name__, item, discretion.told(error))
 
     # What workers do to objects
 

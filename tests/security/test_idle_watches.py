@@ -1,0 +1,68 @@
+"""Thousands of watches that wait: each costs little, all are told, and the hub serves everybody else meanwhile.
+
+FAIRWAY_WATCHES=9000 makes it as many; mind the limit of open files, here and in the hub.
+"""
+
+import asyncio
+import os
+import sys
+from asyncio import sslproto
+from pathlib import Path
+
+import pytest
+
+from cli.hub_process import served
+from security.hubs import place_of, write_tokens
+from security.wire import ADMIN, Place, ask, connect, request
+
+WATCHES = int(os.environ.get("FAIRWAY_WATCHES", "1000"))
+MOST_EACH = 160 * 1024
+"""Bytes. Some 50 KiB are usual, most of it TLS; asyncio's own buffers alone would be 256 KiB."""
+AT_ONCE = 50
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def resident(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise LookupError(pid)
+
+
+async def open_watches(place: Place, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    turns = asyncio.Semaphore(AT_ONCE)
+    sent = request("GET", f"{MAPS}?watch=1&fieldSelector=metadata.name%3Dnews", token=place.tokens[ADMIN])
+
+    async def one() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async with turns:
+            reader, writer = await connect(place, limit=4096)
+            writer.write(sent)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK"), head
+            return reader, writer
+
+    return await asyncio.gather(*(one() for _ in range(count)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the hub's memory")
+async def test_many_watches_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 16 * 1024)  # ours count as well
+    data = tmp_path / "data"
+    tokens = write_tokens(tmp_path)
+    with served(tmp_path, "--data", data, "--token-file", tokens, "--no-crds") as hub:
+        place = place_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
+        assert (await ask(place, "GET", MAPS)).code == 200
+        before = resident(hub.process.pid)
+        watches = await open_watches(place, WATCHES)
+        each = (resident(hub.process.pid) - before) / WATCHES
+        assert each < MOST_EACH
+        assert (await ask(place, "GET", MAPS)).code == 200
+        made = await ask(place, "POST", MAPS, body={"metadata": {"name": "news"}, "data": {"a": "b"}})
+        assert made.code == 201
+        told = await asyncio.gather(*(reader.readuntil(b'"ADDED"') for reader, _ in watches))
+        assert len(told) == WATCHES
+        for _, writer in watches:
+            writer.transport.abort()
+        while b"apiserver_longrunning_requests 0.0" not in (await ask(place, "GET", "/metrics")).body:
+            pass
+        assert hub.errors.read_text() == ""

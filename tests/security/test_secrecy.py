@@ -1,0 +1,293 @@
+"""Secrets stay where they belong: not in logs, audit, metrics, health, refusals or files that others can read."""
+
+import asyncio
+import base64
+import json
+import logging
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.hub_process import served
+from fairway.hub.serving import audit
+from fairway.hub.serving.documents import WITHHELD
+from fairway.hub.storage.store import Store
+from fairway.hub.writing.writes import Writer
+from security.credentials import request_for
+from security.hubs import TOKENS, place_of, started, write_tokens
+from security.wire import ADMIN, ALICE, Place, ask, request, send
+
+WORD = "correct-horse-battery-staple"
+CODED = base64.b64encode(WORD.encode()).decode()
+SECRETS = "/api/v1/namespaces/default/secrets"
+REVIEW = "/apis/authentication.k8s.io/v1/tokenreviews"
+TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
+
+
+class Heard(logging.Handler):
+    """Every word that is logged, at whatever level, with exceptions and their text."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.setFormatter(logging.Formatter())
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    handler, root = Heard(), logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield handler
+    root.setLevel(before)
+    root.removeHandler(handler)
+
+
+@pytest.fixture
+def attentive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: Heard) -> Iterator[Place]:
+    """A hub that writes its audit log without delay, and all of whose words are heard."""
+    monkeypatch.setattr(audit, "FLUSH_SECONDS", 0.01)
+    with started(tmp_path) as place:
+        yield place
+
+
+def audited(place: Place) -> list[dict[str, Any]]:
+    path = place.folder.parent / "audit.log"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def audited_until(place: Place, agent: str) -> list[dict[str, Any]]:
+    """Once what was done by this agent is written, with all that came before it."""
+    await ask(place, "GET", "/api", headers=[f"User-Agent: {agent}"])
+    while not any(line["userAgent"] == agent for line in audited(place)):
+        await asyncio.sleep(0.01)
+    return audited(place)
+
+
+async def stir(place: Place) -> list[str]:
+    """Do everything that secrets take part in, well and badly; what must not be seen of it."""
+    account_token = await ask(place, "POST", TOKEN, body={"spec": {"audiences": [f"https://{WORD}"]}})
+    assert account_token.code == 201
+    token = str(account_token.document["status"]["token"])
+    plain = {"metadata": {"name": "s"}, "stringData": {"word": WORD}}
+    for method, target, body in (
+        ("POST", SECRETS, plain),
+        ("POST", SECRETS, plain),
+        ("POST", SECRETS, {"metadata": {"name": "S!"}, "stringData": {"word": WORD}}),
+        ("POST", SECRETS, {"metadata": {"name": "t"}, "data": {"word": f"*{WORD}*"}}),
+        ("POST", SECRETS, {"metadata": {"name": "t"}, "data": {"word": [WORD]}}),
+        ("POST", SECRETS, {"metadata": {"name": "t"}, "type": "kubernetes.io/tls", "data": {"w": CODED}}),
+        ("POST", f"{SECRETS}?fieldValidation=Strict", {**plain, WORD: 1}),
+        ("PUT", f"{SECRETS}/s", {**plain, "type": WORD}),
+        ("GET", f"{SECRETS}/s", None),
+        ("GET", SECRETS, None),
+        ("POST", REVIEW, {"spec": {"token": token}}),
+        ("POST", REVIEW, {"spec": {"token": f"{WORD}.{WORD}.{WORD}"}}),
+        ("POST", REVIEW, {"spec": {"token": TOKENS[ALICE]}}),
+        (
+            "POST",
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+            {"metadata": {"name": "c"}, "spec": {"request": request_for("x", "y"), "signerName": WORD}},
+        ),
+        ("DELETE", f"{SECRETS}/s", {"preconditions": {"uid": WORD}}),
+    ):
+        await ask(place, method, target, body=body)
+    for header in (
+        f"Authorization: Bearer {WORD}",
+        f"Authorization: Basic {CODED}",
+        f"Authorization: Bearer {token}x",
+        f"Authorization: Bearer {WORD}\x01",
+    ):
+        await send(place, request("GET", "/api", headers=[header]))
+    await send(place, b"GET /api HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + WORD.encode() + b"\n\n\r\n")
+    return [WORD, CODED, token, *token.split(".")[1:], *TOKENS.values()]
+
+
+async def test_nothing_secret_is_logged(attentive: Place, heard: Heard) -> None:
+    hidden = await stir(attentive)
+    lines = await audited_until(attentive, "the-end")
+    assert len(lines) > 15
+    everything = heard.text + json.dumps(lines)
+    metrics = await ask(attentive, "GET", "/metrics")
+    health = await ask(attentive, "GET", "/readyz?verbose")
+    for text in (everything, metrics.body.decode(), health.body.decode()):
+        assert [word for word in hidden if word in text] == []
+
+
+async def test_not_even_when_the_hub_fails(
+    attentive: Place, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **parts: object) -> None:
+        raise LookupError(f"{WORD} {parts}")
+
+    monkeypatch.setattr(Writer, "create", fail)
+    answer = await ask(
+        attentive, "POST", SECRETS, body={"metadata": {"name": "s"}, "stringData": {"word": WORD}}
+    )
+    assert (answer.code, answer.document["reason"]) == (500, "InternalError")
+    assert WORD not in answer.message
+    # Whoever looks for it finds it: when, where and what, but not the words.
+    told = next(line for line in heard.lines if answer.headers["audit-id"] in line)
+    assert "LookupError" in told
+    assert "in fail" in told
+    assert WORD not in heard.text
+    lines = await audited_until(attentive, "the-end")
+    assert next(line for line in lines if line["auditID"] == answer.headers["audit-id"])
+    assert WORD not in json.dumps(lines)
+
+
+async def test_nor_when_it_runs_as_a_program(tmp_path: Path) -> None:
+    data, tokens = tmp_path / "data", write_tokens(tmp_path)
+    with served(tmp_path, "--data", data, "--token-file", tokens, "--no-crds", "--verbose") as hub:
+        place = place_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
+        hidden = await stir(place)
+        hub.stop()
+        told = hub.errors.read_text() + (data / "audit.log").read_text()
+    assert [word for word in hidden if word in told] == []
+
+
+async def test_refusals_don_t_quote_what_they_refuse(hub: Place, room: str) -> None:
+    """A fault in one part of a secret says nothing of the others."""
+    target = f"/api/v1/namespaces/{room}/secrets"
+    for body in (
+        {"metadata": {"name": "s"}, "data": {"good": CODED, "bad!": CODED}},
+        {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"w": CODED}},
+        {"metadata": {"name": "S!"}, "data": {"w": CODED}, "stringData": {"v": WORD}},
+    ):
+        answer = await ask(hub, "POST", target, body=body)
+        assert answer.code == 422
+        assert CODED not in answer.message
+        assert WORD not in answer.message
+
+
+# The audit log
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["\xff\xfe", "x\xffy", "{forged}", "a" * 20_000, "\\n\\u000a"],
+    ids=["bytes", "mixed", "json", "long", "escapes"],
+)
+async def test_nobody_gets_around_the_audit_log(attentive: Place, agent: str) -> None:
+    forged = json.dumps({"kind": "Event", "verb": "forged", "user": {"username": "innocent"}})
+    sent = request(
+        "POST",
+        "/api/v1/namespaces/default/configmaps?fieldManager=%0a" + "%0d%0a{forged}",
+        token=attentive.tokens[ADMIN],
+        body={"metadata": {"name": "x"}},
+    )
+    line = f"User-Agent: {agent.replace('{forged}', forged)}\r\n".encode("latin-1")
+    (answer,) = await send(attentive, sent.replace(b"Connection:", line + b"Connection:"))
+    assert answer.code == 422  # because of its manager
+    lines = await audited_until(attentive, "the-end")
+    (about,) = [each for each in lines if each["auditID"] == answer.headers["audit-id"]]
+    assert (about["verb"], about["user"]["username"]) == ("create", ADMIN)
+    assert about["responseStatus"]["code"] == 422
+    assert len(about["userAgent"]) < 2_000
+    assert not any(each["verb"] == "forged" for each in lines)
+
+
+async def test_paths_can_t_forge_lines_either(attentive: Place, heard: Heard) -> None:
+    for target in (
+        "/api/v1/namespaces/a%0d%0a%7B%22verb%22:%22forged%22%7D/secrets",
+        "/%0aERROR%20everything%20is%20lost",
+    ):
+        await ask(attentive, "GET", target)
+    lines = await audited_until(attentive, "the-end")
+    assert not any(each["verb"] == "forged" for each in lines)
+    assert not any(line.startswith("ERROR everything") for line in heard.text.splitlines())
+
+
+async def test_acting_for_another_is_told(attentive: Place) -> None:
+    headers = ["Impersonate-User: bob", "Impersonate-Group: x", "User-Agent: actor"]
+    await ask(attentive, "GET", "/api", headers=headers)
+    lines = await audited_until(attentive, "the-end")
+    (about,) = [each for each in lines if each["userAgent"] == "actor"]
+    assert about["user"]["username"] == ADMIN
+    assert about["impersonatedUser"]["username"] == "bob"
+
+
+# Metrics and health
+
+
+def labelled(text: str) -> set[str]:
+    return {
+        line.rpartition(" ")[0] for line in text.splitlines() if line.startswith("apiserver_request_total")
+    }
+
+
+async def test_strangers_make_no_metrics(embedded: Place) -> None:
+    """Whatever is made up by somebody must not be kept, let alone for each time."""
+
+    async def everything() -> set[str]:
+        return labelled((await ask(embedded, "GET", "/metrics")).body.decode())
+
+    targets = [
+        "/api/v1/namespaces/default/pods/x/{}",
+        "/api/v1/namespaces/default/{}",
+        "/api/v1/namespaces/{}/pods",
+        "/apis/{}/v1/things",
+        "/apis/apps/{}/deployments",
+        "/{}",
+        "/api/v1/{}/{}/{}",
+    ]
+    for user in ("", ALICE, ADMIN):
+        for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS", "PROPFIND"):
+            for target in targets:
+                await ask(embedded, method, target.replace("{}", "first"), user=user)
+    await everything()
+    before = await everything()
+    assert not any("first" in line for line in before)
+    for number in range(3):
+        for user in ("", ALICE, ADMIN):
+            for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS", "PROPFIND"):
+                for target in targets:
+                    await ask(embedded, method, target.replace("{}", f"made-up-{number}"), user=user)
+    assert await everything() == before
+
+
+async def test_strangers_aren_t_told_what_ails_the_hub(
+    attentive: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "read_only", f"{attentive.folder}/hub.db: disk I/O error")
+    for user, told in (("", WITHHELD), (ADMIN, "disk I/O error")):
+        answer = await ask(attentive, "GET", "/readyz", user=user)
+        assert answer.code == 503
+        assert told in answer.body.decode()
+        assert (str(attentive.folder) in answer.body.decode()) == (user == ADMIN)
+
+
+# Files
+
+
+async def test_files_are_their_owner_s_alone(attentive: Place) -> None:
+    await audited_until(attentive, "the-end")
+    data = attentive.folder.parent
+    assert {path.name for path in data.iterdir()} >= {"hub.db", "audit.log", "pki"}
+    for path in (data, *data.rglob("*"), data.parent / "kubeconfig"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert (path, mode & 0o077) == (path, 0)
+
+
+async def test_so_they_are_in_a_folder_that_is_everybody_s(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    data.chmod(0o777)
+    with started(tmp_path) as place:
+        await ask(place, "POST", SECRETS, body={"metadata": {"name": "s"}, "stringData": {"w": WORD}})
+        for path in data.rglob("*"):
+            if path.is_file():
+                assert (path, stat.S_IMODE(path.stat().st_mode)) == (path, 0o600)
+    for path in data.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
