@@ -22,6 +22,8 @@ Default = Callable[[Any], None]
 MOST_GROWTH: Final = 3 * 1024 * 1024
 """Bytes that defaults may add to a document: those of the items of a list are added as often as it has items."""
 
+_OF_A_FIELD: Final = 16
+"""What even the smallest of them counts for: there is an owner to be noted for each."""
 _TYPE_META: Final = ("apiVersion", "kind")
 _CONTAINERS: Final = (dict, list)
 
@@ -166,7 +168,7 @@ class Defaulting:
 
     def _compile(self, node: Node) -> Default:
         missing = [
-            (name, child, len(name) + _size(child.default))
+            (name, child, len(name) + _size(child.default) + _OF_A_FIELD)
             for name, child in node.properties.items()
             if _has_default(child)
         ]
