@@ -41,7 +41,10 @@ TOO_MANY_PERMISSIONS: Final = "spells out more than {most} single permissions; u
 
 MOST_PERMISSIONS: Final = 50_000
 """More than any honest role has; few enough to be compared without others waiting."""
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final = 2048
+_REMEMBERED_ANSWERS: Final = 128
+"""For one user in one namespace. Whoever asks for anything else fills these up, so they are few and short."""
+_LONGEST: Final = 256
 _MOST_GROUPS: Final = 256
 """Of users whose rules are remembered. A review can be about one with any number of them."""
 
@@ -147,9 +150,11 @@ class _Grants:
             key = (asked.verb, asked.group, asked.resource, asked.subresource)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[key] = tuple(self._about(asked))
+            found = tuple(self._about(asked))
+            if sum(map(len, key)) <= _LONGEST:
+                if len(self._known) >= _REMEMBERED_ANSWERS:
+                    self._known.clear()
+                self._known[key] = found
         name = asked.name
         for names, reason in found:
             if names is None or name in names:
@@ -283,7 +288,7 @@ class Authorizer:
         grants = self._grants.get(key)
         if grants is None:
             grants = self._gather(user, namespace)
-            if len(user.groups) <= _MOST_GROUPS:
+            if len(user.groups) <= _MOST_GROUPS and len(namespace) <= _LONGEST:
                 if len(self._grants) >= _REMEMBERED:
                     self._grants.clear()
                 self._grants[key] = grants

@@ -15,6 +15,7 @@ from fairway.hub.patches import managed
 from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
+from fairway.hub.schema import Node
 from fairway.hub.schemas import structural
 from fairway.hub.schemas.metadata import finalizer_warnings
 from fairway.hub.schemas.object_meta import malformed
@@ -39,18 +40,19 @@ class Intake:
         self, *, registry: Registry, kinds: Mapping[str, Kind], clock: Callable[[], datetime]
     ) -> None:
         self._registry, self._kinds, self._clock = registry, kinds, clock
-        self._checkers: dict[int, tuple[object, structural.Checker]] = {}
+        self._checkers: dict[tuple[str, str], tuple[Node, structural.Checker]] = {}
 
     def kind(self, resource: Resource) -> Kind:
         return PLAIN if resource.custom else self._kinds.get(resource.key, PLAIN)
 
     def checker(self, resource: Resource) -> structural.Checker:
-        known = self._checkers.get(id(resource.node))
+        """One for each version of a resource: a definition that changes takes the place of what it was."""
+        key = (resource.key, resource.version)
+        known = self._checkers.get(key)
         if known is None or known[0] is not resource.node:
             if len(self._checkers) > _CHECKERS:
                 self._checkers.clear()
-            known = (resource.node, structural.compile(resource.node))
-            self._checkers[id(resource.node)] = known
+            known = self._checkers[key] = (resource.node, structural.compile(resource.node))
         return known[1]
 
     def typed(self, resource: Resource, document: Document) -> None:
