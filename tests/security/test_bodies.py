@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairway.hub.serving.body import DEPTH, LIMIT, VALUES
-from security.wire import ADMIN, Answer, Place, ask, request, send
+from security.wire import ADMIN, Answer, Place, ask, received, request, send
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
 YAML = "application/yaml"
@@ -573,3 +573,22 @@ async def test_bodies_that_are_no_objects_are_refused(hub: Place, method: str, b
     type_ = MERGE if method == "PATCH" else "application/json"
     answer = await ask(hub, method, target, body=body, type_=type_)
     assert answer.code in (400, 404, 422)
+
+
+@pytest.mark.parametrize("name", ["a\r\nX-Forged: yes", "a\x00b", "\x7f", "é☃", "x" * 50_000, '"\\'])
+async def test_what_is_warned_of_stays_in_its_header(hub: Place, name: str) -> None:
+    answer = await ask(
+        hub, "POST", MAPS.format("default") + "?dryRun=All", body={"metadata": {"name": "x"}, name: 1}
+    )
+    assert answer.code == 201
+    assert "x-forged" not in answer.headers
+    assert answer.document["metadata"]["name"] == "x"
+
+
+async def test_warnings_have_an_end(hub: Place) -> None:
+    unknown = {f"k{number}": 1 for number in range(5_000)}
+    target = MAPS.format("default") + "?dryRun=All"
+    sent = request("POST", target, token=hub.tokens[ADMIN], body={"metadata": {"name": "x"}, **unknown})
+    head = (await received(hub, sent)).partition(b"\r\n\r\n")[0]
+    assert b"201 Created" in head
+    assert head.count(b"Warning: 299") == 100

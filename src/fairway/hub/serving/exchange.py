@@ -1,6 +1,6 @@
 """One request while it is being answered, and its answer."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -17,6 +17,8 @@ ANSWER: Final = {"Cache-Control": "no-cache, private"}
 """Headers of every answer."""
 _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 """As Kubernetes says them; later Pythons have other words."""
+_MOST_WARNINGS: Final = 4096
+"""Characters; as kube-apiserver's."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +61,17 @@ def reply(
         headers={**ANSWER, "Audit-Id": exchange.id_},
         content_type=form.YAML if style.yaml else form.JSON,
     )
-    for warning in exchange.warnings:
-        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{quoted}"')
+    for warning in _told(exchange.warnings):
+        response.headers.add("Warning", f'299 - "{warning}"')
     return response
+
+
+def _told(warnings: Iterable[str]) -> Iterator[str]:
+    """Each once and as a header can hold it, up to as much as clients are ready to read."""
+    room = _MOST_WARNINGS
+    for warning in dict.fromkeys(warnings):
+        room -= len(warning)
+        if room < 0:
+            return
+        printable = "".join(char if char.isprintable() else "?" for char in warning)
+        yield printable.replace("\\", "\\\\").replace('"', '\\"')

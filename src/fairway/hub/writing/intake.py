@@ -10,6 +10,7 @@ from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.kinds import PLAIN, Kind
 from fairway.hub.moments import timestamp
+from fairway.hub.notation import quoted
 from fairway.hub.options import IGNORE, STRICT
 from fairway.hub.patches import managed
 from fairway.hub.registry import Registry
@@ -21,9 +22,8 @@ from fairway.hub.schemas.metadata import finalizer_warnings
 from fairway.hub.schemas.object_meta import malformed
 from fairway.hub.writing import judgement
 
-_WARNINGS: Final = 10
 _UNKNOWN: Final = 100
-"""Unknown fields that are told; as many as in kube-apiserver."""
+"""Fields that are told; as many as in kube-apiserver."""
 _CHECKERS: Final = 2048
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -97,10 +97,10 @@ class Intake:
         except Malformed as fault:
             raise status.bad_request(f"{as_kind}: {fault}") from fault
         if unknown and request.options.validation == STRICT:
-            listed = ", ".join(f'unknown field "{path}"' for path in unknown[:_UNKNOWN])
+            listed = ", ".join(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
             raise status.bad_request(f"{as_kind}: strict decoding error: {listed}")
         if request.options.validation != IGNORE:
-            request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
+            request.warnings.extend(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
         return cleaned
 
     def cleaned_patch(self, resource: Resource, document: Document, request: Request) -> Document:
@@ -110,10 +110,10 @@ class Intake:
         except Malformed as fault:
             raise _bad_patch(document, str(fault)) from fault
         if unknown and request.options.validation == STRICT:
-            listed = ", ".join(f'unknown field "{path}"' for path in unknown[:_UNKNOWN])
+            listed = ", ".join(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
             raise _bad_patch(document, f"strict decoding error: {listed}")
         if request.options.validation != IGNORE:
-            request.warnings.extend(f'unknown field "{path}"' for path in unknown[:_WARNINGS])
+            request.warnings.extend(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
         return cleaned
 
     def rewritten(self, resource: Resource, document: Document) -> Document:
