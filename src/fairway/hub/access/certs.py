@@ -227,6 +227,8 @@ class Certificates:
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Or a client could have the hub shake hands over and over on one connection.
+        context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])
         context.verify_mode = ssl.CERT_OPTIONAL
         context.verify_flags = ssl.VerifyFlags(context.verify_flags | _NO_CHECK_TIME)

@@ -1,0 +1,70 @@
+"""The hub speaks TLS, and no older one than is safe."""
+
+import asyncio
+import ssl
+import warnings
+
+import pytest
+
+from security.wire import Place, request
+
+
+async def handshake(place: Place, context: ssl.SSLContext) -> ssl.SSLObject:
+    _, writer = await asyncio.open_connection(place.host, place.port, ssl=context, server_hostname=place.host)
+    secured: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    writer.transport.abort()
+    return secured
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+async def test_old_versions_are_refused(hub: Place, version: ssl.TLSVersion) -> None:
+    context = hub.tls()
+    with warnings.catch_warnings(action="ignore"):  # Python itself advises against them
+        context.minimum_version = context.maximum_version = version
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await handshake(hub, context)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_newer_ones_are_spoken(hub: Place, version: ssl.TLSVersion) -> None:
+    context = hub.tls()
+    context.minimum_version = context.maximum_version = version
+    secured = await handshake(hub, context)
+    assert secured.compression() is None
+    cipher = secured.cipher()
+    assert cipher is not None
+    assert cipher[2] >= 128
+
+
+@pytest.mark.parametrize("ciphers", ["NULL:@SECLEVEL=0", "aNULL:@SECLEVEL=0"])
+async def test_weak_ciphers_are_refused(embedded: Place, ciphers: str) -> None:
+    context = embedded.tls()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.set_ciphers(ciphers)
+    except ssl.SSLError:
+        pytest.skip("this machine's OpenSSL has none of them")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await handshake(embedded, context)
+
+
+async def test_nothing_is_said_without_tls(embedded: Place) -> None:
+    reader, writer = await asyncio.open_connection(embedded.host, embedded.port)
+    writer.write(request("GET", "/version"))
+    try:
+        told = await reader.read(-1)
+    except ConnectionError:
+        told = b""
+    assert b"HTTP" not in told
+    writer.close()
+
+
+async def test_clients_can_tell_the_hub_from_another(embedded: Place) -> None:
+    """Its certificate is no other's, and for no other name."""
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await handshake(embedded, ssl.create_default_context())
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await asyncio.open_connection(
+            embedded.host, embedded.port, ssl=embedded.tls(), server_hostname="elsewhere.example"
+        )
