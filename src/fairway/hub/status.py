@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from fairway.hub.notation import quoted, shown
@@ -43,8 +44,13 @@ def forbidden_field(field: str, detail: str) -> Cause:
     return Cause(field=field, reason=FORBIDDEN_FIELD, message=f"Forbidden: {detail}")
 
 
+@lru_cache(maxsize=64)  # the same few, for as many values as somebody cares to send
+def _listed(supported: tuple[str, ...]) -> str:
+    return ", ".join(map(quoted, supported))
+
+
 def not_supported(field: str, value: object, supported: Sequence[str]) -> Cause:
-    listed = ", ".join(map(quoted, supported))
+    listed = _listed(tuple(supported))
     return Cause(
         field=field,
         reason=NOT_SUPPORTED,

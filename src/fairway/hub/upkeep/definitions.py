@@ -1,5 +1,7 @@
 """Custom resource definitions: their objects go before they do, and then their names are free for others."""
 
+from typing import Any
+
 from fairway.hub.kinds.definitions import DEFINITIONS, FINALIZER
 from fairway.hub.schemas import crds
 from fairway.hub.storage.store import Change
@@ -9,21 +11,33 @@ from fairway.hub.upkeep.worker import Worker, decode
 class Definitions(Worker[str]):
     manager = "crd-finalizer"
 
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._waiting: set[str] = set()
+        """Those that aren't served, perhaps because of another's names."""
+
     def begin(self) -> None:
         for item in self.items(DEFINITIONS):
-            if b'"deletionTimestamp"' in item.raw:
-                self.add(item.key[2])
+            self._note(item.key[2], item.raw)
 
     def see(self, change: Change) -> None:
         if change.key[0] == DEFINITIONS:
             if change.type == "DELETED":
-                # Names it held may be what another waits for.
-                for item in self.items(DEFINITIONS):
-                    self.add(item.key[2])
-            elif b'"deletionTimestamp"' in change.raw:
-                self.add(change.key[2])
+                self._waiting.discard(change.key[2])
+                for name in self._waiting:
+                    self.add(name)
+            else:
+                self._note(change.key[2], change.raw)
         elif change.type == "DELETED" and self.store.count(change.key[0]) == 0:
             self.add(change.key[0])
+
+    def _note(self, name: str, raw: bytes) -> None:
+        if b'"deletionTimestamp"' in raw:
+            self.add(name)
+        if crds.established(decode(raw)):
+            self._waiting.discard(name)
+        else:
+            self._waiting.add(name)
 
     async def work(self, item: str) -> None:
         definition = self.document((DEFINITIONS, "", item))
