@@ -285,3 +285,24 @@ async def test_many_definitions_are_served(embedded: Place) -> None:
         *(ask(embedded, "DELETE", f"{DEFINITIONS}/{plural}.{GROUP}") for plural in plurals)
     )
     assert {answer.code for answer in removed} == {200}
+
+
+async def test_names_are_free_once_their_owner_goes(hub: Place) -> None:
+    """Whoever takes a name first keeps others from being served, but not for ever."""
+    first, second = (f"x{uuid.uuid4().hex[:10]}" for _ in range(2))
+    late = definition(second, FREE)
+    late["spec"]["names"]["kind"] = first.capitalize()
+
+    async def established(plural: str) -> bool:
+        found = (await ask(hub, "GET", f"{DEFINITIONS}/{plural}.{GROUP}")).document
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    assert (await ask(hub, "POST", DEFINITIONS, body=definition(first, FREE))).code == 201
+    while not await established(first):
+        await asyncio.sleep(0.02)
+    assert (await ask(hub, "POST", DEFINITIONS, body=late)).code == 201
+    assert not await established(second)
+    assert (await ask(hub, "DELETE", f"{DEFINITIONS}/{first}.{GROUP}")).code == 200
+    while not await established(second):
+        await asyncio.sleep(0.02)

@@ -45,7 +45,10 @@ class Definitions(Worker[str]):
             return
         if not definition["metadata"].get("deletionTimestamp"):
             if not crds.established(definition):
-                await self.merge((DEFINITIONS, "", item), {}, subresource="status")
+                # Judged anew, as every change is; one that changed nothing wouldn't be.
+                await self.merge(
+                    (DEFINITIONS, "", item), {"status": {"conditions": None}}, subresource="status"
+                )
             return
         finalizers = definition["metadata"].get("finalizers") or []
         if FINALIZER not in finalizers:
