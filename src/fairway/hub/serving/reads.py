@@ -5,7 +5,7 @@ import base64
 import contextlib
 import random
 import re
-from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -233,7 +233,7 @@ class Reader:
 
     async def watch(
         self, resource: Resource, namespace: str, options: Read, style: Form
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Lines in chunks, as many at once as there are. Ends at the timeout the client asked for."""
         chosen = Selection(resource, options)
         loop = asyncio.get_running_loop()

@@ -341,7 +341,7 @@ class Server:
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await first
             with contextlib.suppress(RuntimeError):
-                await lines.aclose()  # type: ignore[attr-defined]  # an async generator, told as an iterator
+                await lines.aclose()
         return response
 
     # Writing
