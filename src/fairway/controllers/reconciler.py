@@ -1,0 +1,103 @@
+"""What all controllers have in common: a queue of keys, workers that look at them, and retries.
+
+Watching goes on whether or not this process leads, so that a new leader knows everything at once. Only a leader works
+its queue off, and it begins with every key there is: what it finds need not be what it left.
+"""
+
+import abc
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.sources import Sources
+from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, Conflict, KubeError, WorkQueue
+from fairway.kube.fence import Lost
+from fairway.kube.workqueue import Observer
+from fairway.observe.meters import Meters, QueueMeter
+
+log: Final = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""(namespace, name); the namespace of a cluster-wide object is empty."""
+
+BACKOFF: Final = Backoff(base=0.005, cap=60.0)
+
+FAILED: Final = "%s %s could not be dealt with: %s; it is tried again"
+BROKE: Final = "%s %s could not be dealt with in a way that was not foreseen; it is tried again"
+
+
+class _Gauge(Observer):
+    """Hands on to the meter what the queue tells."""
+
+    def __init__(self, meter: QueueMeter) -> None:
+        self._meter = meter
+
+    def added(self, *, depth: int) -> None:
+        self._meter.added(depth=depth)
+
+    def started(self, *, waited: float, depth: int) -> None:
+        self._meter.started(waited=waited, depth=depth)
+
+    def finished(self, *, took: float) -> None:
+        self._meter.finished(took=took)
+
+    def retried(self) -> None:
+        self._meter.retried()
+
+
+class Reconciler(abc.ABC):
+    name: ClassVar[str]
+
+    def __init__(
+        self, client: Client, *, meters: Meters, workers: int = 4, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.client = client
+        self.meters = meters
+        self.clock = clock
+        self.queue: WorkQueue[Key] = WorkQueue(backoff=BACKOFF, observer=_Gauge(meters.queue(self.name)))
+        self._workers = workers
+
+    @abc.abstractmethod
+    def watch(self, sources: Sources) -> None:
+        """Subscribe to what matters. Called once, before the sources run."""
+
+    @abc.abstractmethod
+    def keys(self) -> Iterable[Key]:
+        """Everything there is to look at."""
+
+    @abc.abstractmethod
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        """Make the hub what it should be, as far as this key is concerned. Whatever it raises is tried again."""
+
+    async def run(self, leadership: Leadership) -> None:
+        """Until cancelled. Raises Lost when the term is over."""
+        for key in self.keys():
+            self.queue.add(key)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers):
+                group.create_task(self._work(leadership))
+
+    async def quiet(self) -> None:
+        """Until nothing is queued or being looked at."""
+        await self.queue.join()
+
+    async def _work(self, leadership: Leadership) -> None:
+        while True:
+            async with self.queue.take() as key:
+                try:
+                    await self.reconcile(key, leadership)
+                except Lost:
+                    self.queue.add(key)
+                    raise
+                except KubeError as error:
+                    # A conflict means that what we know is old, and the news is on its way: nothing to tell.
+                    level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
+                    log.log(level, FAILED, self.name, "/".join(part for part in key if part), error)
+                    self.queue.add_rate_limited(key)
+                except Exception:
+                    log.exception(BROKE, self.name, "/".join(part for part in key if part))
+                    self.queue.add_rate_limited(key)
+                else:
+                    self.queue.forget(key)

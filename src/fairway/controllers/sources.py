@@ -1,0 +1,73 @@
+"""What controllers know of the hub: one informer per kind, shared by all who look at that kind."""
+
+import asyncio
+import math
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, cast
+
+from fairway.kube import Client, Informer, Resource
+from fairway.kube.resource import T
+
+RELIST_SECONDS: Final = 3600.0
+"""A full list from time to time finds what no watch could have told, such as a hub restored from a backup."""
+
+
+class Sources:
+    """Ask for all informers before entering; they run while the block does."""
+
+    def __init__(self, client: Client, *, relist_after: float | None = RELIST_SECONDS) -> None:
+        self._client = client
+        self._relist_after = relist_after
+        self._informers: dict[str, Informer[Any]] = {}
+        self._stack = AsyncExitStack()
+
+    def of(self, resource: Resource[T]) -> Informer[T]:
+        informer = self._informers.get(str(resource))
+        if informer is None:
+            informer = Informer(self._client, resource, relist_after=self._relist_after)
+            self._informers[str(resource)] = informer
+        return cast("Informer[T]", informer)
+
+    async def __aenter__(self) -> "Sources":
+        for informer in self._informers.values():
+            await self._stack.enter_async_context(informer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def synced(self) -> None:
+        """Until everything there is has been seen once."""
+        await asyncio.gather(*(informer.synced.wait() for informer in self._informers.values()))
+
+    @property
+    def ready(self) -> bool:
+        return all(informer.synced.is_set() for informer in self._informers.values())
+
+    def waiting(self) -> list[str]:
+        """Kinds of which the first list is still to come."""
+        return [name for name, informer in self._informers.items() if not informer.synced.is_set()]
+
+    def lag(self) -> dict[str, float]:
+        """Seconds by kind for which what is known may be behind the hub; infinite before the first list."""
+        return {name: informer.lag for name, informer in self._informers.items()}
+
+    @property
+    def behind(self) -> float:
+        """Of the kind that is furthest behind."""
+        return max(self.lag().values(), default=math.inf)
+
+    def counts(self) -> dict[str, int]:
+        return {informer.resource.kind: len(informer.store) for informer in self._informers.values()}
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Objects the hub has and Fairway cannot read, as ``kind namespace/name``, with the reason."""
+        return {
+            f"{informer.resource.kind} {'/'.join(part for part in key if part)}": reason
+            for informer in self._informers.values()
+            for key, reason in informer.unreadable.items()
+        }
