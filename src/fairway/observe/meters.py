@@ -1,0 +1,338 @@
+"""What Fairway counts and measures, in the names Prometheus reads.
+
+Every ``Meters`` has a registry of its own, so that several managers, and tests, live in one process without counting
+into each other's figures. A measurement is taken on the way of every decision, so it costs a microsecond and never
+raises: a figure that makes no sense is worth less than the work it is about.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from fairway import __version__
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""Of what ``expose`` returns."""
+
+CYCLE_BUCKETS: Final = (
+    *(1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3),
+    *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
+REACTION_BUCKETS: Final = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+WORK_BUCKETS: Final = (
+    *(1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+
+CHANGES: Final = ("created", "updated", "refreshed", "relabelled", "deleted")
+FOLLOWED: Final = "followed"
+SCRATCH: Final = "scratch"
+
+MANY: Final = 1000
+"""So many combinations of labels one metric tells apart. The words come from our code and from a hub's refusals;
+the latter shall not be able to fill our memory or that of the Prometheus that asks us."""
+OTHER: Final = "other"
+
+_WORD: Final = re.compile(r"[A-Za-z0-9_./:+-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """Of one metric of ours. ``docs/metrics.md`` shows the same words."""
+
+    name: str
+    type: Literal["counter", "gauge", "histogram"]
+    meaning: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+def _counter(name: str, meaning: str, *labels: str) -> Definition:
+    return Definition(name=name, type="counter", meaning=meaning, labels=labels)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> Definition:
+    return Definition(name=name, type="gauge", meaning=meaning, labels=labels)
+
+
+def _histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Definition:
+    return Definition(name=name, type="histogram", meaning=meaning, labels=labels, buckets=buckets)
+
+
+QUEUE_DEPTH: Final = _gauge(
+    "fairway_workqueue_depth", "Keys that wait for a worker of the controller.", "controller"
+)
+QUEUE_ADDS: Final = _counter(
+    "fairway_workqueue_adds_total",
+    "Keys queued. A key that waits already is not counted again.",
+    "controller",
+)
+QUEUE_RETRIES: Final = _counter(
+    "fairway_workqueue_retries_total", "Keys queued again because dealing with them failed.", "controller"
+)
+QUEUE_WAIT: Final = _histogram(
+    "fairway_workqueue_wait_seconds",
+    "From the first change of a key to the worker that takes it.",
+    "controller",
+    buckets=WORK_BUCKETS,
+)
+QUEUE_WORK: Final = _histogram(
+    "fairway_workqueue_work_seconds",
+    "That a worker was occupied with one key, its writes included.",
+    "controller",
+    buckets=WORK_BUCKETS,
+)
+CYCLE: Final = _histogram(
+    "fairway_cycle_seconds",
+    "Computing of one placement, without reading or writing. "
+    "path is followed if it went on from the last cycle, scratch if it looked at every cluster.",
+    "path",
+    buckets=CYCLE_BUCKETS,
+)
+DECISIONS_CHANGED: Final = _counter(
+    "fairway_decisions_changed_total",
+    "PlacementDecisions written, by what was done: created, updated (clusters changed), refreshed (only scores "
+    "or reasons changed), relabelled, deleted.",
+    "change",
+)
+WRITES: Final = _counter(
+    "fairway_writes_total",
+    "Writes sent to the hub, successful or not.",
+    *("controller", "resource", "verb"),
+)
+WRITE_ERRORS: Final = _counter(
+    "fairway_write_errors_total",
+    "Writes the hub did not carry out, with the reason it gave. "
+    "A few of reason Conflict are normal: somebody else wrote first, and it is tried again.",
+    *("controller", "resource", "verb", "reason"),
+)
+CELLS_CHANGED: Final = _counter(
+    "fairway_cells_changed_total",
+    "Cells of the fleet's table that differed from what was known, by the kind of object that told.",
+    "kind",
+)
+LEADER: Final = _gauge(
+    "fairway_leader", "1 if this process holds the lease and writes, 0 if it waits for it.", "lease"
+)
+OBJECTS: Final = _gauge("fairway_objects", "Objects of the hub that are known here.", "kind")
+LAG: Final = _gauge(
+    "fairway_informer_lag_seconds",
+    "For so long what is known of the resource may be behind the hub; +Inf before the first list.",
+    "resource",
+)
+REACTION: Final = _histogram(
+    "fairway_reaction_seconds",
+    "From a change being seen here to the decision it made necessary having been written.",
+    buckets=REACTION_BUCKETS,
+)
+DIFFERENCES: Final = _gauge(
+    "fairway_shadow_differences",
+    "Placements whose decisions on the hub differ from what Fairway would write; only told with --shadow.",
+)
+BUILD: Final = _gauge("fairway_build_info", "Always 1; the label tells the version of Fairway.", "version")
+
+DEFINITIONS: Final = (
+    *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
+    *(CYCLE, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, CELLS_CHANGED),
+    *(LEADER, OBJECTS, LAG, DIFFERENCES, BUILD),
+)
+
+
+def _word(value: str) -> str:
+    return value if _WORD.fullmatch(value) else OTHER
+
+
+class _Counters:
+    """One counter, its children at hand."""
+
+    def __init__(self, definition: Definition, registry: CollectorRegistry) -> None:
+        self._metric = Counter(definition.name, definition.meaning, definition.labels, registry=registry)
+        self._other = (OTHER,) * len(definition.labels)
+        self._children: dict[tuple[str, ...], Counter] = {}
+
+    def child(self, *labels: str) -> Counter:
+        known = self._children.get(labels)
+        return known if known is not None else self._new(labels)
+
+    def _new(self, labels: tuple[str, ...]) -> Counter:
+        if len(self._children) >= MANY:
+            return self._metric.labels(*self._other)
+        child = self._metric.labels(*map(_word, labels))
+        self._children[labels] = child
+        return child
+
+
+class _Gauges:
+    def __init__(self, definition: Definition, registry: CollectorRegistry) -> None:
+        self._metric = Gauge(definition.name, definition.meaning, definition.labels, registry=registry)
+        self._children: dict[str, Gauge] = {}
+
+    def child(self, label: str) -> Gauge:
+        known = self._children.get(label)
+        return known if known is not None else self._new(label)
+
+    def _new(self, label: str) -> Gauge:
+        if len(self._children) >= MANY:
+            return self._metric.labels(OTHER)
+        child = self._metric.labels(_word(label))
+        self._children[label] = child
+        return child
+
+
+def _made(definition: Definition, registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        definition.name, definition.meaning, definition.labels, buckets=definition.buckets, registry=registry
+    )
+
+
+def _observe(histogram: Histogram, seconds: float) -> None:
+    # A clock that was set back makes a negative duration, and the sum of a histogram must never go down.
+    if math.isfinite(seconds):
+        histogram.observe(seconds if seconds > 0.0 else 0.0)
+
+
+class QueueMeter:
+    """Of one controller's queue. It has the methods a work queue's observer has."""
+
+    __slots__ = ("_adds", "_depth", "_retries", "_wait", "_work")
+
+    def __init__(
+        self, *, depth: Gauge, adds: Counter, retries: Counter, wait: Histogram, work: Histogram
+    ) -> None:
+        self._depth, self._adds, self._retries, self._wait, self._work = depth, adds, retries, wait, work
+
+    def added(self, *, depth: int) -> None:
+        self._adds.inc()
+        self._depth.set(depth)
+
+    def started(self, *, waited: float, depth: int) -> None:
+        _observe(self._wait, waited)
+        self._depth.set(depth)
+
+    def finished(self, *, took: float) -> None:
+        _observe(self._work, took)
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+
+class Meters:
+    """With a ``registry`` given, it counts into that one, which then must not have these names yet."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry if registry is not None else CollectorRegistry()
+        made = self.registry
+        self._queue_depth = _Gauges(QUEUE_DEPTH, made)
+        self._queue_adds = _Counters(QUEUE_ADDS, made)
+        self._queue_retries = _Counters(QUEUE_RETRIES, made)
+        self._queue_wait = _made(QUEUE_WAIT, made)
+        self._queue_work = _made(QUEUE_WORK, made)
+        self._queues: dict[str, QueueMeter] = {}
+        cycle = _made(CYCLE, made)
+        self._followed, self._scratch = cycle.labels(FOLLOWED), cycle.labels(SCRATCH)
+        self._reaction = _made(REACTION, made)
+        self._decisions = _Counters(DECISIONS_CHANGED, made)
+        for change in CHANGES:
+            self._decisions.child(change)  # shown as 0 from the start: a rate needs a first value
+        self._writes = _Counters(WRITES, made)
+        self._write_errors = _Counters(WRITE_ERRORS, made)
+        self._cells = _Counters(CELLS_CHANGED, made)
+        self._leader = _Gauges(LEADER, made)
+        self._objects = _Gauges(OBJECTS, made)
+        self._lag = _Gauges(LAG, made)
+        self._differences: Gauge | None = None
+        _Gauges(BUILD, made).child(__version__).set(1)
+        ProcessCollector(registry=made)
+        PlatformCollector(registry=made)
+        GCCollector(registry=made)
+
+    def queue(self, controller: str) -> QueueMeter:
+        """The same one for the same controller."""
+        meter = self._queues.get(controller)
+        if meter is None:
+            name = _word(controller)
+            meter = self._queues[controller] = QueueMeter(
+                depth=self._queue_depth.child(name),
+                adds=self._queue_adds.child(name),
+                retries=self._queue_retries.child(name),
+                wait=self._queue_wait.labels(name),
+                work=self._queue_work.labels(name),
+            )
+        return meter
+
+    def cycle(self, *, seconds: float, followed: bool) -> None:
+        """``followed``: it went on from the last cycle of the same placement."""
+        _observe(self._followed if followed else self._scratch, seconds)
+
+    def reaction(self, seconds: float) -> None:
+        """From the change seen to the decision written."""
+        _observe(self._reaction, seconds)
+
+    def decision(self, change: str) -> None:
+        """``change`` is one of CHANGES."""
+        self._decisions.child(change).inc()
+
+    def write(self, *, controller: str, resource: str, verb: str, error: str = "") -> None:
+        """One request to the hub. ``error`` is the reason it gave for not doing it, such as Conflict."""
+        self._writes.child(controller, resource, verb).inc()
+        if error:
+            self._write_errors.child(controller, resource, verb, error).inc()
+
+    def cells(self, *, kind: str, count: int = 1) -> None:
+        if count > 0:
+            self._cells.child(kind).inc(count)
+
+    def leader(self, *, lease: str, leading: bool) -> None:
+        self._leader.child(lease).set(1 if leading else 0)
+
+    def objects(self, *, kind: str, count: int) -> None:
+        self._objects.child(kind).set(count)
+
+    def lag(self, *, resource: str, seconds: float) -> None:
+        self._lag.child(resource).set(seconds)
+
+    def differences(self, count: int) -> None:
+        """Not shown before the first call: without a shadow there is nothing that could differ."""
+        if self._differences is None:
+            self._differences = Gauge(DIFFERENCES.name, DIFFERENCES.meaning, registry=self.registry)
+        self._differences.set(count)
+
+    def expose(self) -> bytes:
+        """Everything, as CONTENT_TYPE says."""
+        return generate_latest(_Plain(self.registry))
+
+
+class _Plain(Collector):
+    """A registry without the moments at which each series was made: they double it and nobody asks for them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+def values(exposed: bytes) -> Mapping[str, float]:
+    """What was exposed, by ``name{label="value"}``: for whoever looks at figures without a Prometheus at hand."""
+    lines = (line.rpartition(" ") for line in exposed.decode().splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
