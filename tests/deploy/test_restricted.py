@@ -1,0 +1,99 @@
+"""Who runs with the rights of ``deploy/`` can do what a controller does, and nothing else."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.kube import Client, Connection, Forbidden
+from fairway.kube.kubeconfig import load
+from fairway.testing import restricted as rights
+from fairway.testing.restricted import NoRights, restricted
+
+SPEC: Mapping[str, Any] = {"holderIdentity": "me", "leaseDurationSeconds": 15}
+OWN = "/apis/coordination.k8s.io/v1/namespaces/fairway-system/leases"
+EVERYTHING = rights.known()
+
+FORBIDDEN = (
+    ("GET", "/api/v1/secrets"),
+    ("GET", "/api/v1/namespaces/fairway-system/secrets"),
+    ("GET", "/api/v1/configmaps"),
+    ("GET", "/api/v1/pods"),
+    ("POST", "/api/v1/namespaces/fairway-system/pods"),
+    ("POST", "/api/v1/namespaces/fairway-system/serviceaccounts/default/token"),
+    ("POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"),
+    ("DELETE", f"{OWN}/anything"),
+    ("DELETE", "/api/v1/namespaces/default"),
+    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+    ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+    ("GET", "/apis/apps/v1/deployments"),
+    ("POST", "/apis/cluster.open-cluster-management.io/v1/managedclusters"),
+    ("DELETE", "/apis/cluster.open-cluster-management.io/v1/managedclusters/any"),
+    ("POST", "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/default/placements"),
+    ("DELETE", "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/default/placements/any"),
+    ("DELETE", "/apis/cluster.open-cluster-management.io/v1beta2/managedclustersets/any"),
+)
+
+
+async def test_it_is_the_service_account_and_leads(administrator: Connection) -> None:
+    connection = await restricted(administrator, controllers=EVERYTHING)
+    async with Client(connection) as client:
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": SPEC}
+        await client.request("POST", OWN, body={**body, "metadata": {"generateName": "mine-"}})
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = await client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=asked)
+    assert b"system:serviceaccount:fairway-system:fairway-" in answer.body
+
+
+@pytest.mark.parametrize(("method", "path"), FORBIDDEN, ids=lambda text: text)
+async def test_even_all_controllers_together_cannot(
+    administrator: Connection, method: str, path: str
+) -> None:
+    connection = await restricted(administrator, controllers=EVERYTHING)
+    async with Client(connection) as client:
+        with pytest.raises(Forbidden):
+            await client.request(
+                method, path, body=None if method == "GET" else {"metadata": {"name": "any"}}
+            )
+
+
+async def test_a_controller_that_is_switched_off_needs_no_rights(administrator: Connection) -> None:
+    clusters = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
+    leases = "/apis/coordination.k8s.io/v1/leases"
+    placing = await restricted(administrator, controllers=["placement"])
+    watching = await restricted(administrator, controllers=["availability"])
+    async with Client(placing) as client:
+        await client.request("GET", clusters)
+        with pytest.raises(Forbidden):
+            await client.request("GET", leases)
+    async with Client(watching) as client:
+        await client.request("GET", leases)
+        with pytest.raises(Forbidden):
+            await client.request("GET", "/apis/cluster.open-cluster-management.io/v1beta1/placements")
+
+
+async def test_a_suite_may_lead_in_a_namespace_of_its_own(administrator: Connection) -> None:
+    elsewhere = "/apis/coordination.k8s.io/v1/namespaces/suite/leases"
+    connection = await restricted(administrator, controllers=["placement"], namespace="suite")
+    assert connection.namespace == "suite"
+    async with Client(connection) as client:
+        await client.request("POST", elsewhere, body={"metadata": {"generateName": "x-"}, "spec": SPEC})
+        with pytest.raises(Forbidden):
+            await client.request("POST", OWN, body={"metadata": {"generateName": "x-"}, "spec": SPEC})
+
+
+async def test_as_a_kubeconfig(administrator: Connection, tmp_path: Path) -> None:
+    connection = await restricted(administrator, controllers=["placement"])
+    file = await rights.write_kubeconfig(connection, tmp_path / "kubeconfig")
+    assert file.stat().st_mode & 0o077 == 0
+    async with Client(load(file).context()) as client:
+        with pytest.raises(Forbidden):
+            await client.request("GET", "/api/v1/secrets")
+
+
+async def test_rights_nobody_wrote_down(administrator: Connection, tmp_path: Path) -> None:
+    with pytest.raises(NoRights, match="no rights for 'plcement'; there are acceptance, availability"):
+        await restricted(administrator, controllers=["plcement"])
+    with pytest.raises(NoRights, match="has no manifests"):
+        await restricted(administrator, controllers=[], folder=tmp_path)
