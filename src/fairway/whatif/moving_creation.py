@@ -1,0 +1,184 @@
+"""Brings a synthetic fleet onto a hub. What is there already stays as it is, so an interrupted creation is finished,
+and a fleet that was changed by hand keeps its changes.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+
+from fairway.api.meta import ObjectMeta, find_condition, format_time
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    AlreadyExists,
+    Client,
+    Clock,
+    NotFound,
+    Patch,
+    Resource,
+)
+from fairway.kube.resource import Key, T, key_of
+from fairway.whatif.moving_objects import (
+    AVAILABLE,
+    NAMESPACE,
+    SCORE,
+    SYNTHETIC,
+    Member,
+    Score,
+    members,
+    surroundings,
+)
+
+AT_ONCE: Final = 16
+"""Clusters being made at a time."""
+CLUSTER_NAME_LABEL: Final = "open-cluster-management.io/cluster-name"
+UPDATED: Final = "AddOnPlacementScoreUpdated"
+UPDATED_MESSAGE: Final = "AddOnPlacementScore updated successfully"
+
+
+class Namespace(Struct, frozen=True, kw_only=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+NAMESPACES: Final = Resource(
+    group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False, type=Namespace
+)
+
+
+def _nothing(_amount: float, /) -> None: ...
+
+
+async def create(
+    client: Client,
+    *,
+    clusters: int,
+    seed: int,
+    validity: float,
+    clock: Clock = SYSTEM_CLOCK,
+    advance: Callable[[float], None] = _nothing,
+) -> None:
+    """``validity`` is in seconds, of the first scores; ``advance`` is called with 1 for every cluster."""
+    now = clock.wall()
+    await ensure(client, NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    for document in surroundings(now=now):
+        if document["kind"] == MANAGED_CLUSTER_SETS.kind:
+            await ensure(client, MANAGED_CLUSTER_SETS, document)
+        else:
+            await ensure(client, MANAGED_CLUSTER_SET_BINDINGS, document, namespace=NAMESPACE)
+    making = _Making(client, until=now + timedelta(seconds=validity), now=now)
+    await making.look()
+    queue = iter(members(clusters=clusters, seed=seed, now=now))
+
+    async def work() -> None:
+        for member in queue:
+            await making.make(member)
+            advance(1)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(AT_ONCE, clusters)):
+            group.create_task(work())
+
+
+async def ensure(
+    client: Client, resource: Resource[T], body: Mapping[str, Any], *, namespace: str | None = None
+) -> None:
+    """Create it unless it is there."""
+    try:
+        await client.create(resource, body, namespace=namespace)
+    except AlreadyExists:
+        return
+
+
+def score_status(values: Mapping[str, int], *, until: datetime | None, now: datetime) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "conditions": [
+            {
+                "type": UPDATED,
+                "status": "True",
+                "reason": UPDATED,
+                "message": UPDATED_MESSAGE,
+                "lastTransitionTime": format_time(now),
+            }
+        ],
+        "scores": [{"name": name, "value": value} for name, value in sorted(values.items())],
+    }
+    if until is not None:
+        status["validUntil"] = format_time(until)
+    return status
+
+
+class _Making:
+    """``until`` is when the scores that move run out unless an agent renews them."""
+
+    def __init__(self, client: Client, *, until: datetime, now: datetime) -> None:
+        self._client = client
+        self._until, self._now = until, now
+        self._joined: frozenset[str] = frozenset()
+        self._known: frozenset[str] = frozenset()
+        self._scored: frozenset[Key] = frozenset()
+
+    async def look(self) -> None:
+        """At what an earlier creation made, and how far it came."""
+        clusters = await self._client.list(MANAGED_CLUSTERS, skip_unreadable=True)
+        self._known = frozenset(each.metadata.name for each in clusters.items)
+        self._joined = frozenset(
+            each.metadata.name
+            for each in clusters.items
+            if each.status.allocatable and find_condition(each.status.conditions or (), AVAILABLE)
+        )
+        scores = await self._client.list(ADD_ON_PLACEMENT_SCORES, skip_unreadable=True)
+        self._scored = frozenset(key_of(each) for each in scores.items if each.status.scores)
+
+    async def make(self, member: Member) -> None:
+        name, client = member.name, self._client
+        if name not in self._known:
+            await ensure(client, MANAGED_CLUSTERS, member.manifest)
+        if name not in self._joined:
+            await client.patch(
+                MANAGED_CLUSTERS, name, {"status": member.status}, kind=Patch.MERGE, subresource="status"
+            )
+        missing = [each for each in member.scores if (name, each.name) not in self._scored]
+        if missing:
+            metadata = {"name": name, "labels": {CLUSTER_NAME_LABEL: name}}
+            await ensure(client, NAMESPACES, {"metadata": metadata})
+        for score in missing:
+            await self._publish(name, score)
+
+    async def _publish(self, name: str, score: Score) -> None:
+        await publish(
+            self._client,
+            cluster=name,
+            name=score.name,
+            status=score_status(
+                score.values, until=self._until if score.name == SCORE else None, now=self._now
+            ),
+            create=True,
+        )
+
+
+async def publish(
+    client: Client, *, cluster: str, name: str, status: Mapping[str, Any], create: bool = False
+) -> None:
+    """The object is made first where it is missing, and without asking where ``create`` says that it is."""
+    if create:
+        metadata = {"name": name, "namespace": cluster, "labels": {SYNTHETIC: "true"}}
+        await ensure(client, ADD_ON_PLACEMENT_SCORES, {"metadata": metadata}, namespace=cluster)
+    try:
+        await client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            name,
+            {"status": status},
+            kind=Patch.MERGE,
+            namespace=cluster,
+            subresource="status",
+        )
+    except NotFound:
+        if create:
+            raise
+        await publish(client, cluster=cluster, name=name, status=status, create=True)

@@ -1,0 +1,131 @@
+"""What a synthetic fleet consists of when it is to live on a hub, rather than be a picture of one.
+
+A picture shows a hub at one moment, with clusters that are out of reach and scores that ran out. On a hub that runs,
+such things are to happen, not to be made up: every cluster starts joined, available and with fresh scores. What only
+a hub may write (uid, versions) and what would keep objects from being deleted (finalizers) is left out.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.whatif.synthetic import Document, generate, stamp
+
+SYNTHETIC: Final = "fairway.dev/synthetic"
+"""The label of clusters whose agents are played, and of their scores."""
+SCORE: Final = "resource-usage-score"
+"""The object whose values move."""
+NAMESPACE: Final = "default"
+"""Where placements can be tried at once."""
+BOUND_SETS: Final = ("default", "global")
+AVAILABLE: Final = "ManagedClusterConditionAvailable"
+AVAILABLE_REASON: Final = "ManagedClusterAvailable"
+AVAILABLE_MESSAGE: Final = "Managed cluster is available"
+
+_OUT_OF_REACH: Final = ("/unreachable", "/unavailable")
+_FEATURE: Final = "feature.open-cluster-management.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """An AddOnPlacementScore in the namespace of its cluster. ``values`` are whole numbers from -100 to 100."""
+
+    name: str
+    values: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One cluster: ``manifest`` is what is created, ``status`` what its agent reports."""
+
+    name: str
+    manifest: Document
+    status: Document
+    scores: tuple[Score, ...]
+
+
+def surroundings(*, now: datetime) -> Iterator[Document]:
+    """The sets clusters are in, and bindings that let placements in ``NAMESPACE`` choose among all of them."""
+    api_version = ManagedClusterSet().apiVersion
+    for document in generate(clusters=0, placements=0, now=now):
+        if document["kind"] == ManagedClusterSet().kind:
+            yield {
+                "apiVersion": api_version,
+                "kind": document["kind"],
+                "metadata": {"name": document["metadata"]["name"]},
+                "spec": document["spec"],
+            }
+    for name in BOUND_SETS:
+        yield {
+            "apiVersion": ManagedClusterSetBinding().apiVersion,
+            "kind": ManagedClusterSetBinding().kind,
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"clusterSet": name},
+        }
+
+
+def members(*, clusters: int, seed: int, now: datetime) -> Iterator[Member]:
+    """The same names, sizes, labels and first scores for the same seed; more clusters begin with those of fewer."""
+    source: Document | None = None
+    scores: list[Document] = []
+    for document in generate(clusters=clusters, seed=seed, placements=0, now=now):
+        if document["kind"] == "ManagedCluster":
+            if source is not None:
+                yield _member(source, scores, seed=seed, now=now)
+            source, scores = document, []
+        elif document["kind"] == "AddOnPlacementScore":
+            scores.append(document)
+    if source is not None:
+        yield _member(source, scores, seed=seed, now=now)
+
+
+def _member(source: Document, scores: list[Document], *, seed: int, now: datetime) -> Member:
+    metadata, spec = source["metadata"], dict(source["spec"])
+    taints = [each for each in spec.pop("taints", ()) if not each["key"].endswith(_OUT_OF_REACH)]
+    if taints:
+        spec["taints"] = taints
+    labels = {
+        key: "available" if key.startswith(_FEATURE) else value for key, value in metadata["labels"].items()
+    }
+    made = [Score(each["metadata"]["name"], _values(each)) for each in scores]
+    if all(each.name != SCORE for each in made):
+        made.insert(0, Score(SCORE, _guess(metadata["name"], seed)))
+    return Member(
+        name=metadata["name"],
+        manifest={
+            "apiVersion": source["apiVersion"],
+            "kind": source["kind"],
+            "metadata": {"name": metadata["name"], "labels": {**labels, SYNTHETIC: "true"}},
+            "spec": spec,
+        },
+        status={**source["status"], "conditions": _conditions(source, now)},
+        scores=tuple(made),
+    )
+
+
+def _conditions(source: Document, now: datetime) -> list[Document]:
+    found: list[dict[str, Any]] = []
+    for each in source["status"]["conditions"]:
+        if each["type"] == AVAILABLE and each["status"] != "True":
+            each = {
+                "type": AVAILABLE,
+                "status": "True",
+                "reason": AVAILABLE_REASON,
+                "message": AVAILABLE_MESSAGE,
+                "lastTransitionTime": stamp(now - timedelta(minutes=1)),
+            }
+        found.append(each)
+    return found
+
+
+def _values(score: Document) -> dict[str, int]:
+    return {each["name"]: each["value"] for each in score["status"]["scores"]}
+
+
+def _guess(name: str, seed: int) -> dict[str, int]:
+    """For a cluster the picture shows without its provider: somewhat loaded."""
+    rng = random.Random(f"fairway score {seed} {name}")
+    return {"cpuAvailable": rng.randint(-90, -10), "memAvailable": rng.randint(-90, -10)}
