@@ -22,11 +22,13 @@ class Sources:
         self._informers: dict[str, Informer[Any]] = {}
         self._stack = AsyncExitStack()
 
-    def of(self, resource: Resource[T]) -> Informer[T]:
-        informer = self._informers.get(str(resource))
+    def of(self, resource: Resource[T], *, fields: str = "") -> Informer[T]:
+        """``fields`` is a field selector; who asks with another one gets another informer."""
+        name = f"{resource}:{fields.replace('=', ':')}" if fields else str(resource)
+        informer = self._informers.get(name)
         if informer is None:
-            informer = Informer(self._client, resource, relist_after=self._relist_after)
-            self._informers[str(resource)] = informer
+            informer = Informer(self._client, resource, fields=fields, relist_after=self._relist_after)
+            self._informers[name] = informer
         return cast("Informer[T]", informer)
 
     async def __aenter__(self) -> "Sources":
