@@ -3,7 +3,7 @@ and a fleet that was changed by hand keeps its changes.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from fairway.kube import (
     AlreadyExists,
     Client,
     Clock,
+    KubeError,
     NotFound,
     Patch,
     Resource,
@@ -63,7 +64,10 @@ async def create(
     clock: Clock = SYSTEM_CLOCK,
     advance: Callable[[float], None] = _nothing,
 ) -> None:
-    """``validity`` is in seconds, of the first scores; ``advance`` is called with 1 for every cluster."""
+    """``validity`` is in seconds, of the first scores; ``advance`` is called with 1 for every cluster.
+
+    Raises KubeErrors, never in groups.
+    """
     now = clock.wall()
     await ensure(client, NAMESPACES, {"metadata": {"name": NAMESPACE}})
     for document in surroundings(now=now):
@@ -80,9 +84,23 @@ async def create(
             await making.make(member)
             advance(1)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(AT_ONCE, clusters)):
-            group.create_task(work())
+    failures: list[KubeError] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, clusters)):
+                group.create_task(work())
+    except* KubeError as errors:
+        failures += _leaves(errors)
+    if failures:
+        raise failures[0]  # the others are about the same hub
+
+
+def _leaves(errors: BaseExceptionGroup[KubeError]) -> Iterator[KubeError]:
+    for error in errors.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
 
 
 async def ensure(
