@@ -1,0 +1,185 @@
+"""Log records as lines: JSON for machines, ``key=value`` for people.
+
+A record is one line, whatever is in it. Names and messages come from a hub that others write to, and whoever can put a
+line break into a log can put a whole forged line there, or move the cursor of whoever reads it.
+"""
+
+import json
+import logging
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final, Literal, TextIO, cast
+
+Format = Literal["text", "json"]
+
+FORMATS: Final = ("text", "json")
+LEVELS: Final[Mapping[str, int]] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+UNKNOWN_FORMAT: Final = "unknown log format {given!r}: use one of {known}"
+UNKNOWN_LEVEL: Final = "unknown log level {given!r}: use one of {known}"
+
+LONGEST: Final = 32_768
+"""Characters of one field; what is beyond is cut off, and the field says so."""
+CUT: Final = "… ({more} more characters)"
+DEEPEST: Final = 8
+UNPRINTABLE: Final = "<{type} that cannot be printed>"
+
+_OWN: Final = ("ts", "level", "logger", "msg", "error", "stack")
+_STANDARD: Final = frozenset(
+    vars(logging.LogRecord("", 0, "", 0, "", (), None)).keys() | {"message", "asctime", "taskName"}
+)
+
+
+def configure(*, format: Format = "text", level: str = "info", stream: TextIO | None = None) -> None:  # noqa: A002  # the word users know from the option
+    """All logs of this process go to ``stream``, by default standard error; Python's warnings, too.
+
+    Calling it again replaces what it set up before. Handlers of others stay.
+    """
+    if format not in FORMATS:
+        raise ValueError(UNKNOWN_FORMAT.format(given=format, known=", ".join(FORMATS)))
+    number = LEVELS.get(level.lower())
+    if number is None:
+        raise ValueError(UNKNOWN_LEVEL.format(given=level, known=", ".join(LEVELS)))
+    handler = Lines(stream if stream is not None else sys.stderr)
+    handler.setFormatter(Json() if format == "json" else Text())
+    root = logging.getLogger()
+    for old in [each for each in root.handlers if isinstance(each, Lines)]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(number)
+    logging.captureWarnings(True)
+
+
+class Lines(logging.StreamHandler[TextIO]):
+    """The handler that ``configure`` sets up."""
+
+
+class Json(logging.Formatter):
+    """One object per line, in ASCII, so that neither an encoding nor a terminal can make anything else of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "ts": _moment(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": _short(_message(record)),
+        }
+        fields.update((key, _plain(value)) for key, value in _details(record, self))
+        return json.dumps(fields, ensure_ascii=True, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+class Text(logging.Formatter):
+    """Time, level, logger and message, then the details. A value that could be misread stands in quotes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        head = f"{_moment(record)} {record.levelname:<7} {_visible(record.name)} {_visible(_short(_message(record)))}"
+        parts = [head, *(f"{_visible(key)}={_value(value)}" for key, value in _details(record, self))]
+        return " ".join(parts)
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:
+        # What was to be told matters more than that it was told with the wrong number of arguments.
+        return f"{_text(record.msg)} {_text(record.args)}"
+
+
+def _details(record: logging.LogRecord, formatter: logging.Formatter) -> Iterator[tuple[str, object]]:
+    for key, value in vars(record).items():
+        if key not in _STANDARD and not key.startswith("_"):
+            yield (f"{key}_" if key in _OWN else key), value
+    if record.exc_info and record.exc_info[0] is not None:
+        yield "error", _trace(record, formatter)
+    elif record.exc_text:
+        yield "error", record.exc_text
+    if record.stack_info:
+        yield "stack", record.stack_info
+
+
+def _trace(record: logging.LogRecord, formatter: logging.Formatter) -> str:
+    try:
+        return formatter.formatException(
+            cast("tuple[type[BaseException], BaseException, None]", record.exc_info)
+        )
+    except Exception:
+        return UNPRINTABLE.format(
+            type=record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else "error"
+        )
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return UNPRINTABLE.format(type=type(value).__name__)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + CUT.format(more=len(text) - LONGEST)
+
+
+def _plain(value: object, depth: int = 0) -> object:
+    """What JSON has a form for; anything else as text."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            # Readers take numbers for doubles, and a larger one would come out as another.
+            return int(value) if abs(value) < 1 << 53 else str(int(value))
+        case float():
+            return float(value) if math.isfinite(value) else str(value)
+        case str():
+            return _short(value)
+        case Mapping() if depth < DEEPEST:
+            return {_short(_text(key)): _plain(each, depth + 1) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset() if depth < DEEPEST:
+            return [_plain(each, depth + 1) for each in value]
+        case _:
+            return _short(_text(value))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        text = _short(value)
+    elif isinstance(value, bool | None):
+        return json.dumps(value)
+    elif isinstance(value, Mapping | list | tuple | set | frozenset):
+        text = json.dumps(_plain(value), ensure_ascii=False)
+    else:
+        text = _short(_text(value))
+    if text and text.isprintable() and not any(each in ' "=\\' for each in text):
+        return text
+    return '"' + _visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _visible(text: str) -> str:
+    """Line breaks, control characters, and those that turn the direction of text, as their escapes."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else _escape(each) for each in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    short = _SHORT_ESCAPES.get(character)
+    if short is not None:
+        return short
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,171 @@
+"""Spans for OpenTelemetry, if it is there.
+
+Fairway does not depend on OpenTelemetry: with ``fairway[otel]`` installed, or in a program that brings it along, spans
+go to whatever provider is set up, and otherwise ``span`` does nothing and costs next to nothing.
+"""
+
+import importlib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Protocol, cast
+
+from fairway import __version__
+
+log: Final = logging.getLogger(__name__)
+
+API: Final = "opentelemetry.trace"
+ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+PROTOCOL: Final = "http/protobuf"
+SERVICE: Final = "fairway"
+
+NOT_ASKED: Final = f"traces are not exported: {ENDPOINT} is not set"
+NOT_WANTED: Final = "traces are not exported: OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER says so"
+NOT_INSTALLED: Final = (
+    "traces cannot be exported, though an endpoint is set: {missing} is not installed; "
+    "pip install 'fairway[otel]'"
+)
+NOT_SPOKEN: Final = f"traces cannot be exported by {{given}}: only {PROTOCOL} is spoken; unset {{variable}}"
+SET_UP_BY_OTHERS: Final = "traces go to the provider that this process has already"
+EXPORTED: Final = "traces are exported to {endpoint}"
+
+Value = str | bool | int | float
+
+
+class Span(Protocol):
+    def set_attribute(self, key: str, value: Any, /) -> None: ...
+
+
+class Tracer(Protocol):
+    """What is used of OpenTelemetry's."""
+
+    def start_as_current_span(
+        self, name: str, *, attributes: Mapping[str, Value]
+    ) -> AbstractContextManager[Span]:
+        """Records an exception that leaves the block, and marks the span as failed."""
+
+
+class _Nothing:
+    """A span of nobody."""
+
+    __slots__ = ()
+
+    def set_attribute(self, key: str, value: object, /) -> None: ...
+
+    def __enter__(self) -> "_Nothing":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+_NOTHING: Final = _Nothing()
+
+
+def span(name: str, /, **attributes: object) -> AbstractContextManager[Span]:
+    """Around a piece of work. An exception that leaves it is recorded; None is no attribute."""
+    tracer = _current.tracer
+    if tracer is None:
+        return _NOTHING
+    return tracer.start_as_current_span(name, attributes=_attributes(attributes))
+
+
+def _attributes(given: Mapping[str, object]) -> dict[str, Value]:
+    return {
+        key: value if isinstance(value, str | bool | int | float) else str(value)
+        for key, value in given.items()
+        if value is not None
+    }
+
+
+def _found() -> Tracer | None:
+    """Of the API, if it is installed: it passes spans on to the provider, as soon as there is one."""
+    try:
+        api = importlib.import_module(API)
+    except ImportError:
+        return None
+    return cast("Tracer", api.get_tracer(SERVICE, __version__))
+
+
+@dataclass(slots=True)
+class _Current:
+    tracer: Tracer | None
+
+
+_current: Final = _Current(_found())
+
+
+def use(tracer: Tracer | None) -> Tracer | None:
+    """Spans from now on are this tracer's, or nobody's. Returns the one before."""
+    before, _current.tracer = _current.tracer, tracer
+    return before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """``message`` says where traces go, or why nowhere. ``close`` sends what is left; it blocks for some seconds."""
+
+    on: bool
+    message: str
+    close: Callable[[], None] = lambda: None
+
+
+def configure_from_environment(environment: Mapping[str, str] | None = None) -> Export:
+    """Have spans exported by OTLP if OTEL_EXPORTER_OTLP_ENDPOINT says where to. Tells the log what came of it.
+
+    All other variables of OpenTelemetry, such as OTEL_SERVICE_NAME or OTEL_TRACES_SAMPLER, mean what they always do.
+    """
+    export = _configured(os.environ if environment is None else environment)
+    level = logging.INFO if export.on else logging.DEBUG if export.message in _QUIET else logging.WARNING
+    log.log(level, export.message)
+    return export
+
+
+_QUIET: Final = (NOT_ASKED, NOT_WANTED)
+
+
+def _configured(environment: Mapping[str, str]) -> Export:
+    endpoint = environment.get(TRACES_ENDPOINT) or environment.get(ENDPOINT)
+    if not endpoint:
+        return Export(on=False, message=NOT_ASKED)
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get(
+        "OTEL_TRACES_EXPORTER", "otlp"
+    ) in ("none",):
+        return Export(on=False, message=NOT_WANTED)
+    for variable in PROTOCOLS:
+        given = environment.get(variable) or PROTOCOL
+        if given != PROTOCOL:
+            return Export(on=False, message=NOT_SPOKEN.format(given=given, variable=variable))
+    try:
+        api = importlib.import_module(API)
+        sdk = importlib.import_module("opentelemetry.sdk.trace")
+        exporting = importlib.import_module("opentelemetry.sdk.trace.export")
+        resources = importlib.import_module("opentelemetry.sdk.resources")
+        otlp = importlib.import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    except ImportError as error:
+        return Export(on=False, message=NOT_INSTALLED.format(missing=error.name or "opentelemetry"))
+    if not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+        use(_found())
+        return Export(on=True, message=SET_UP_BY_OTHERS)
+    own = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE}
+    resource = resources.Resource.create({**own, "service.version": __version__})
+    provider = sdk.TracerProvider(resource=resource)
+    provider.add_span_processor(exporting.BatchSpanProcessor(otlp.OTLPSpanExporter()))
+    api.set_tracer_provider(provider)
+    use(_found())
+    return Export(on=True, message=EXPORTED.format(endpoint=_shown(endpoint)), close=provider.shutdown)
+
+
+def _shown(endpoint: str) -> str:
+    """Without a password."""
+    scheme, found, rest = endpoint.partition("://")
+    if not found:
+        return endpoint
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

@@ -1,0 +1,249 @@
+"""What is counted, in which names, and that counting never gets in the way of the work."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from fairway import __version__
+from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, values
+
+METRICS_DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def shown(meters: Meters) -> dict[str, float]:
+    return dict(values(meters.expose()))
+
+
+def used() -> Meters:
+    """With something counted under every name."""
+    meters = Meters()
+    queue = meters.queue("placement")
+    queue.added(depth=1)
+    queue.started(waited=0.1, depth=0)
+    queue.finished(took=0.2)
+    queue.retried()
+    meters.cycle(seconds=1e-4, followed=True)
+    meters.reaction(0.03)
+    meters.decision("created")
+    meters.write(controller="placement", resource="placementdecisions", verb="create", error="Conflict")
+    meters.cells(kind="ManagedCluster", count=3)
+    meters.leader(lease="fairway-placement", leading=True)
+    meters.objects(kind="Placement", count=7)
+    meters.lag(resource="placements", seconds=math.inf)
+    meters.differences(2)
+    return meters
+
+
+def test_what_happens_to_a_queue_is_counted() -> None:
+    meters = Meters()
+    queue = meters.queue("placement")
+    queue.added(depth=1)
+    queue.added(depth=2)
+    queue.started(waited=0.003, depth=1)
+    queue.finished(took=0.02)
+    queue.retried()
+    found = shown(meters)
+    assert found['fairway_workqueue_adds_total{controller="placement"}'] == 2
+    assert found['fairway_workqueue_depth{controller="placement"}'] == 1
+    assert found['fairway_workqueue_retries_total{controller="placement"}'] == 1
+    assert found['fairway_workqueue_wait_seconds_bucket{controller="placement",le="0.0025"}'] == 0
+    assert found['fairway_workqueue_wait_seconds_bucket{controller="placement",le="0.005"}'] == 1
+    assert found['fairway_workqueue_work_seconds_sum{controller="placement"}'] == 0.02
+
+
+def test_a_controller_has_one_meter() -> None:
+    meters = Meters()
+    assert meters.queue("placement") is meters.queue("placement")
+    assert meters.queue("placement") is not meters.queue("clustersets")
+
+
+def test_a_cycle_that_followed_is_told_from_one_from_scratch() -> None:
+    meters = Meters()
+    meters.cycle(seconds=2e-5, followed=True)
+    meters.cycle(seconds=3.0, followed=False)
+    meters.cycle(seconds=30.0, followed=False)
+    found = shown(meters)
+    assert found['fairway_cycle_seconds_bucket{le="2.5e-05",path="followed"}'] == 1
+    assert found['fairway_cycle_seconds_bucket{le="10.0",path="scratch"}'] == 1
+    assert found['fairway_cycle_seconds_count{path="scratch"}'] == 2
+
+
+def test_every_change_of_decisions_is_there_from_the_start() -> None:
+    found = shown(Meters())
+    assert all(found[f'fairway_decisions_changed_total{{change="{change}"}}'] == 0 for change in CHANGES)
+
+
+def test_a_failed_write_counts_as_a_write_and_as_an_error() -> None:
+    meters = Meters()
+    meters.write(controller="placement", resource="placements/status", verb="patch")
+    meters.write(controller="placement", resource="placements/status", verb="patch", error="Conflict")
+    found = shown(meters)
+    where = 'controller="placement",'
+    assert found[f'fairway_writes_total{{{where}resource="placements/status",verb="patch"}}'] == 2
+    errors = f'{{{where}reason="Conflict",resource="placements/status",verb="patch"}}'
+    assert found[f"fairway_write_errors_total{errors}"] == 1
+
+
+def test_gauges_show_the_last_value() -> None:
+    meters = used()
+    meters.leader(lease="fairway-placement", leading=False)
+    meters.objects(kind="Placement", count=8)
+    found = shown(meters)
+    assert found['fairway_leader{lease="fairway-placement"}'] == 0
+    assert found['fairway_objects{kind="Placement"}'] == 8
+    assert found['fairway_informer_lag_seconds{resource="placements"}'] == math.inf
+    assert found["fairway_shadow_differences"] == 2
+    assert found[f'fairway_build_info{{version="{__version__}"}}'] == 1
+
+
+def test_differences_are_only_told_by_a_shadow() -> None:
+    assert "fairway_shadow_differences" not in shown(Meters())
+
+
+def test_two_in_one_process_do_not_mix() -> None:
+    one, other = Meters(), Meters()
+    one.decision("created")
+    assert shown(one)['fairway_decisions_changed_total{change="created"}'] == 1
+    assert shown(other)['fairway_decisions_changed_total{change="created"}'] == 0
+
+
+def test_a_registry_can_be_given() -> None:
+    registry = CollectorRegistry()
+    Meters(registry).decision("deleted")
+    assert registry.get_sample_value("fairway_decisions_changed_total", {"change": "deleted"}) == 1
+
+
+def test_the_process_and_its_garbage_are_measured() -> None:
+    found = shown(Meters())
+    assert found["process_resident_memory_bytes"] > 0
+    assert any(name.startswith("python_gc_collections_total") for name in found)
+    assert any(name.startswith("python_info") for name in found)
+
+
+def test_when_series_were_made_is_left_out() -> None:
+    assert not any("_created" in name.partition("{")[0] for name in shown(used()))
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf, -math.inf])
+def test_senseless_durations_do_no_harm(seconds: float) -> None:
+    meters = Meters()
+    meters.cycle(seconds=seconds, followed=True)
+    meters.reaction(seconds)
+    meters.queue("x").started(waited=seconds, depth=0)
+    meters.queue("x").finished(took=seconds)
+    found = shown(meters)
+    assert found['fairway_cycle_seconds_sum{path="followed"}'] == 0
+    assert found["fairway_reaction_seconds_sum"] == 0
+
+
+def test_a_count_that_is_not_positive_is_no_count() -> None:
+    meters = Meters()
+    meters.cells(kind="Placement", count=0)
+    meters.cells(kind="Placement", count=-5)
+    assert not any(name.startswith("fairway_cells_changed_total") for name in shown(meters))
+
+
+@given(st.text())
+def test_words_of_a_hub_never_break_the_exposition(word: str) -> None:
+    meters = Meters()
+    meters.write(controller="placement", resource=word, verb=word, error=word)
+    meters.decision(word)
+    meters.lag(resource=word, seconds=1.0)
+    meters.queue(word).retried()
+    families = list(text_string_to_metric_families(meters.expose().decode()))
+    assert (
+        sum(sample.value for each in families if each.name == "fairway_writes" for sample in each.samples)
+        == 1
+    )
+
+
+def test_a_hub_cannot_fill_the_memory_with_reasons() -> None:
+    meters = Meters()
+    for number in range(MANY + 500):
+        meters.write(controller="placement", resource="placements", verb="patch", error=f"Reason{number}")
+    found = {name: count for name, count in shown(meters).items() if name.startswith("fairway_write_errors")}
+    assert len(found) == MANY + 1
+    assert sum(found.values()) == MANY + 500
+    assert (
+        found[
+            f'fairway_write_errors_total{{controller="{OTHER}",reason="{OTHER}",resource="{OTHER}",verb="{OTHER}"}}'
+        ]
+        == 500
+    )
+
+
+# The names and the document
+
+
+Told = tuple[str, str, tuple[str, ...]]
+"""Type, meaning, labels in the order of the alphabet."""
+
+
+def families() -> dict[str, Told]:
+    """What the code exposes as ours, told by the exposition itself."""
+    found: dict[str, Told] = {}
+    for family in text_string_to_metric_families(used().expose().decode()):
+        if not family.name.startswith("fairway_"):
+            continue
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found[name] = (family.type, family.documentation, tuple(sorted(labels)))
+    return found
+
+
+def documented() -> dict[str, Told]:
+    rows = re.findall(
+        r"^\| `(fairway_\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$",
+        METRICS_DOCUMENT.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    return {
+        name: (kind, meaning, tuple(sorted(re.findall(r"`(\w+)`", labels))))
+        for name, kind, labels, meaning in rows
+    }
+
+
+def test_the_document_lists_what_is_exposed() -> None:
+    assert documented() == families()
+
+
+def test_every_definition_is_exposed() -> None:
+    assert set(families()) == {each.name for each in DEFINITIONS}
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    for each in DEFINITIONS:
+        assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", each.name)
+        assert each.name.endswith("_total") == (each.type == "counter")
+        assert each.type != "histogram" or each.name.endswith("_seconds")
+        assert each.buckets == tuple(sorted(each.buckets))
+        assert each.meaning.endswith(".")
+
+
+def test_the_document_speaks_of_no_other_metrics() -> None:
+    text = METRICS_DOCUMENT.read_text(encoding="utf-8")
+    names = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"fairway_\w+", text)}
+    assert names == set(families())
+    others = set(re.findall(r"`((?:process|python)_\w+)`", text))
+    shown_names = {name.partition("{")[0] for name in shown(used())}
+    assert others == {name for name in shown_names if not name.startswith("fairway_")}
+
+
+def test_the_alerts_of_the_document_are_a_rule_that_can_be_applied() -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", METRICS_DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    rule = yaml.safe_load(block)
+    assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
+    alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
+    assert len({each["alert"] for each in alerts}) == len(alerts) >= 6
+    for each in alerts:
+        assert re.search(r"fairway_\w+", each["expr"])
+        assert each["annotations"]["summary"].endswith(".")
+        labels = set(re.findall(r"\$labels\.(\w+)", each["annotations"]["summary"]))
+        assert labels <= {label for _, _, known in families().values() for label in known}
