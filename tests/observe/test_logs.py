@@ -1,0 +1,278 @@
+"""One record, one line, in either form, whatever the record holds."""
+
+import io
+import json
+import logging
+import math
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.observe import logs
+from fairway.observe.logs import Format
+
+FORGED = "all is well\n2026-03-01T12:00:00.000000Z ERROR fairway the hub is lost\r\x1b[2J\u202e\u2028\x85"
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+def lines(form: Format, message: object, *args: object, **options: Any) -> list[str]:
+    stream = io.StringIO(newline="")
+    logs.configure(format=form, level="debug", stream=stream)
+    root = logging.getLogger()
+    root.handlers[:] = [
+        each for each in root.handlers if isinstance(each, logs.Lines)
+    ]  # pytest's are particular
+    logging.getLogger("fairway.test").error(message, *args, **options)
+    text = stream.getvalue()
+    assert text.endswith("\n")
+    return text[:-1].split("\n")
+
+
+def written(message: object, *args: object, **options: Any) -> dict[str, Any]:
+    (line,) = lines("json", message, *args, **options)
+    found = json.loads(line)
+    assert isinstance(found, dict)
+    return found
+
+
+def text_of(message: object, *args: object, **options: Any) -> str:
+    (line,) = lines("text", message, *args, **options)
+    return line
+
+
+# JSON
+
+
+def test_a_json_line_has_its_parts_in_order() -> None:
+    found = written("placement %s moved", "ns1/p1", extra={"placement": "ns1/p1", "clusters": 3})
+    assert list(found) == ["ts", "level", "logger", "msg", "placement", "clusters"]
+    assert found["level"] == "error"
+    assert found["logger"] == "fairway.test"
+    assert found["msg"] == "placement ns1/p1 moved"
+    assert found["clusters"] == 3
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", found["ts"])
+
+
+def test_a_moment_without_a_fraction_has_one_all_the_same() -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "m", (), None)
+    record.created = 1_772_366_400.0
+    assert json.loads(logs.Json().format(record))["ts"] == "2026-03-01T12:00:00.000000Z"
+
+
+def test_a_failure_keeps_its_traceback_in_one_field() -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError:
+        found = written("it broke", exc_info=True)
+    assert found["msg"] == "it broke"
+    assert found["error"].startswith("Traceback (most recent call last):\n")
+    assert found["error"].endswith("ValueError: first\nsecond")
+
+
+def test_a_stack_is_told_too() -> None:
+    assert "test_logs.py" in written("here", stack_info=True)["stack"]
+
+
+def test_own_fields_never_hide_ours() -> None:
+    found = written("m", extra={"level": "mine", "error": "mine", "ts": 1})
+    assert (found["level"], found["level_"]) == ("error", "mine")
+    assert (found["error_"], found["ts_"]) == ("mine", 1)
+
+
+def test_values_without_a_form_in_json_become_text() -> None:
+    found = written(
+        "m",
+        extra={
+            "nan": math.nan,
+            "big": 2**60,
+            "bytes": b"x",
+            "nested": {1: [Unspeakable(), None, True]},
+            "surrogate": "\udc80",
+        },
+    )
+    assert found["nan"] == "nan"
+    assert found["big"] == str(2**60)
+    assert found["bytes"] == "b'x'"
+    assert found["nested"] == {"1": [logs.UNPRINTABLE.format(type="Unspeakable"), None, True]}
+    assert found["surrogate"] == "\udc80"
+
+
+def test_what_contains_itself_ends() -> None:
+    loop: list[object] = []
+    loop.append(loop)
+    assert "[...]" in json.dumps(written("m", extra={"loop": loop}))
+
+
+def test_a_json_line_is_ascii() -> None:
+    (line,) = lines("json", "Zürich \x7f \u2028")
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["msg"] == "Zürich \x7f \u2028"
+
+
+# Text
+
+
+def test_a_text_line_reads_from_left_to_right() -> None:
+    line = text_of("placement moved", extra={"placement": "ns1/p1", "why": "a b", "n": 3, "on": True})
+    moment, rest = line.split(" ", 1)
+    assert moment.endswith("Z")
+    assert rest == 'ERROR   fairway.test placement moved placement=ns1/p1 why="a b" n=3 on=true'
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("", '""'),
+        ("a=b", '"a=b"'),
+        ('say "x"', '"say \\"x\\""'),
+        ("back\\slash", '"back\\\\slash"'),
+        ("two\nlines", '"two\\nlines"'),
+        ("\x1b[0m", '"\\x1b[0m"'),
+        ("\u202e", '"\\u202e"'),
+        ("\U000e0001", '"\\U000e0001"'),
+        (None, "null"),
+        ([1, "a"], '"[1, \\"a\\"]"'),
+        ("Zürich", "Zürich"),
+        (1.5, "1.5"),
+    ],
+)
+def test_a_value_that_could_be_misread_is_quoted(value: object, shown: str) -> None:
+    assert text_of("m", extra={"key": value}).endswith(f" key={shown}")
+
+
+def test_a_traceback_stays_in_the_line() -> None:
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        line = text_of("it broke", exc_info=True)
+    assert line.endswith('ValueError: boom"')
+    assert 'error="Traceback (most recent call last):\\n' in line
+
+
+# Both
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_nobody_can_forge_a_line(form: Format) -> None:
+    for options in ({}, {"extra": {"name_": FORGED, FORGED: "x", "list": [FORGED]}}):
+        (line,) = lines(form, FORGED, **options)
+        assert line.isprintable()
+        assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_wrong_arguments_do_not_lose_the_message(form: Format) -> None:
+    (line,) = lines(form, "only %s", "one", "two")
+    assert "only %s" in line
+    assert "two" in line
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_what_cannot_be_printed_does_not_lose_the_rest(form: Format) -> None:
+    (line,) = lines(form, Unspeakable(), extra={"key": Unspeakable(), "other": "kept"})
+    assert "kept" in line
+    assert logs.UNPRINTABLE.format(type="Unspeakable") in line
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_a_long_field_is_cut(form: Format) -> None:
+    (line,) = lines(form, "x" * 10**6, extra={"key": "y" * 10**6})
+    assert len(line) < 3 * logs.LONGEST
+    assert "967232 more characters" in line
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+@given(message=st.text(), value=st.recursive(st.text() | st.floats() | st.integers() | st.none(), st.lists))
+def test_whatever_is_logged_is_one_line(form: Format, message: str, value: object) -> None:
+    (line,) = lines(form, "%s", message, extra={"key": value})
+    assert len(line.splitlines()) == 1
+    if form == "json":
+        assert json.loads(line)["msg"] == message
+
+
+# Setting up
+
+
+def test_the_level_is_a_word_in_any_case() -> None:
+    stream = io.StringIO()
+    logs.configure(format="text", level="WARNING", stream=stream)
+    logging.getLogger("fairway.test").info("quiet")
+    logging.getLogger("fairway.test").warning("loud")
+    assert "quiet" not in stream.getvalue()
+    assert "loud" in stream.getvalue()
+
+
+def test_unknown_words_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(
+        ValueError, match=re.escape(logs.UNKNOWN_LEVEL.format(given="loud", known="debug, info"))
+    ):
+        logs.configure(format="text", level="loud")
+    given_format: Any = "xml"
+    with pytest.raises(ValueError, match="unknown log format 'xml': use one of text, json"):
+        logs.configure(format=given_format, level="info")
+
+
+def test_setting_up_again_replaces_what_was_set_up() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    logs.configure(format="text", level="info", stream=first)
+    logs.configure(format="json", level="info", stream=second)
+    logging.getLogger("fairway.test").info("once")
+    assert first.getvalue() == ""
+    assert json.loads(second.getvalue())["msg"] == "once"
+
+
+def test_handlers_of_others_stay() -> None:
+    other = logging.NullHandler()
+    logging.getLogger().addHandler(other)
+    logs.configure(format="text", level="info", stream=io.StringIO())
+    assert other in logging.getLogger().handlers
+
+
+def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(format="json", level="info")
+    logging.getLogger("fairway.test").info("hello")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert json.loads(captured.err)["msg"] == "hello"
+
+
+def test_warnings_of_python_become_lines() -> None:
+    stream = io.StringIO()
+    logs.configure(format="json", level="info", stream=stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old ways", DeprecationWarning, stacklevel=1)
+    found = json.loads(stream.getvalue())
+    assert found["logger"] == "py.warnings"
+    assert "old ways" in found["msg"]
+
+
+def test_a_stream_that_is_gone_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    logs.configure(format="text", level="info", stream=stream)
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", None)
+    logging.getLogger("fairway.test").info("into the void")
