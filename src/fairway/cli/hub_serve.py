@@ -1,5 +1,8 @@
 """Runs the hub until it is told to stop: announces it, logs for it, and says why it can't when it can't.
 
+What is to run with it, such as controllers, runs beside it: started when the hub answers, announced together with it,
+and stopped before it.
+
 What a hub holds is secret. Files it makes are readable by nobody else, and neither its log nor its last words quote
 an exception, whose text may quote an object; `FAIRWAY_DEBUG=1` lifts that.
 """
@@ -19,7 +22,9 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -72,13 +77,52 @@ class HubFailed(CommandError):
     """Something nobody foresaw."""
 
 
-def serve(settings: Settings, *, kubeconfig: Path | None, output: OutputFormat, verbose: bool) -> None:
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is said about a hub that is ready: ``state`` about what it is, ``advice`` about what to do with it.
+
+    ``advice`` stands below the line with the kubeconfig. ``facts`` go into the document for programs. ``over`` returns
+    or raises when what runs beside the hub can't go on.
+    """
+
+    state: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    facts: Mapping[str, object] = field(default_factory=dict)
+    over: Callable[[], Awaitable[None]] = _for_ever
+
+
+Beside = Callable[[Hub, Path], AbstractAsyncContextManager[Told]]
+"""What runs beside a hub, given the administrator's kubeconfig."""
+
+
+def _alone(settings: Settings) -> Beside:
+    kinds = "managedclusters" if settings.definitions else "namespaces"
+
+    @asynccontextmanager
+    async def nothing(_hub: Hub, _kubeconfig: Path) -> AsyncIterator[Told]:
+        yield Told(advice=(f"  kubectl get {kinds}",))
+
+    return nothing
+
+
+def serve(
+    settings: Settings,
+    *,
+    kubeconfig: Path | None,
+    output: OutputFormat,
+    verbose: bool,
+    beside: Beside | None = None,
+) -> None:
     """Returns once it was told to stop and has stopped."""
     _check(settings, kubeconfig)
     with private(), _logging(verbose=verbose), _place(settings.folder, kubeconfig) as path:
         try:
             with told():
-                asyncio.run(_serve(settings, path, output))
+                asyncio.run(_serve(settings, path, output, beside or _alone(settings)))
         except OSError as error:
             raise _explained(error, settings) from error
         except (CommandError, BrokenPipeError):
@@ -143,7 +187,7 @@ def _place(folder: Path | None, chosen: Path | None) -> Iterator[Path]:
             yield Path(made, KUBECONFIG)
 
 
-async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat) -> None:
+async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, beside: Beside) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_stray)
     stop = asyncio.Event()
@@ -154,18 +198,38 @@ async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat) -> 
             hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
         except OSError as error:
             raise BadInputError(CANNOT_WRITE.format(path=kubeconfig, reason=error.strerror)) from error
-        _announce(hub, settings, kubeconfig, output)
-        await stop.wait()
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)  # a second one ends it at once
-        log.info(STOPPING)
-        if output == "table":
-            say(STOPPING)
-            sys.stdout.flush()
+        attending = asyncio.create_task(_attend(hub, settings, kubeconfig, output, beside))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({attending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)  # a second one ends it at once
+            if stop.is_set():
+                _say_stopping(output)
+        finally:
+            stopping.cancel()
+            attending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await attending
     log.info("stopped")
 
 
-def _announce(hub: Hub, settings: Settings, kubeconfig: Path, output: OutputFormat) -> None:
+async def _attend(
+    hub: Hub, settings: Settings, kubeconfig: Path, output: OutputFormat, beside: Beside
+) -> None:
+    async with beside(hub, kubeconfig) as told:
+        _announce(hub, settings, kubeconfig, output, told)
+        await told.over()
+
+
+def _say_stopping(output: OutputFormat) -> None:
+    log.info(STOPPING)
+    if output == "table":
+        say(STOPPING)
+        sys.stdout.flush()
+
+
+def _announce(hub: Hub, settings: Settings, kubeconfig: Path, output: OutputFormat, told: Told) -> None:
     folder = settings.folder.absolute() if settings.folder else None
     log.info("process %d serves %s", os.getpid(), hub.url)
     if output == "table":
@@ -173,8 +237,8 @@ def _announce(hub: Hub, settings: Settings, kubeconfig: Path, output: OutputForm
         say(READY.format(url=hub.url, kept=kept))
         if settings.host in ("", "0.0.0.0", "::"):
             say(EVERYWHERE)
-        say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
-        say(f"  kubectl get {'managedclusters' if settings.definitions else 'namespaces'}")
+        for line in (*told.state, f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}", *told.advice):
+            say(line)
         say(HOW_TO_STOP)
     else:
         document = {
@@ -182,6 +246,7 @@ def _announce(hub: Hub, settings: Settings, kubeconfig: Path, output: OutputForm
             "kubeconfig": str(kubeconfig),
             "data": str(folder) if folder else None,
             "pid": os.getpid(),
+            **told.facts,
         }
         emit((), columns={}, output=output, document=document)
     # Whoever waits for these lines in a pipe has waited long enough.
