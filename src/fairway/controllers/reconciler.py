@@ -68,16 +68,19 @@ class Reconciler(abc.ABC):
         """Everything there is to look at."""
 
     @abc.abstractmethod
-    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+    async def reconcile(self, key: Key, leadership: Leadership, /) -> None:
         """Make the hub what it should be, as far as this key is concerned. Whatever it raises is tried again."""
 
     async def run(self, leadership: Leadership) -> None:
         """Until cancelled. Raises Lost when the term is over."""
         for key in self.keys():
             self.queue.add(key)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work(leadership))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._work(leadership))
+        except* Lost as lost:
+            raise Lost(str(lost.exceptions[0])) from None
 
     async def quiet(self) -> None:
         """Until nothing is queued or being looked at."""

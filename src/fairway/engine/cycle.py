@@ -4,13 +4,14 @@ A cycle is a pure function of (snapshot, workload, profile, now). It does no I/O
 so running it as a what-if is the same as running it.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from fairway.engine import ranking
 from fairway.engine.outcome import Details, Outcome, Scored, Stage
 from fairway.engine.points import (
+    NEVER_CHANGES,
     Amounts,
     Context,
     Extent,
@@ -20,6 +21,7 @@ from fairway.engine.points import (
     NormalizeScore,
     PreScore,
     Raw,
+    Reader,
     Score,
     Scores,
     Waker,
@@ -78,6 +80,7 @@ def run(
         ),
         selected=(profile.choice or best)(context, rows, totals),
         wake=wake_of(context, profile),
+        until=until_of(context, profile, rows),
         relief=relief,
     )
 
@@ -93,6 +96,20 @@ def wake_of(context: Context, profile: Profile) -> Micros | None:
         if "Waker" in points_of(type(plugin)) and (moment := cast("Waker", plugin).wake(context)) is not None
     ]
     return min(moments, default=None)
+
+
+def until_of(context: Context, profile: Profile, rows: Rows) -> Micros:
+    """When an answer about one of these rows, the feasible ones, changes with nothing but time.
+
+    A row that was turned away does not come back by time alone: what runs out are rights and scores.
+    """
+    plugins: list[Any] = [*profile.pre_filters, *profile.filters, *(each.plugin for each in profile.scores)]
+    moments = (
+        cast("Reader", plugin).until(context, rows)
+        for plugin in plugins
+        if "Reader" in points_of(type(plugin))
+    )
+    return min(moments, default=NEVER_CHANGES)
 
 
 def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits]:

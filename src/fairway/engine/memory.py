@@ -7,6 +7,7 @@ after a change of something shared, when a normalising prioritizer's range moved
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from fairway.engine import cycle, ranking
 from fairway.engine.outcome import Outcome, Scored
 from fairway.engine.points import (
-    NEVER_CHANGES,
     Amounts,
     Cautious,
     Context,
@@ -139,6 +139,14 @@ class Memory:
             self._count(memo)
         return outcome
 
+    def considers(self, namespace: str, name: str, rows: Iterable[int]) -> bool:
+        """Whether one of these rows was feasible in the workload's last cycle. True when that is not known."""
+        memo = self._memos.get((namespace, name))
+        if memo is None:
+            return True
+        keys = memo.keys
+        return any(row >= len(keys) or keys[row] != ABSENT for row in rows)
+
     def forget(self, namespace: str, name: str) -> None:
         """A workload that is gone."""
         if (namespace, name) in self._memos:
@@ -176,7 +184,6 @@ def _remember(outcome: Outcome) -> _Memo | None:
     anything = False
     shared: set[Key] = set()
     based: list[tuple[Reader, frozenset[Key], object]] = []
-    until = NEVER_CHANGES
     for plugin in cast("list[Reader]", plugins):
         reads = plugin.reads(context)
         cells |= reads.cells
@@ -185,7 +192,6 @@ def _remember(outcome: Outcome) -> _Memo | None:
         basis = plugin.basis(context)
         if basis is not None:
             based.append((plugin, reads.cells, basis))
-        until = min(until, plugin.until(context, details.rows))
     ranges: list[_Range | None] = []
     for scored in details.scored:
         if scored.raw is None:
@@ -205,7 +211,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
         generation=snapshot.generation,
         renumbered=snapshot.hosts.renumbered,
         since=context.now,
-        until=until,
+        until=outcome.until,
         cells=frozenset(cells),
         anything=anything,
         shared=frozenset(shared),
@@ -288,6 +294,7 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
         details=lambda: cycle.run(snapshot, workload, profile, now=now).details,
         selected=np.array(best, dtype=np.int64),
         wake=cycle.wake_of(context, profile),
+        until=memo.until,
     )
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairway.engine.points import Amounts, Context, Extent, Scores
+from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Scores
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
 from fairway.fleet import bitmap
@@ -64,6 +64,7 @@ class Outcome:
         details: Details | Callable[[], Details],
         selected: Rows = NOBODY,
         wake: Micros | None = None,
+        until: Micros = NEVER_CHANGES,
         relief: Status | None = None,
     ) -> None:
         self.context = context
@@ -72,6 +73,8 @@ class Outcome:
         self.selected_rows = selected
         self.wake = wake
         """When a selected host's right to be selected runs out by time alone."""
+        self.until = until
+        """The first moment at which another cycle may come to something else though nothing has changed."""
         self.relief = relief
         """What PostFilter plugins answered when nobody was left; None when they were not asked."""
         self._details = details

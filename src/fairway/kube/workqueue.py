@@ -98,6 +98,11 @@ class WorkQueue(Generic[T]):
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is queued or being worked on."""
+        return bool(self._dirty or self._processing)
+
     def add(self, item: T) -> None:
         """Have ``item`` looked at as soon as its turn comes. A delay that is running for it goes on."""
         if self._closed or item in self._dirty:

@@ -106,24 +106,18 @@ def plan(
     relabel: list[Page] = []
     events: list[Event] = []
 
-    def event(verb: str, page: str, *, kind: str = NORMAL, more: str = "") -> None:
-        text = f"Decision {page} is {verb.lower()}d with placement {placement} in namespace {namespace}{more}"
-        events.append(Event(kind, f"Decision{verb}", f"Decision{verb}d", text))
-
-    warned = status.code is Code.WARNING
     told: str | None = None
     for page in paper.pages:
         old = existing.get(page.name)
         if old is None:
             create.append(page)
-            event("Create", page.name)
+            events.append(created(namespace=namespace, placement=placement, page=page.name))
         elif tuple(each.clusterName for each in old.status.decisions) != page.clusters:
             rewrite.append(page)
-            more = f": {status.message} in plugin {status.plugin}" if warned else ""
-            event("Update", page.name, kind=WARNING if warned else NORMAL, more=more)
+            events.append(updated(namespace=namespace, placement=placement, page=page.name, status=status))
             if scores:
                 told = score_text(scores) if told is None else told
-                events.append(Event(NORMAL, "ScoreUpdate", "ScoreUpdated", told))
+                events.append(scored(told))
         elif old.metadata.labels != page.labels:
             relabel.append(page)
     wanted = {page.name for page in paper.pages}
@@ -132,9 +126,35 @@ def plan(
         for name, decision in existing.items()
         if name not in wanted and decision.metadata.labels.get(PLACEMENT_LABEL) == placement
     )
-    for name in surplus:
-        event("Delete", name)
+    events += [deleted(namespace=namespace, placement=placement, page=name) for name in surplus]
     return Writes(tuple(create), tuple(rewrite), tuple(relabel), tuple(surplus), tuple(events))
+
+
+def created(*, namespace: str, placement: str, page: str) -> Event:
+    return _told("Create", namespace, placement, page)
+
+
+def updated(*, namespace: str, placement: str, page: str, status: Status) -> Event:
+    """``status``: what the cycle ended with; a warning becomes part of the event."""
+    if status.code is not Code.WARNING:
+        return _told("Update", namespace, placement, page)
+    more = f": {status.message} in plugin {status.plugin}"
+    return _told("Update", namespace, placement, page, kind=WARNING, more=more)
+
+
+def scored(text: str) -> Event:
+    return Event(NORMAL, "ScoreUpdate", "ScoreUpdated", text)
+
+
+def deleted(*, namespace: str, placement: str, page: str) -> Event:
+    return _told("Delete", namespace, placement, page)
+
+
+def _told(
+    verb: str, namespace: str, placement: str, page: str, *, kind: str = NORMAL, more: str = ""
+) -> Event:
+    text = f"Decision {page} is {verb.lower()}d with placement {placement} in namespace {namespace}{more}"
+    return Event(kind, f"Decision{verb}", f"Decision{verb}d", text)
 
 
 def score_text(scores: Mapping[str, int]) -> str:

@@ -60,8 +60,9 @@ def reach(
 
 
 def conclude(
-    outcome: Outcome, workload: PlacementWorkload, *, existing: Mapping[str, PlacementDecision]
+    outcome: Outcome, workload: PlacementWorkload, *, existing: Mapping[str, PlacementDecision] | None
 ) -> Verdict:
+    """Without ``existing``, whoever asks works out for himself what to write."""
     if len(workload.name) > LABEL_LENGTH:
         refused = failed(NAME_TOO_LONG.format(name=workload.name, length=len(workload.name)))
         return Verdict(outcome, refused, (), (), (), Writes(), frozen=True)
@@ -93,18 +94,20 @@ def conclude(
         ),
         groups=paper.groups,
         pages=paper.pages,
-        writes=plan(
+        writes=Writes()
+        if existing is None
+        else plan(
             namespace=workload.namespace,
             placement=workload.name,
             existing=existing,
             paper=paper,
             status=status,
-            scores=_LazyTotals(outcome),
+            scores=LazyTotals(outcome),
         ),
     )
 
 
-class _LazyTotals(Mapping[str, int]):
+class LazyTotals(Mapping[str, int]):
     """Totals by cluster name, looked up only if an event needs them."""
 
     def __init__(self, outcome: Outcome) -> None:

@@ -1,0 +1,328 @@
+"""All controllers of one process: what they share, who of several processes may write, and how it ends.
+
+Sources run from the start, in every process, so that whoever becomes the leader knows everything already. Controllers
+that belong together share a Lease: a shard of placements has one of its own, all others have one together.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairway.controllers.leadership import ALONE, Elected, Leadership
+from fairway.controllers.placement import PlacementController, ocm
+from fairway.controllers.placement.controller import RESYNC_SECONDS, WORKERS
+from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement.shadow import SETTLE_SECONDS, Shadow
+from fairway.controllers.placement.shard import Shard
+from fairway.controllers.reconciler import Reconciler
+from fairway.controllers.sources import Sources
+from fairway.kube import (
+    MANAGED_CLUSTER_SCORES,
+    SYSTEM_CLOCK,
+    Client,
+    Clock,
+    Connection,
+    Elector,
+    Fence,
+    HubEvents,
+    HubLease,
+    NotFound,
+    Recorder,
+    Resource,
+    Timing,
+)
+from fairway.kube.events import Api
+from fairway.kube.leader import unique_identity
+from fairway.kube.resource import T
+from fairway.observe.meters import Meters
+
+log: Final = logging.getLogger(__name__)
+
+PLACEMENT: Final = "placement"
+CLUSTER_SETS: Final = "clustersets"
+AVAILABILITY: Final = "availability"
+ACCEPTANCE: Final = "acceptance"
+ALL: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE})
+
+NAMESPACE: Final = "fairway-system"
+LEASE: Final = "fairway-controllers"
+EVENTS_KEPT: Final = 5000
+FIELD_MANAGER: Final = "fairway"
+REPORTER: Final = "placement-controller"
+"""As OCM's controller calls itself in events: that is what people look for."""
+OCM_SECONDS: Final = 30.0
+"""Between looks whether OCM's placement controller has come."""
+STALE_SECONDS: Final = 60.0
+"""What is known is taken for useless when the hub was out of reach for so long."""
+
+NOT_LISTED: Final = "{kind} not listed yet"
+OUT_OF_REACH: Final = "the hub is out of reach for {seconds:.0f} s"
+WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that read it find no score"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    controllers: frozenset[str] = ALL
+    election: Timing | None = field(default_factory=Timing)
+    """None: this process is the only one, and asks nobody."""
+    identity: str = ""
+    """In the election; must be this process's own. Made up if empty."""
+    namespace: str = NAMESPACE
+    """Where the Leases are."""
+    shard: Shard = field(default_factory=Shard)
+    shadow: bool = False
+    """Compare placements with what is written, and write nothing at all."""
+    settle: float = SETTLE_SECONDS
+    """A difference must last so long to be told."""
+    beside_ocm: bool = False
+    """Write placements even if OCM's own controller seems to be at work."""
+    ocm_namespace: str = ocm.NAMESPACE
+    workers: int = WORKERS
+    resync: float = RESYNC_SECONDS
+    grace: float = 5.0
+    """How many durations of its lease a cluster may stay silent."""
+    default_label: bool = True
+    """Whether clusters without a cluster set are put into ``default``."""
+
+
+class Manager:
+    """See ``running``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        sources: Sources,
+        controllers: Mapping[str, Reconciler],
+        meters: Meters,
+        lease_client: Client,
+        client: Client,
+        clock: Clock,
+    ) -> None:
+        self.settings, self.sources, self.controllers, self.meters = settings, sources, controllers, meters
+        self.identity = settings.identity or unique_identity()
+        self.leading: dict[str, bool] = {}
+        """By Lease."""
+        self._lease_client, self._client, self._clock = lease_client, client, clock
+        self._task: asyncio.Task[None] | None = None
+        self._electors: list[Elector] = []
+
+    @property
+    def placement(self) -> PlacementController | Shadow | None:
+        found = self.controllers.get(PLACEMENT)
+        return found if isinstance(found, PlacementController | Shadow) else None
+
+    def unready(self) -> list[str]:
+        """Why this process cannot do its work or stand in for another; empty when it can."""
+        waiting = self.sources.waiting()
+        if waiting:
+            return [NOT_LISTED.format(kind=kind) for kind in waiting]
+        behind = self.sources.behind
+        return [OUT_OF_REACH.format(seconds=behind)] if behind > STALE_SECONDS else []
+
+    async def synced(self) -> None:
+        await self.sources.synced()
+
+    async def quiet(self) -> None:
+        """Until no controller has anything to do. What the hub has not told yet does not count."""
+        while True:
+            for controller in self.controllers.values():
+                await controller.quiet()
+            if all(not each.queue.busy for each in self.controllers.values()):
+                return
+
+    async def over(self) -> None:
+        """Until it cannot go on; raises why. Ends with the block of ``running``."""
+        assert self._task is not None
+        await asyncio.shield(self._task)
+
+    def measure(self) -> None:
+        """Figures that are asked for rather than counted."""
+        for kind, count in self.sources.counts().items():
+            self.meters.objects(kind=kind, count=count)
+        for name, seconds in self.sources.lag().items():
+            self.meters.lag(resource=name, seconds=seconds)
+
+    async def _run(self) -> None:
+        await self.sources.synced()
+        # What is known by now mostly stays: the collector need not walk through it again and again.
+        gc.collect()
+        gc.freeze()
+        groups = self._groups()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for lease, members in groups.items():
+                    tasks.create_task(self._lead(lease, members))
+                if PLACEMENT in self.controllers and not (self.settings.shadow or self.settings.beside_ocm):
+                    tasks.create_task(self._mind_ocm())
+        except* OcmRuns as group:
+            raise _first(group) from None
+
+    def _groups(self) -> dict[str, list[Reconciler]]:
+        groups: dict[str, list[Reconciler]] = {}
+        for name, controller in self.controllers.items():
+            lease = self.settings.shard.lease if name == PLACEMENT else LEASE
+            groups.setdefault(lease, []).append(controller)
+        return groups
+
+    async def _lead(self, lease: str, members: Sequence[Reconciler]) -> None:
+        timing = self.settings.election
+        if timing is None or self.settings.shadow:
+            await self._work(lease, members, ALONE)
+            return
+        self.meters.leader(lease=lease, leading=False)
+        self.leading[lease] = False
+
+        async def started(fence: Fence) -> None:
+            await self._work(lease, members, Elected(elector, fence))
+
+        elector = Elector(
+            HubLease(self._lease_client, namespace=self.settings.namespace, name=lease),
+            identity=self.identity,
+            timing=timing,
+            on_started=started,
+            on_event=lambda _, message: log.info("%s: %s", lease, message),
+            clock=self._clock,
+        )
+        self._electors.append(elector)
+        await elector.run()
+
+    async def _work(self, lease: str, members: Sequence[Reconciler], leadership: Leadership) -> None:
+        self.leading[lease] = True
+        self.meters.leader(lease=lease, leading=True)
+        try:
+            await asyncio.gather(*(each.run(leadership) for each in members))
+        finally:
+            self.leading[lease] = False
+            self.meters.leader(lease=lease, leading=False)
+
+    async def _mind_ocm(self) -> None:
+        while True:
+            await asyncio.sleep(OCM_SECONDS)
+            await refuse_ocm(self._client, clock=self._clock, namespace=self.settings.ocm_namespace)
+
+
+async def refuse_ocm(client: Client, *, clock: Clock, namespace: str) -> None:
+    """Raises OcmRuns."""
+    found = await ocm.find(client, now=clock.wall(), namespace=namespace)
+    if found is not None:
+        raise OcmRuns(found)
+
+
+@asynccontextmanager
+async def running(
+    connection: Connection,
+    settings: Settings,
+    *,
+    meters: Meters | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> AsyncIterator[Manager]:
+    """Controllers at work while the block runs. Raises OcmRuns, and KubeErrors if the hub cannot be reached at all."""
+    meters = meters or Meters()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
+        lease_client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
+        recorder = await stack.enter_async_context(
+            Recorder(HubEvents(client), component=REPORTER, api=Api.EVENTS, capacity=EVENTS_KEPT, clock=clock)
+        )
+        if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
+            await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
+        calculators = await _serves(client, MANAGED_CLUSTER_SCORES)
+        sources = Sources(client)
+        makers = _makers(settings, client, recorder, meters=meters, calculators=calculators, clock=clock)
+        controllers = {name: make() for name, make in makers.items() if name in settings.controllers}
+        for controller in controllers.values():
+            controller.watch(sources)
+        await stack.enter_async_context(sources)
+        manager = Manager(
+            settings,
+            sources=sources,
+            controllers=controllers,
+            meters=meters,
+            client=client,
+            lease_client=lease_client,
+            clock=clock,
+        )
+        manager._task = asyncio.create_task(manager._run(), name="controllers")
+        try:
+            yield manager
+        finally:
+            manager._task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await manager._task
+
+
+def _makers(
+    settings: Settings,
+    client: Client,
+    recorder: Recorder,
+    *,
+    meters: Meters,
+    calculators: bool,
+    clock: Clock,
+) -> dict[str, Callable[[], Reconciler]]:
+    def placement() -> Reconciler:
+        if settings.shadow:
+            return Shadow(
+                client,
+                meters=meters,
+                shard=settings.shard,
+                calculators=calculators,
+                settle=settings.settle,
+                clock=clock,
+            )
+        return PlacementController(
+            client,
+            meters=meters,
+            recorder=recorder,
+            shard=settings.shard,
+            calculators=calculators,
+            workers=settings.workers,
+            resync=settings.resync,
+            clock=clock,
+        )
+
+    if settings.shadow:
+        return {PLACEMENT: placement}
+
+    def cluster_sets() -> Reconciler:
+        from fairway.controllers.clustersets import ClusterSets
+
+        return ClusterSets(client, meters=meters, default_label=settings.default_label, clock=clock)
+
+    def availability() -> Reconciler:
+        from fairway.controllers.availability import Availability
+
+        return Availability(client, meters=meters, grace=settings.grace, clock=clock)
+
+    def acceptance() -> Reconciler:
+        from fairway.controllers.acceptance import Acceptance
+
+        return Acceptance(client, meters=meters, clock=clock)
+
+    return {
+        PLACEMENT: placement,
+        CLUSTER_SETS: cluster_sets,
+        AVAILABILITY: availability,
+        ACCEPTANCE: acceptance,
+    }
+
+
+async def _serves(client: Client, resource: Resource[T]) -> bool:
+    try:
+        await client.newest(resource)
+    except NotFound:
+        log.info(WITHOUT_CALCULATORS, resource)
+        return False
+    return True
+
+
+def _first(group: BaseExceptionGroup[OcmRuns]) -> BaseException:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

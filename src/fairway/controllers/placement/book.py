@@ -1,0 +1,402 @@
+"""All the placement controller knows: the fleet, placements and decisions, and what follows from a change of them.
+
+No I/O: changes come in, names of placements to look at again go out, and a look gives a proposal. What is being
+written counts as written at once, so that the next placement in a burst sees what the last one chose even though the
+hub has not answered yet; if the write fails, it counts as what the hub really has.
+
+The hub's answers to our own writes are news too, and come before the watch tells them. An object therefore only ever
+gets newer here, by its resource version, whoever tells of it; what we deleted stays deleted.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import PLACEMENT_LABEL, Placement
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.controllers.placement.interest import Interest, Owner, concern_of
+from fairway.controllers.placement.proposal import Proposal, propose, rate_of
+from fairway.controllers.placement.shard import Shard
+from fairway.controllers.sources import Sources
+from fairway.engine import cycle
+from fairway.engine.memory import Memory
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import NEVER_CHANGES
+from fairway.fleet import Fleet
+from fairway.fleet.decisions import Holding
+from fairway.fleet.instant import to_micros
+from fairway.fleet.journal import NOTHING, Change
+from fairway.fleet.scores import calculator_of
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Added,
+    Batch,
+    Deleted,
+    Updated,
+)
+from fairway.observe.meters import Meters
+from fairway.plugins import verdict
+from fairway.plugins.placement import PlacementWorkload
+
+K = TypeVar("K")
+
+
+class Book:
+    """``wake`` is told whom to look at again; placements outside of ``shard`` are none of ours, their decisions are."""
+
+    def __init__(self, *, wake: Callable[[Owner], None], meters: Meters, shard: Shard | None = None) -> None:
+        self.fleet = Fleet()
+        self.placements: dict[Owner, Placement] = {}
+        self._wake_one = wake
+        self._meters = meters
+        self._shard = shard or Shard()
+        self._memory = Memory()
+        self._interest = Interest()
+        self._workloads: dict[Owner, PlacementWorkload] = {}
+        self._decisions: dict[str, dict[str, PlacementDecision]] = {}
+        """By namespace and name, as the hub has them."""
+        self._own: dict[Owner, dict[str, PlacementDecision]] = {}
+        """The same by the placement they are labelled with."""
+        self._removed: dict[tuple[str, str], str] = {}
+        """The uid of what we deleted and the watch has not told of yet."""
+        self._writing: dict[Owner, set[str]] = {}
+        """Placements that are being written, and the pages that count as written."""
+        self._settled: dict[Owner, frozenset[str]] = {}
+        """What was chosen when a placement was last found, or made, right."""
+        self._meddled: set[Owner] = set()
+        """Placements of which somebody else changed the status or a decision, since they were last looked at."""
+        self._epochs: dict[str, int] = {}
+
+    def follow(self, sources: Sources, *, calculators: bool) -> None:
+        """``calculators``: whether the hub has ManagedClusterScores."""
+        sources.of(MANAGED_CLUSTER_SETS).subscribe(self.sets)
+        sources.of(MANAGED_CLUSTER_SET_BINDINGS).subscribe(self.bindings)
+        sources.of(MANAGED_CLUSTERS).subscribe(self.clusters)
+        sources.of(ADD_ON_PLACEMENT_SCORES).subscribe(self.scores)
+        if calculators:
+            sources.of(MANAGED_CLUSTER_SCORES).subscribe(self.cluster_scores)
+        sources.of(PLACEMENT_DECISIONS).subscribe(self.seen_decisions)
+        sources.of(PLACEMENTS).subscribe(self.seen_placements)
+
+    # Changes
+
+    def clusters(self, batch: Batch[ManagedCluster]) -> None:
+        if batch.listed and not len(self.fleet):
+            self.fleet.load(each.object for each in batch.changes if isinstance(each, Added))
+            self._wake_all()
+            return
+        for each in batch.changes:
+            if isinstance(each, Deleted):
+                self._tell("ManagedCluster", self.fleet.delete_cluster(each.object.metadata.name))
+            else:
+                self._tell("ManagedCluster", self.fleet.upsert_cluster(_new(each)))
+
+    def sets(self, batch: Batch[ManagedClusterSet]) -> None:
+        for each in batch.changes:
+            if isinstance(each, Deleted):
+                self._tell("ManagedClusterSet", self.fleet.delete_set(each.object.metadata.name))
+            else:
+                self._tell("ManagedClusterSet", self.fleet.upsert_set(_new(each)))
+
+    def bindings(self, batch: Batch[ManagedClusterSetBinding]) -> None:
+        for each in batch.changes:
+            if isinstance(each, Deleted):
+                meta = each.object.metadata
+                change = self.fleet.delete_binding(meta.namespace, meta.name)
+            else:
+                change = self.fleet.upsert_binding(_new(each))
+            self._tell("ManagedClusterSetBinding", change)
+
+    def scores(self, batch: Batch[AddOnPlacementScore]) -> None:
+        if (
+            batch.listed
+            and len(batch.changes) > 1000
+            and all(isinstance(each, Added) for each in batch.changes)
+        ):
+            self.fleet.load_scores(_new(each) for each in batch.changes)
+            self._wake_all()
+            return
+        for each in batch.changes:
+            if isinstance(each, Deleted):
+                meta = each.object.metadata
+                change = self.fleet.delete_score(meta.namespace, meta.name)
+            else:
+                change = self.fleet.upsert_score(_new(each))
+            self._tell("AddOnPlacementScore", change)
+
+    def cluster_scores(self, batch: Batch[ManagedClusterScore]) -> None:
+        for each in batch.changes:
+            if isinstance(each, Deleted):
+                calculator = calculator_of(each.object)
+                if calculator is None:
+                    continue
+                change = self.fleet.delete_cluster_score(each.object.metadata.namespace, calculator)
+            else:
+                change = self.fleet.upsert_cluster_score(_new(each))
+            self._tell("ManagedClusterScore", change)
+
+    def seen_placements(self, batch: Batch[Placement]) -> None:
+        again = self._new_epoch("Placement", batch)
+        for each in batch.changes:
+            if isinstance(each, Deleted):
+                self._lose(each.object)
+            elif self._shard.has(_new(each).metadata.namespace):
+                self._see_placement(_new(each), again=again)
+
+    def seen_decisions(self, batch: Batch[PlacementDecision]) -> None:
+        again = self._new_epoch("PlacementDecision", batch)
+        if again:
+            self._removed.clear()
+        for each in batch.changes:
+            if isinstance(each, Deleted):
+                self._see_removal(each.object)
+            else:
+                self._see_decision(_new(each), again=again)
+
+    def _see_placement(self, new: Placement, *, again: bool) -> None:
+        meta = new.metadata
+        owner = (meta.namespace, meta.name)
+        old = self.placements.get(owner)
+        if old is not None and not again and not _newer(new, old):
+            return
+        self.placements[owner] = new
+        if old is None or _asks_otherwise(old, new):
+            self._workloads[owner] = PlacementWorkload(new)
+            self._memory.forget(*owner)
+        elif old.status == new.status:
+            return
+        else:
+            self._meddled.add(owner)
+        self._settled.pop(owner, None)
+        self._wake(owner)
+
+    def _lose(self, gone: Placement) -> None:
+        owner = (gone.metadata.namespace, gone.metadata.name)
+        known = self.placements.get(owner)
+        if known is None or known.metadata.uid != gone.metadata.uid:
+            return
+        del self.placements[owner], self._workloads[owner]
+        self._settled.pop(owner, None)
+        self._meddled.discard(owner)
+        self._memory.forget(*owner)
+        self._interest.forget(owner)
+
+    def _see_decision(self, new: PlacementDecision, *, again: bool) -> None:
+        """Somebody else's write, or the echo of our own."""
+        meta = new.metadata
+        old = self._decisions.get(meta.namespace, {}).get(meta.name)
+        if self._removed.get((meta.namespace, meta.name)) == meta.uid:
+            return
+        if old is not None and not again and not _newer(new, old):
+            return
+        self._store(new)
+        if not self._concerned(old, new, meddled=old is not None):
+            self._tell("PlacementDecision", self.fleet.upsert_decision(new))
+
+    def _see_removal(self, gone: PlacementDecision) -> None:
+        meta = gone.metadata
+        self._removed.pop((meta.namespace, meta.name), None)
+        known = self._decisions.get(meta.namespace, {}).get(meta.name)
+        if known is None or known.metadata.uid != meta.uid:
+            return
+        self._drop(known)
+        if not self._concerned(known, meddled=True):
+            self._tell("PlacementDecision", self.fleet.delete_decision(meta.namespace, meta.name))
+
+    def _concerned(self, *decisions: PlacementDecision | None, meddled: bool) -> bool:
+        """Wakes whose decisions they are. Whether one of those is being written, and the fleet has to wait."""
+        owners = {_owner(each) for each in decisions if each is not None}
+        for owner in owners:
+            self._settled.pop(owner, None)
+            if meddled:
+                self._meddled.add(owner)
+            self._wake(owner)
+        return any(owner in self._writing for owner in owners)
+
+    def _store(self, decision: PlacementDecision) -> None:
+        meta = decision.metadata
+        self._drop(self._decisions.get(meta.namespace, {}).get(meta.name))
+        self._decisions.setdefault(meta.namespace, {})[meta.name] = decision
+        self._own.setdefault(_owner(decision), {})[meta.name] = decision
+
+    def _drop(self, decision: PlacementDecision | None) -> None:
+        if decision is not None:
+            meta = decision.metadata
+            _discard(self._decisions, meta.namespace, meta.name)
+            _discard(self._own, _owner(decision), meta.name)
+
+    def _new_epoch(self, kind: str, batch: Batch[Any]) -> bool:
+        """Whether the hub's history went back, so that older is newer."""
+        old = self._epochs.get(kind, batch.epoch)
+        self._epochs[kind] = batch.epoch
+        return old != batch.epoch
+
+    def _tell(self, kind: str, change: Change) -> None:
+        if change is NOTHING:
+            return
+        self._meters.cells(kind=kind, count=len(change.columns))
+        surely, perhaps = self._interest.concerned(change)
+        for owner in surely:
+            self._wake(owner)
+        for owner in perhaps:
+            if self._memory.considers(*owner, change.rows):
+                self._wake(owner)
+
+    def _wake(self, owner: Owner) -> None:
+        if owner in self.placements:
+            self._wake_one(owner)
+
+    def _wake_all(self) -> None:
+        for owner in self.placements:
+            self._wake_one(owner)
+
+    # Looks
+
+    def look(self, owner: Owner, *, now: datetime) -> Proposal | None:
+        """What to write now; None when there is nothing to look at. ``done`` or ``begin`` should follow."""
+        placement = self.placements.get(owner)
+        if placement is None or self._workloads[owner].idle:
+            return None
+        workload = self._workloads[owner]
+        began, followed = time.perf_counter(), self._memory.followed
+        outcome = self._memory.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
+        on = self._memory.followed != followed
+        self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
+        if not on:
+            self._interest.put(owner, concern_of(outcome, placement))
+        last = placement.status.lastScoreUpdateTime
+        due = None if last is None else last + rate_of(placement)
+        refresh = due is None or due <= now
+        until = min(outcome.until, NEVER_CHANGES if due is None or refresh else to_micros(due))
+        if on and not refresh and not outcome.status.aborts and self._as_before(owner, outcome, workload):
+            return Proposal(placement=placement, pages=None, until=until)
+        meddled = owner in self._meddled
+        self._meddled.discard(owner)
+        return propose(
+            verdict.conclude(outcome, workload, existing=None),
+            placement,
+            named=self._decisions.get(owner[0], {}),
+            own=self._own.get(owner, {}),
+            refresh=refresh or meddled,
+            now=now,
+            until=until,
+        )
+
+    def _as_before(self, owner: Owner, outcome: Outcome, workload: PlacementWorkload) -> bool:
+        """Whether nothing can be different but scores: same clusters, and nothing else to divide them by."""
+        settled = self._settled.get(owner)
+        return (
+            settled is not None
+            and bool(settled)
+            and not workload.placement.spec.decisionStrategy.groupStrategy.decisionGroups
+            and settled == frozenset(outcome.selected)
+        )
+
+    def inspect(self, placement: Placement, *, now: datetime) -> Outcome:
+        """A cycle for any placement, on the hub or not. Changes nothing."""
+        workload = PlacementWorkload(placement)
+        return cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
+
+    def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
+        """The decisions of a placement by name, as the hub has them. The caller must not write to it."""
+        return self._own.get(owner, {})
+
+    def decision(self, namespace: str, name: str) -> PlacementDecision | None:
+        return self._decisions.get(namespace, {}).get(name)
+
+    # Writes
+
+    def begin(self, owner: Owner, proposal: Proposal) -> None:
+        """Counts what is proposed as written. ``end`` must follow."""
+        names: set[str] = set()
+        self._writing[owner] = names
+        if proposal.pages is None:
+            return
+        namespace = owner[0]
+        for page in proposal.pages:
+            names.add(page.name)
+            self.fleet.hold(
+                namespace=namespace, name=page.name, holding=Holding(owner=owner, clusters=page.clusters)
+            )
+        for name in self._own.get(owner, {}):
+            if name not in names:
+                names.add(name)
+                self.fleet.hold(namespace=namespace, name=name, holding=None)
+
+    def wrote(self, decision: PlacementDecision) -> None:
+        """The hub's answer to a write of ours."""
+        known = self._decisions.get(decision.metadata.namespace, {}).get(decision.metadata.name)
+        if known is None or _newer(decision, known):
+            self._store(decision)
+
+    def removed(self, decision: PlacementDecision) -> None:
+        """The hub has deleted it for us."""
+        meta = decision.metadata
+        known = self._decisions.get(meta.namespace, {}).get(meta.name)
+        if known is not None and known.metadata.uid == meta.uid:
+            self._drop(known)
+            self._removed[(meta.namespace, meta.name)] = meta.uid
+
+    def wrote_placement(self, placement: Placement) -> None:
+        owner = (placement.metadata.namespace, placement.metadata.name)
+        known = self.placements.get(owner)
+        if known is not None and _newer(placement, known):
+            if _asks_otherwise(known, placement):
+                return  # the watch will tell, and then it is looked at
+            self.placements[owner] = placement
+
+    def end(self, owner: Owner) -> None:
+        """However the writes went: from now on the hub's word counts again."""
+        namespace = owner[0]
+        for name in self._writing.pop(owner, ()):
+            actual = self.decision(namespace, name)
+            if actual is None:
+                self.fleet.delete_decision(namespace, name)
+            else:
+                self.fleet.upsert_decision(actual)
+
+    def settle(self, owner: Owner, proposal: Proposal) -> None:
+        """The hub has all that was proposed."""
+        if proposal.pages is not None and owner in self.placements and owner not in self._meddled:
+            self._settled[owner] = proposal.selected
+
+
+def _discard(groups: dict[K, dict[str, PlacementDecision]], key: K, name: str) -> None:
+    del groups[key][name]
+    if not groups[key]:
+        del groups[key]
+
+
+def _new(change: Any) -> Any:
+    return change.new if isinstance(change, Updated) else change.object
+
+
+def _owner(decision: PlacementDecision) -> Owner:
+    return (decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, ""))
+
+
+def _asks_otherwise(old: Placement, new: Placement) -> bool:
+    before, after = old.metadata, new.metadata
+    return (
+        before.uid != after.uid
+        or old.spec != new.spec
+        or before.annotations != after.annotations
+        or (before.deletionTimestamp is None) != (after.deletionTimestamp is None)
+    )
+
+
+def _newer(new: Placement | PlacementDecision, old: Placement | PlacementDecision) -> bool:
+    after, before = new.metadata.resourceVersion, old.metadata.resourceVersion
+    if after.isdecimal() and before.isdecimal():
+        return int(after) > int(before)
+    return after != before

@@ -1,0 +1,101 @@
+"""Decisions of Placements, kept right: looks at a placement when something it depends on has changed, or its time came.
+
+Looking is computing, one placement after the other; the writes of many placements are on their way at the same time.
+"""
+
+import random
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
+
+from fairway.api.placement import Placement
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.placement.book import Book
+from fairway.controllers.placement.shard import Shard
+from fairway.controllers.placement.writer import NAME, Writer
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import NEVER_CHANGES
+from fairway.fleet.instant import Micros, from_micros
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, Recorder
+from fairway.observe.meters import Meters
+from fairway.observe.traces import span
+
+WORKERS: Final = 32
+RESYNC_SECONDS: Final = 600.0
+"""As often as OCM's controller looks at every placement, whether or not anything happened."""
+_TICK: Final = timedelta(milliseconds=1)
+"""Timers run by another clock than the one that says when a score expires; none shall come too early by a hair."""
+
+
+class PlacementController(Reconciler):
+    name: ClassVar[str] = NAME
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        recorder: Recorder,
+        shard: Shard | None = None,
+        calculators: bool = True,
+        workers: int = WORKERS,
+        resync: float = RESYNC_SECONDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """``calculators``: whether the hub has ManagedClusterScores. ``resync`` is in seconds; 0 for never."""
+        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        self.book = Book(wake=self._wake, meters=meters, shard=shard)
+        self._calculators = calculators
+        self._resync = resync
+        self._woken: dict[Key, float] = {}
+        """Since when a placement waits to be looked at."""
+        self._writer = Writer(client, book=self.book, recorder=recorder, meters=meters)
+
+    def watch(self, sources: Sources) -> None:
+        self.book.follow(sources, calculators=self._calculators)
+
+    def keys(self) -> Iterable[Key]:
+        return tuple(self.book.placements)
+
+    def _wake(self, owner: Key) -> None:
+        self._woken.setdefault(owner, self.clock.monotonic())
+        self.queue.add(owner)
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        woken = self._woken.pop(key, None)
+        with span("placement", namespace=key[0], name=key[1]):
+            now = self.clock.wall()
+            proposal = self.book.look(key, now=now)
+            if proposal is None:
+                return
+            self._look_again(key, proposal.until, now=now)
+            if proposal.empty:
+                self.book.settle(key, proposal)
+                return
+            self.book.begin(key, proposal)
+            try:
+                async with leadership.batch():
+                    await self._writer.carry_out(proposal, leadership)
+            finally:
+                self.book.end(key)
+            self.book.settle(key, proposal)
+            if woken is not None and proposal.steps:
+                self.meters.reaction(self.clock.monotonic() - woken)
+
+    def _look_again(self, key: Key, until: Micros | None, *, now: datetime) -> None:
+        if until is not None and until != NEVER_CHANGES:
+            delay = from_micros(until) - now + _TICK
+            self.queue.add_after(key, delay=delay.total_seconds())
+        if self._resync:
+            # Not all at once.
+            self.queue.add_after(key, delay=self._resync * random.uniform(0.9, 1.1))
+
+    # What the debug endpoint asks
+
+    def find(self, namespace: str, name: str) -> Placement | None:
+        return self.book.placements.get((namespace, name))
+
+    def inspect(self, placement: Placement) -> Outcome:
+        return self.book.inspect(placement, now=self.clock.wall())

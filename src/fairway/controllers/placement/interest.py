@@ -1,0 +1,116 @@
+"""Whom a change concerns: for every column, the placements whose answer depends on it.
+
+There are two degrees. What a filter reads, and what is shared by all clusters, concerns a placement in any case: it
+may let another cluster in. What only a prioritizer reads concerns it if the cluster is in the running at all.
+
+How often other placements chose a cluster is read by Balance but wakes nobody, here as in OCM: each decision would
+call for all others to be looked at again, and they would chase one another.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from fairway.api.placement import Placement
+from fairway.api.selector import LabelSelector
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import Reader, points_of
+from fairway.fleet import cells
+from fairway.fleet.column import Key
+from fairway.fleet.journal import Change
+
+Owner = tuple[str, str]
+"""(namespace, name) of a placement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Columns a placement depends on."""
+
+    wide: frozenset[Key]
+    narrow: frozenset[Key]
+    """Only for clusters that are in the running."""
+    anything: bool
+    """Whether any change of any cluster may matter."""
+
+
+def concern_of(outcome: Outcome, placement: Placement) -> Concern:
+    context, profile = outcome.context, outcome.profile
+    wide: set[Key] = set(_told(placement))
+    narrow: set[Key] = set()
+    anything = False
+    for plugin in (*profile.pre_filters, *profile.filters):
+        if "Reader" in points_of(type(plugin)):
+            reads = cast("Reader", plugin).reads(context)
+            wide |= reads.cells | reads.shared
+            anything = anything or reads.anything
+    for scorer in profile.scores:
+        if "Reader" in points_of(type(scorer.plugin)):
+            reads = cast("Reader", scorer.plugin).reads(context)
+            narrow |= reads.cells
+            wide |= reads.shared
+            anything = anything or reads.anything
+    narrow.discard(cells.DECISIONS)
+    return Concern(frozenset(wide), frozenset(narrow - wide), anything)
+
+
+def _told(placement: Placement) -> Iterator[Key]:
+    """What the choice and the division of the chosen read."""
+    spec = placement.spec
+    for constraint in spec.spreadPolicy.spreadConstraints:
+        column = cells.claim if constraint.topologyKeyType == "Claim" else cells.label
+        yield column(constraint.topologyKey)
+    for group in spec.decisionStrategy.groupStrategy.decisionGroups:
+        selector = group.groupClusterSelector
+        yield from (cells.label(key) for key in _keys(selector.labelSelector))
+        yield from (cells.claim(each.key) for each in selector.claimSelector.matchExpressions)
+
+
+def _keys(selector: LabelSelector) -> Iterator[str]:
+    yield from selector.matchLabels
+    yield from (each.key for each in selector.matchExpressions)
+
+
+class Interest:
+    def __init__(self) -> None:
+        self._wide: dict[Key, set[Owner]] = {}
+        self._narrow: dict[Key, set[Owner]] = {}
+        self._anything: set[Owner] = set()
+        self._concerns: dict[Owner, Concern] = {}
+
+    def put(self, owner: Owner, concern: Concern) -> None:
+        old = self._concerns.get(owner)
+        if old == concern:
+            return
+        if old is not None:
+            self._remove(owner, old)
+        self._concerns[owner] = concern
+        for index, keys in ((self._wide, concern.wide), (self._narrow, concern.narrow)):
+            for key in keys:
+                index.setdefault(key, set()).add(owner)
+        if concern.anything:
+            self._anything.add(owner)
+
+    def forget(self, owner: Owner) -> None:
+        old = self._concerns.pop(owner, None)
+        if old is not None:
+            self._remove(owner, old)
+
+    def _remove(self, owner: Owner, concern: Concern) -> None:
+        for index, keys in ((self._wide, concern.wide), (self._narrow, concern.narrow)):
+            for key in keys:
+                index[key].discard(owner)
+                if not index[key]:
+                    del index[key]
+        self._anything.discard(owner)
+
+    def concerned(self, change: Change) -> tuple[set[Owner], set[Owner]]:
+        """Who is in any case, and who is if the rows that changed are in the running for him."""
+        surely: set[Owner] = set()
+        perhaps: set[Owner] = set()
+        for key in change.columns:
+            surely |= self._wide.get(key, frozenset())
+            perhaps |= self._narrow.get(key, frozenset())
+        if change.rows:
+            surely |= self._anything
+        return surely, perhaps - surely

@@ -1,0 +1,152 @@
+"""What a look at a placement comes to: the writes that make the hub what it should be, as plain data.
+
+Nothing in a proposal refers to the fleet it was made from, so it can wait for the network without holding anything.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import structs
+
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import FALSE, Condition, OwnerReference, set_condition
+from fairway.api.placement import Placement, PlacementStatus
+from fairway.controllers.placement import steps
+from fairway.controllers.placement.steps import Fill, Step
+from fairway.engine.status import OK, Code, Status
+from fairway.fleet.instant import Micros
+from fairway.plugins import conditions, pages
+from fairway.plugins.pages import Page
+from fairway.plugins.verdict import LazyTotals, Verdict
+
+ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
+"""Annotation of a Placement. What OCM does is ``evict``: a mistake in a placement empties its decision."""
+KEEP: Final = "keep"
+
+LONGEST_MESSAGE: Final = 32768
+"""Of a condition."""
+
+_RATE: Final = re.compile(r"([0-9]{1,9})([hms])", re.ASCII)
+_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+_DEFAULT_RATE: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    placement: Placement
+    """As it was known."""
+    pages: tuple[Page, ...] | None
+    """As they should be; None where they are to be left alone, whatever they are."""
+    steps: tuple[Step, ...] = ()
+    status: PlacementStatus | None = None
+    """Of the placement; None where it is right already."""
+    selected: frozenset[str] = frozenset()
+    outcome: Status = OK
+    """What the cycle ended with; its words are written out."""
+    scores: str = ""
+    """Of all clusters that passed the filters, for an event; empty when no event needs them."""
+    until: Micros | None = None
+    """When to look again even if nothing changes."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.steps and self.status is None
+
+
+def rate_of(placement: Placement) -> timedelta:
+    """How long recorded scores are left as they are."""
+    match = _RATE.fullmatch(placement.spec.scoreRateLimit)
+    if match is None:
+        return _DEFAULT_RATE
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+def owner_of(placement: Placement) -> OwnerReference:
+    meta = placement.metadata
+    return OwnerReference(
+        apiVersion=placement.apiVersion,
+        kind=placement.kind,
+        name=meta.name,
+        uid=meta.uid,
+        controller=True,
+        blockOwnerDeletion=True,
+    )
+
+
+def propose(
+    verdict: Verdict,
+    placement: Placement,
+    *,
+    named: Mapping[str, PlacementDecision],
+    own: Mapping[str, PlacementDecision],
+    refresh: bool,
+    now: datetime,
+    until: Micros | None,
+) -> Proposal:
+    """``named``: the namespace's decisions by name. ``own``: those of them that bear the placement's label."""
+    if verdict.frozen:
+        return Proposal(
+            placement=placement,
+            pages=None,
+            status=_changed(placement, _with_conditions(placement, (_stuck(verdict.status),), now=now)),
+            until=until,
+        )
+    if (
+        verdict.status.code is Code.MISCONFIGURED
+        and placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
+    ):
+        kept = _with_conditions(placement, verdict.conditions, now=now)
+        return Proposal(placement=placement, pages=None, status=_changed(placement, kept), until=until)
+    todo = steps.plan(
+        verdict.pages,
+        placement=placement.metadata.name,
+        owner=owner_of(placement),
+        named=named,
+        own=own,
+        refresh=refresh,
+    )
+    recorded = any(isinstance(step, Fill) for step in todo)
+    status = structs.replace(
+        _with_conditions(placement, verdict.conditions, now=now),
+        numberOfSelectedClusters=verdict.selected,
+        decisionGroups=verdict.groups,
+        lastScoreUpdateTime=now.replace(microsecond=0) if recorded else placement.status.lastScoreUpdateTime,
+    )
+    told = any(isinstance(step, Fill) and step.changed for step in todo)
+    outcome = verdict.status
+    return Proposal(
+        placement=placement,
+        pages=verdict.pages,
+        steps=todo,
+        status=_changed(placement, status),
+        selected=frozenset(verdict.outcome.selected),
+        outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
+        scores=pages.score_text(LazyTotals(verdict.outcome)) if told else "",
+        until=until,
+    )
+
+
+def _with_conditions(placement: Placement, found: tuple[Condition, ...], *, now: datetime) -> PlacementStatus:
+    known = placement.status.conditions
+    for condition in found:
+        if len(condition.message) > LONGEST_MESSAGE:
+            condition = structs.replace(condition, message=condition.message[: LONGEST_MESSAGE - 1] + "…")
+        known = set_condition(known, condition, now=now.replace(microsecond=0))
+    return structs.replace(placement.status, conditions=known)
+
+
+def _changed(placement: Placement, status: PlacementStatus) -> PlacementStatus | None:
+    return None if status == placement.status else status
+
+
+def _stuck(status: Status) -> Condition:
+    """Nothing can be decided, and it is not the placement's fault: what was decided before stays."""
+    return Condition(
+        type=conditions.SATISFIED,
+        status=FALSE,
+        reason=conditions.NOT_ALL_SCHEDULED,
+        message=status.message,
+    )

@@ -1,0 +1,162 @@
+"""Looks over the shoulder of whoever writes decisions on a hub, and tells where Fairway would write something else.
+
+Never writes. Another controller is not as quick, so a difference counts only if it lasts. What that controller never
+writes (scores, reasons, when scores were recorded) is not compared.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final
+
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import Condition, find_condition
+from fairway.api.placement import Placement, PlacementStatus
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.placement.book import Book
+from fairway.controllers.placement.proposal import Proposal
+from fairway.controllers.placement.shard import Shard
+from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import NEVER_CHANGES
+from fairway.fleet.instant import from_micros
+from fairway.kube import SYSTEM_CLOCK, Client, Clock
+from fairway.observe.meters import Meters
+from fairway.plugins import conditions
+
+log: Final = logging.getLogger(__name__)
+
+SETTLE_SECONDS: Final = 10.0
+NAMED: Final = 10
+
+DIFFERS: Final = "placement %s/%s: %s"
+AGREES: Final = "placement %s/%s: no difference any more"
+MISSING: Final = "decision {page} is missing; it should name {clusters}"
+SURPLUS: Final = "decision {page} should not be there"
+OTHER_CLUSTERS: Final = "decision {page}: {changes}"
+OTHER_ORDER: Final = "decision {page} names the clusters in another order"
+OTHER_LABELS: Final = "decision {page} is labelled {got}, should be {want}"
+OTHER_CONDITION: Final = "condition {type} is {got}, should be {want}"
+OTHER_STATUS: Final = "status.{field} is {got}, should be {want}"
+
+
+class Shadow(Reconciler):
+    name: ClassVar[str] = "placement"
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        shard: Shard | None = None,
+        calculators: bool = True,
+        settle: float = SETTLE_SECONDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(client, meters=meters, workers=1, clock=clock)
+        self.book = Book(wake=self.queue.add, meters=meters, shard=shard)
+        self.differences: dict[Key, tuple[str, ...]] = {}
+        """By placement, of those that lasted."""
+        self.compared = 0
+        """Placements that were looked at and left in peace by changes for long enough."""
+        self._calculators, self._settle = calculators, settle
+        self._since: dict[Key, float] = {}
+
+    def watch(self, sources: Sources) -> None:
+        self.book.follow(sources, calculators=self._calculators)
+
+    def keys(self) -> Iterable[Key]:
+        return tuple(self.book.placements)
+
+    async def reconcile(self, key: Key, _leadership: Leadership) -> None:
+        now = self.clock.wall()
+        proposal = self.book.look(key, now=now)
+        found = () if proposal is None else tuple(differences(proposal, self.book.own(key)))
+        if proposal is not None and proposal.until not in (None, NEVER_CHANGES):
+            self.queue.add_after(key, delay=(from_micros(proposal.until or 0) - now).total_seconds())
+        if found:
+            since = self._since.setdefault(key, self.clock.monotonic())
+            left = since + self._settle - self.clock.monotonic()
+            if left > 0:
+                self.queue.add_after(key, delay=left)
+                return
+        else:
+            self._since.pop(key, None)
+        self._report(key, found)
+
+    def _report(self, key: Key, found: tuple[str, ...]) -> None:
+        self.compared += 1
+        known = self.differences.get(key, ())
+        if found:
+            self.differences[key] = found
+        else:
+            self.differences.pop(key, None)
+        if found != known:
+            text = "; ".join(found)
+            log.warning(DIFFERS, *key, text) if found else log.info(AGREES, *key)
+        self.meters.differences(len(self.differences))
+
+    def find(self, namespace: str, name: str) -> Placement | None:
+        return self.book.placements.get((namespace, name))
+
+    def inspect(self, placement: Placement) -> Outcome:
+        return self.book.inspect(placement, now=self.clock.wall())
+
+
+def differences(proposal: Proposal, own: Mapping[str, PlacementDecision]) -> Iterator[str]:
+    """In words. ``own``: the placement's decisions as they are."""
+    for step in proposal.steps:
+        match step:
+            case Create(page):
+                yield MISSING.format(page=page.name, clusters=_some(page.clusters))
+            case Delete(page):
+                yield SURPLUS.format(page=page)
+            case Fill(page, decisions, changed=True, passing=False) if page in own:
+                got = [each.clusterName for each in own[page].status.decisions]
+                want = [each.clusterName for each in decisions]
+                changes = _changes(got, want)
+                yield (OTHER_CLUSTERS if changes else OTHER_ORDER).format(page=page, changes=changes)
+            case Relabel(page) if page.name in own and own[page.name].metadata.labels != page.labels:
+                labels = own[page.name].metadata.labels
+                yield OTHER_LABELS.format(page=page.name, got=_pairs(labels), want=_pairs(page.labels))
+    if proposal.status is not None and proposal.pages is not None:
+        yield from _status_differences(proposal.placement.status, proposal.status)
+
+
+def _status_differences(got: PlacementStatus, want: PlacementStatus) -> Iterator[str]:
+    for kind in (conditions.SATISFIED, conditions.MISCONFIGURED):
+        pair = [_said(find_condition(status.conditions, kind)) for status in (got, want)]
+        if pair[0] != pair[1]:
+            yield OTHER_CONDITION.format(type=kind, got=pair[0], want=pair[1])
+    if got.numberOfSelectedClusters != want.numberOfSelectedClusters:
+        yield OTHER_STATUS.format(
+            field="numberOfSelectedClusters",
+            got=got.numberOfSelectedClusters,
+            want=want.numberOfSelectedClusters,
+        )
+    if got.decisionGroups != want.decisionGroups:
+        yield OTHER_STATUS.format(
+            field="decisionGroups",
+            got=_some([each.decisionGroupName for each in got.decisionGroups]),
+            want=_some([each.decisionGroupName for each in want.decisionGroups]),
+        )
+
+
+def _said(condition: Condition | None) -> str:
+    return "not set" if condition is None else f"{condition.status}/{condition.reason} ({condition.message})"
+
+
+def _changes(got: Sequence[str], want: Sequence[str]) -> str:
+    missing, surplus = sorted(set(want) - set(got)), sorted(set(got) - set(want))
+    parts = ((missing, "lacks {names}"), (surplus, "should not name {names}"))
+    return ", ".join(text.format(names=_some(names)) for names, text in parts if names)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMED]) or "nothing"
+    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown
+
+
+def _pairs(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -1,0 +1,169 @@
+"""The order of writes from the pages there are to the pages there should be, such that nothing is lost on the way.
+
+Consumers read a decision as the union of its pages, and take a cluster that is on none of them for one that is no
+longer chosen: they remove what runs there. So a page may give up a cluster that stays chosen only after another page
+has it. Mostly the pages can be put into an order that does this: when one cluster is added at the front of a thousand,
+the last page goes first. Where pages swap clusters there is no such order, and one of them holds both for a moment.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fairway.api.decision import ClusterDecision, PlacementDecision
+from fairway.api.meta import OwnerReference
+from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
+from fairway.plugins.pages import Page
+
+NOTHING: Final[tuple[ClusterDecision, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A page without clusters; they follow in a Fill of their own, as status is written separately."""
+
+    page: Page
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Replaces the clusters of a page."""
+
+    page: str
+    decisions: tuple[ClusterDecision, ...]
+    changed: bool
+    """Whether other clusters are named than before. Otherwise only what is said about them is new."""
+    passing: bool = False
+    """Whether the page is only like this until others have taken over what it gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relabel:
+    """Makes labels those of the page, and the placement its owner again."""
+
+    page: Page
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    page: str
+
+
+Step = Create | Fill | Relabel | Delete
+
+
+def plan(
+    pages: Sequence[Page],
+    *,
+    placement: str,
+    owner: OwnerReference,
+    named: Mapping[str, PlacementDecision],
+    own: Mapping[str, PlacementDecision],
+    refresh: bool,
+) -> tuple[Step, ...]:
+    """``named``: what is there under the pages' names. ``own``: everything that bears the placement's label.
+
+    With ``refresh`` pages are also written if only scores and reasons have changed.
+    """
+    wanted = {page.name for page in pages}
+    creates: list[Step] = []
+    strangers: list[Step] = []
+    fills: list[Fill] = []
+    relabels: list[Step] = []
+    current = {name: each.status.decisions for name, each in own.items()}
+    moved = assigned_pages(pages) != assigned(own)
+    for page in pages:
+        old = named.get(page.name)
+        before = NOTHING if old is None else old.status.decisions
+        changed = tuple(each.clusterName for each in before) != page.clusters
+        # Where a list is in order of score, the order alone is no change of the decision.
+        due = (changed and (moved or refresh)) or (refresh and before != page.decisions)
+        fill = Fill(page.name, page.decisions, changed=changed)
+        if old is None:
+            creates.append(Create(page))
+        elif old.metadata.labels != page.labels or not owned(old, owner):
+            if labelled(old) != placement:
+                # Nobody takes it for ours until it is labelled, so it can be filled whenever it suits.
+                strangers += [fill, Relabel(page)] if changed else [Relabel(page)]
+                current[page.name] = page.decisions
+                continue
+            relabels.append(Relabel(page))
+        current[page.name] = before
+        if due:
+            fills.append(fill)
+    deletes: list[Step] = [Delete(name) for name in sorted(own) if name not in wanted]
+    kept = {cluster for page in pages for cluster in page.clusters}
+    return (*creates, *strangers, *_ordered(fills, current=current, kept=kept), *relabels, *deletes)
+
+
+def assigned(own: Mapping[str, PlacementDecision]) -> set[tuple[str, str, str]]:
+    """Group index, group name and cluster of everything decided, however it is spread over pages."""
+    return {
+        (labels.get(GROUP_INDEX_LABEL, ""), labels.get(GROUP_NAME_LABEL, ""), each.clusterName)
+        for decision in own.values()
+        for labels in (decision.metadata.labels,)
+        for each in decision.status.decisions
+    }
+
+
+def assigned_pages(pages: Sequence[Page]) -> set[tuple[str, str, str]]:
+    return {
+        (page.labels[GROUP_INDEX_LABEL], page.labels[GROUP_NAME_LABEL], cluster)
+        for page in pages
+        for cluster in page.clusters
+    }
+
+
+def owned(decision: PlacementDecision, owner: OwnerReference) -> bool:
+    return any(each.uid == owner.uid and each.controller for each in decision.metadata.ownerReferences)
+
+
+def labelled(decision: PlacementDecision) -> str:
+    """The placement it says it belongs to."""
+    return decision.metadata.labels.get(PLACEMENT_LABEL, "")
+
+
+def _ordered(
+    fills: list[Fill], *, current: dict[str, tuple[ClusterDecision, ...]], kept: set[str]
+) -> list[Step]:
+    """``current``: what is on each page before. ``kept``: clusters that must be on some page all the time."""
+    holders = Counter(cluster for decisions in current.values() for cluster in _names(decisions))
+    steps: list[Step] = []
+
+    def write(fill: Fill) -> None:
+        before, after = _names(current[fill.page]), _names(fill.decisions)
+        holders.update(after - before)
+        holders.subtract(before - after)
+        current[fill.page] = fill.decisions
+        steps.append(fill)
+
+    def safe(fill: Fill) -> bool:
+        leaving = _names(current[fill.page]) - _names(fill.decisions)
+        return all(holders[cluster] > 1 for cluster in leaving if cluster in kept)
+
+    waiting = fills
+    while waiting:
+        left: list[Fill] = []
+        for fill in waiting:
+            if safe(fill):
+                write(fill)
+            else:
+                left.append(fill)
+        if len(left) == len(waiting):
+            first = left[0]
+            coming = _names(first.decisions)
+            staying = [
+                each
+                for each in current[first.page]
+                if each.clusterName in kept and each.clusterName not in coming
+            ]
+            write(replace(first, decisions=(*first.decisions, *staying), passing=True))
+        # A shift to the front is settled from the first page on, one to the back from the last.
+        left.reverse()
+        waiting = left
+    return steps
+
+
+def _names(decisions: tuple[ClusterDecision, ...]) -> set[str]:
+    return {each.clusterName for each in decisions}

@@ -1,0 +1,242 @@
+"""Carries out a proposal: one request after the other, each only good for the object it was worked out from.
+
+Every write names the uid and the resource version it is based on. A write from an old view is refused by the hub, and
+so is one that is sent twice.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from fairway.api.decision import PlacementDecision
+from fairway.api.event import ObjectReference
+from fairway.api.meta import ObjectMeta, OwnerReference, format_time
+from fairway.api.placement import Placement, PlacementStatus
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.placement.book import Book
+from fairway.controllers.placement.proposal import Proposal, owner_of
+from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel
+from fairway.kube import (
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    ApiError,
+    Client,
+    KubeError,
+    NotFound,
+    Patch,
+    Recorder,
+    Resource,
+)
+from fairway.kube.events import reference_to
+from fairway.observe.meters import Meters
+from fairway.plugins import pages
+from fairway.plugins.pages import Event
+
+NAME: Final = "placement"
+
+
+class Vanished(KubeError):
+    """A decision that was there is not any more; the watch will tell what became of it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"decision {name} is gone")
+
+
+class Writer:
+    def __init__(self, client: Client, *, book: Book, recorder: Recorder, meters: Meters) -> None:
+        self._client, self._book, self._recorder, self._meters = client, book, recorder, meters
+
+    async def carry_out(self, proposal: Proposal, leadership: Leadership) -> None:
+        """Raises KubeErrors and Lost; what was written until then is in the book."""
+        for step in proposal.steps:
+            leadership.ensure()
+            match step:
+                case Create():
+                    await self._create(step, proposal)
+                case Fill():
+                    await self._fill(step, proposal)
+                case Relabel():
+                    await self._relabel(step, proposal)
+                case Delete():
+                    await self._delete(step, proposal)
+        if proposal.status is not None:
+            leadership.ensure()
+            await self._report(proposal.placement, proposal.status)
+
+    async def _create(self, step: Create, proposal: Proposal) -> None:
+        placement = proposal.placement.metadata
+        body = PlacementDecision(
+            metadata=ObjectMeta(
+                name=step.page.name,
+                namespace=placement.namespace,
+                labels=dict(step.page.labels),
+                ownerReferences=(owner_of(proposal.placement),),
+            )
+        )
+        with self._counted(PLACEMENT_DECISIONS, "create"):
+            made = await self._client.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
+        self._book.wrote(made)
+        self._meters.decision("created")
+        self._tell(
+            proposal,
+            made,
+            pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name),
+        )
+
+    async def _fill(self, step: Fill, proposal: Proposal) -> None:
+        placement = proposal.placement.metadata
+        old = self._known(placement.namespace, step.page)
+        body = {"metadata": _based_on(old), "status": {"decisions": msgspec.to_builtins(step.decisions)}}
+        with self._counted(PLACEMENT_DECISIONS, "patch"):
+            new = await self._client.patch(
+                PLACEMENT_DECISIONS,
+                step.page,
+                body,
+                kind=Patch.MERGE,
+                namespace=placement.namespace,
+                subresource="status",
+            )
+        self._book.wrote(new)
+        if step.passing:
+            return
+        if not step.changed:
+            self._meters.decision("refreshed")
+            return
+        self._meters.decision("updated")
+        event = pages.updated(
+            namespace=placement.namespace,
+            placement=placement.name,
+            page=step.page,
+            status=proposal.outcome,
+        )
+        self._tell(proposal, new, event)
+        if proposal.scores:
+            self._tell(proposal, new, pages.scored(proposal.scores))
+
+    async def _relabel(self, step: Relabel, proposal: Proposal) -> None:
+        placement = proposal.placement.metadata
+        old = self._known(placement.namespace, step.page.name)
+        labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
+        labels.update(step.page.labels)
+        metadata = {
+            **_based_on(old),
+            "labels": labels,
+            "ownerReferences": _owners(old, owner_of(proposal.placement)),
+        }
+        with self._counted(PLACEMENT_DECISIONS, "patch"):
+            new = await self._client.patch(
+                PLACEMENT_DECISIONS,
+                step.page.name,
+                {"metadata": metadata},
+                kind=Patch.MERGE,
+                namespace=placement.namespace,
+            )
+        self._book.wrote(new)
+        self._meters.decision("relabelled")
+
+    async def _delete(self, step: Delete, proposal: Proposal) -> None:
+        placement = proposal.placement.metadata
+        old = self._known(placement.namespace, step.page)
+        try:
+            with self._counted(PLACEMENT_DECISIONS, "delete"):
+                await self._client.delete(
+                    PLACEMENT_DECISIONS,
+                    step.page,
+                    namespace=placement.namespace,
+                    uid=old.metadata.uid,
+                    resource_version=old.metadata.resourceVersion,
+                )
+        except NotFound:
+            return
+        self._book.removed(old)
+        self._meters.decision("deleted")
+        self._tell(
+            proposal,
+            old,
+            pages.deleted(namespace=placement.namespace, placement=placement.name, page=step.page),
+        )
+
+    async def _report(self, placement: Placement, status: PlacementStatus) -> None:
+        meta = placement.metadata
+        body = {"metadata": _based_on(placement), "status": _status(status)}
+        try:
+            with self._counted(PLACEMENTS, "patch"):
+                new = await self._client.patch(
+                    PLACEMENTS,
+                    meta.name,
+                    body,
+                    kind=Patch.MERGE,
+                    namespace=meta.namespace,
+                    subresource="status",
+                )
+        except NotFound:
+            return  # deleted meanwhile, decisions go with it
+        self._book.wrote_placement(new)
+
+    def _known(self, namespace: str, name: str) -> PlacementDecision:
+        """As of the last answer, which may be of a step before."""
+        found = self._book.decision(namespace, name)
+        if found is None:
+            raise Vanished(name)
+        return found
+
+    def _tell(self, proposal: Proposal, decision: PlacementDecision, event: Event) -> None:
+        self._recorder.event(
+            _reference(proposal.placement),
+            reason=event.reason,
+            message=event.message,
+            type_=event.type,
+            action=event.action,
+            related=_reference(decision),
+        )
+
+    def _counted(self, resource: Resource[Any], verb: str) -> "_Counted":
+        return _Counted(self._meters, resource.plural, verb)
+
+
+class _Counted:
+    """Counts one write, and why it failed if it did."""
+
+    def __init__(self, meters: Meters, resource: str, verb: str) -> None:
+        self._meters, self._resource, self._verb = meters, resource, verb
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        reason = ""
+        if isinstance(error, ApiError):
+            reason = error.reason or str(error.code)
+        elif error is not None:
+            reason = type(error).__name__
+        self._meters.write(controller=NAME, resource=self._resource, verb=self._verb, error=reason)
+
+
+def _based_on(thing: Placement | PlacementDecision) -> dict[str, Any]:
+    return {"uid": thing.metadata.uid, "resourceVersion": thing.metadata.resourceVersion}
+
+
+def _owners(decision: PlacementDecision, owner: OwnerReference) -> list[Mapping[str, Any]]:
+    """Other owners stay, unless they too claim to be the one in control."""
+    others = [
+        each for each in decision.metadata.ownerReferences if each.uid != owner.uid and not each.controller
+    ]
+    return [msgspec.to_builtins(each) for each in (*others, owner)]
+
+
+def _reference(thing: Placement | PlacementDecision) -> ObjectReference:
+    """Whatever its version: the same about another version is the same event once more."""
+    return structs.replace(reference_to(thing), resourceVersion="")
+
+
+def _status(status: PlacementStatus) -> dict[str, Any]:
+    """All that is ours, written out also where it is the default: a merge patch leaves out what it does not name."""
+    return {
+        "numberOfSelectedClusters": status.numberOfSelectedClusters,
+        "decisionGroups": [msgspec.to_builtins(each) for each in status.decisionGroups],
+        "conditions": [msgspec.to_builtins(each) for each in status.conditions],
+        "lastScoreUpdateTime": None
+        if status.lastScoreUpdateTime is None
+        else format_time(status.lastScoreUpdateTime),
+    }

@@ -1,0 +1,13 @@
+"""The rights a controller needs, beside its code: what ``deploy/`` grants is compared with this."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """As in a ClusterRole: these verbs, on these resources of these groups; if names are given, only on those."""
+
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
