@@ -6,14 +6,14 @@ STAMP  := $(VENV)/.ready
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube kube-tools lint bench bench-hub lock clean
+.PHONY: help setup run test test-kube kube-tools lint bench bench-hub bench-controllers lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  make test ARGS='-k taints'     pass arguments on to pytest (likewise bench)"
+	@echo "  make test ARGS='-k taints'     pass arguments on to pytest (likewise run and bench)"
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@echo "==> setting up $(VENV) (once; $$($(PYTHON) --version))"
@@ -26,9 +26,9 @@ $(STAMP): requirements-dev.lock pyproject.toml
 
 setup: $(STAMP) ## create .venv with locked versions
 
-run: $(STAMP) ## place the shipped example fleet and print the decisions with their reasons
-	@echo "==> fairway place -f examples/fleet"
-	@$(BIN)/fairway place -f examples/fleet --reasons
+run: $(STAMP) ## start a hub with all controllers and twelve clusters whose scores move
+	@echo "==> fairway up --clusters 12 --period 10 --kubeconfig-out .cache/kubeconfig $(ARGS)"
+	@$(BIN)/fairway up --clusters 12 --period 10 --kubeconfig-out .cache/kubeconfig $(ARGS)
 
 test: $(STAMP) ## run the tests that need nothing but Python
 	@echo "==> pytest"
@@ -58,6 +58,10 @@ bench-hub: $(STAMP) ## measure the embedded hub beside a real kube-apiserver + e
 	@$(BIN)/python tests/kube/tools/build.py
 	@$(BIN)/python -m benchmarks.hub $(ARGS)
 	@$(BIN)/python -m benchmarks.client
+
+bench-controllers: $(STAMP) ## measure the controllers on a real kube-apiserver + etcd, beside its write limit (needs Go)
+	@$(BIN)/python tests/kube/tools/build.py
+	@$(BIN)/python -m benchmarks.controllers $(ARGS)
 
 lock: $(STAMP) ## refresh requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

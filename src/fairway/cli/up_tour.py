@@ -1,0 +1,61 @@
+"""The first things to try on a hub that `fairway up` started, as lines that work when they are pasted."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+NAME: Final = "default/most-free-cpu"
+FILE: Final = Path("examples", "most-free-cpu.yaml")
+EXAMPLE: Final = """\
+# The three clusters with the most free CPU, by what their agents publish, of all that namespace default may use.
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata:
+  name: most-free-cpu
+  namespace: default
+spec:
+  numberOfClusters: 3
+  prioritizerPolicy:
+    mode: Exact
+    configurations:
+    - scoreCoordinate:
+        type: AddOn
+        addOn:
+          resourceName: resource-usage-score
+          scoreName: cpuAvailable
+      weight: 1
+"""
+"""The file in examples/, which an installed Fairway does not bring along."""
+
+CLUSTERS: Final = "kubectl get managedclusters"
+
+
+def fairway_command(arguments: Sequence[str] = sys.argv) -> str:
+    """How this very Fairway is called from a shell in the same folder."""
+    program = Path(arguments[0])
+    if program.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m fairway"
+    found = shutil.which("fairway")
+    if found is not None and os.path.realpath(found) == os.path.realpath(program):
+        return "fairway"
+    try:
+        shown = program.absolute().relative_to(Path.cwd())
+    except ValueError:
+        shown = program.absolute()
+    return shlex.quote(str(shown) if os.sep in str(shown) else f".{os.sep}{shown}")
+
+
+def apply_command(fairway: str) -> str:
+    """From the file if it is at hand, so that people see what they apply."""
+    if FILE.is_file() and FILE.read_text(encoding="utf-8") == EXAMPLE:
+        return f"kubectl apply -f {FILE.as_posix()}"
+    return f"{fairway} up --example | kubectl apply -f -"
+
+
+def steps(fairway: str) -> tuple[str, str, str]:
+    """See the fleet, ask for clusters, ask why these."""
+    return (CLUSTERS, apply_command(fairway), f"{fairway} explain placement {NAME}")
