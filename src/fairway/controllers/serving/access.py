@@ -1,0 +1,146 @@
+"""Who asks, and whether they may: the hub is asked for both, by a TokenReview and SubjectAccessReviews.
+
+Whom a token belongs to is remembered for a few seconds. What somebody may do is asked each time, so that a right that
+was taken away is gone at once. Strangers can make us ask the hub about tokens they make up, so that is rationed.
+"""
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from fairway.controllers.rules import Rule
+from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Client, Clock, TokenBucket
+from fairway.kube.errors import UnreadableError
+
+AUTHENTICATION: Final = "authentication.k8s.io"
+AUTHORIZATION: Final = "authorization.k8s.io"
+TOKEN_REVIEWS: Final = f"/apis/{AUTHENTICATION}/v1/tokenreviews"
+ACCESS_REVIEWS: Final = f"/apis/{AUTHORIZATION}/v1/subjectaccessreviews"
+
+RULES: Final = (
+    Rule(groups=(AUTHENTICATION,), resources=("tokenreviews",), verbs=("create",)),
+    Rule(groups=(AUTHORIZATION,), resources=("subjectaccessreviews",), verbs=("create",)),
+)
+"""What the debug endpoint needs on the hub."""
+
+NO_REVIEW: Final = "the hub's answer is no review: {why}"
+
+REVIEW_SECONDS: Final = 10.0
+REMEMBERED_SECONDS: Final = 10.0
+REMEMBERED: Final = 1024
+STRANGERS_BURST: Final = 50
+STRANGERS_EVERY: Final = 0.1
+"""Seconds between questions about tokens not seen before, once the burst is used up."""
+
+
+S = TypeVar("S", bound=Struct)
+
+
+class Busy(Exception):
+    """Too many tokens that were not seen before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    name: str
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def subject(self) -> dict[str, Any]:
+        """As a SubjectAccessReview names it."""
+        found: dict[str, Any] = {"user": self.name, "groups": list(self.groups)}
+        if self.extra:
+            found["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    allowed: bool
+    reason: str = ""
+
+
+class _UserInfo(Struct, frozen=True):
+    username: str = ""
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class _TokenStatus(Struct, frozen=True):
+    authenticated: bool = False
+    user: _UserInfo = _UserInfo()
+
+
+class _TokenReview(Struct, frozen=True):
+    status: _TokenStatus = _TokenStatus()
+
+
+class _AccessStatus(Struct, frozen=True):
+    allowed: bool = False
+    denied: bool = False
+    reason: str = ""
+
+
+class _AccessReview(Struct, frozen=True):
+    status: _AccessStatus = _AccessStatus()
+
+
+class Access:
+    def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._client, self._clock = client, clock
+        self._known: OrderedDict[bytes, tuple[User | None, float]] = OrderedDict()
+        """By the token's digest, with the moment at which it is forgotten. Tokens themselves are not kept."""
+        self._strangers = TokenBucket(burst=STRANGERS_BURST, every=STRANGERS_EVERY)
+
+    async def user(self, token: str) -> User | None:
+        """None if the hub does not know the token. Raises KubeError and Busy."""
+        digest = hashlib.sha256(token.encode()).digest()
+        now = self._clock.monotonic()
+        known = self._known.get(digest)
+        if known is not None and now < known[1]:
+            return known[0]
+        if not self._strangers.take(now):
+            raise Busy
+        review = await self._ask(TOKEN_REVIEWS, _TokenReview, {"token": token})
+        info = review.status.user
+        user = None
+        if review.status.authenticated and info.username:
+            user = User(name=info.username, groups=info.groups or (), extra=info.extra or {})
+        self._known[digest] = (user, now + REMEMBERED_SECONDS)
+        self._known.move_to_end(digest)
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return user
+
+    async def path(self, user: User, *, verb: str, path: str) -> Verdict:
+        """Raises KubeError."""
+        return await self._allowed(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
+
+    async def placements(self, user: User, *, verb: str, namespace: str) -> Verdict:
+        """In one namespace, or with an empty one in all. Raises KubeError."""
+        asked = {
+            "namespace": namespace,
+            "verb": verb,
+            "group": PLACEMENTS.group,
+            "version": PLACEMENTS.version,
+            "resource": PLACEMENTS.plural,
+        }
+        return await self._allowed(user, {"resourceAttributes": asked})
+
+    async def _allowed(self, user: User, asked: dict[str, Any]) -> Verdict:
+        review = await self._ask(ACCESS_REVIEWS, _AccessReview, {**user.subject(), **asked})
+        return Verdict(review.status.allowed and not review.status.denied, review.status.reason)
+
+    async def _ask(self, path: str, type_: type[S], spec: dict[str, Any]) -> S:
+        # Asking twice is the same as asking once.
+        response = await self._client.request(
+            "POST", path, body={"spec": spec}, timeout=REVIEW_SECONDS, repeatable=True
+        )
+        try:
+            return msgspec.json.decode(response.body, type=type_)
+        except msgspec.DecodeError as error:
+            raise UnreadableError(NO_REVIEW.format(why=error)) from None

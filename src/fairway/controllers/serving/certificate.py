@@ -1,0 +1,187 @@
+"""The certificate of the debug endpoint: from files that somebody renews, or one of our own that nobody can check.
+
+Whether the files changed is looked up when a client comes, so a renewed certificate is shown to the next one. A pair
+that cannot be used, as when only one of two files was replaced so far, is not shown: the one before stays.
+"""
+
+import abc
+import ipaddress
+import logging
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, NoReturn
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fairway.kube import SYSTEM_CLOCK, Clock
+
+log: Final = logging.getLogger(__name__)
+
+UNUSABLE: Final = "{certificate} and {key} cannot be used as a certificate with its key: {why}"
+KEPT: Final = "%s; the certificate read before is kept"
+RENEWED: Final = "the certificate of the debug endpoint was read again"
+NOT_PEM: Final = "they are not in PEM form"
+PASSPHRASE: Final = "the key is protected by a passphrase"
+
+LIFE: Final = timedelta(days=365)
+RENEWAL: Final = timedelta(days=300)
+BACKDATED: Final = timedelta(hours=1)
+"""Clocks differ."""
+ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
+
+
+class CertificateError(Exception):
+    """The files given cannot be used. Never quotes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """In PEM form; the certificate with what it is signed by, and its key."""
+
+    certificate: Path
+    key: Path
+
+
+class Shown(abc.ABC):
+    """What a server shows of itself in the TLS handshake, renewed by itself."""
+
+    def __init__(self) -> None:
+        self._current = self._made()
+
+    def context(self) -> ssl.SSLContext:
+        """For the server. Which certificate is shown is decided for each client anew."""
+        outer = self._made()
+        outer.sni_callback = self._choose
+        return outer
+
+    def _choose(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _outer: ssl.SSLContext
+    ) -> None:
+        if self._outdated():
+            try:
+                self._current = self._made()
+            except CertificateError as error:
+                log.warning(KEPT, error)
+            else:
+                log.info(RENEWED)
+        connection.context = self._current
+
+    @abc.abstractmethod
+    def _outdated(self) -> bool:
+        """Whether another attempt to make one is due."""
+
+    @abc.abstractmethod
+    def _load(self, context: ssl.SSLContext) -> None:
+        """Raises CertificateError."""
+
+    def _made(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION  # or one connection could keep us shaking hands
+        context.set_alpn_protocols(["http/1.1"])
+        self._load(context)
+        return context
+
+
+class FromFiles(Shown):
+    """Raises CertificateError if they cannot be used to begin with."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._seen = self._state()
+        super().__init__()
+
+    def _state(self) -> tuple[tuple[int, int, int], ...]:
+        try:
+            found = [path.stat() for path in (self._files.certificate, self._files.key)]
+        except OSError as error:
+            raise self._unusable(error.strerror or type(error).__name__) from None
+        return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in found)
+
+    def _outdated(self) -> bool:
+        try:
+            before, self._seen = self._seen, self._state()
+        except CertificateError:
+            return False  # a moment's absence is part of being replaced
+        return before != self._seen
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        try:
+            context.load_cert_chain(self._files.certificate, self._files.key, password=_no_passphrase)
+        except ssl.SSLError as error:
+            raise self._unusable(error.reason or NOT_PEM) from None
+        except (OSError, ValueError) as error:
+            raise self._unusable(getattr(error, "strerror", None) or str(error)) from None
+
+    def _unusable(self, why: str) -> CertificateError:
+        return CertificateError(
+            UNUSABLE.format(certificate=self._files.certificate, key=self._files.key, why=why)
+        )
+
+
+class OfOurOwn(Shown):
+    """Signed by itself, for these hosts and the loopback. Made anew long before it runs out."""
+
+    def __init__(self, *, hosts: Iterable[str] = (), clock: Clock = SYSTEM_CLOCK) -> None:
+        self._hosts, self._clock = tuple(hosts), clock
+        self._since = clock.wall()
+        super().__init__()
+
+    def _outdated(self) -> bool:
+        return self._clock.wall() - self._since > RENEWAL
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        self._since = self._clock.wall()
+        # The ssl module reads certificates from files only: a private one, gone as soon as it is read.
+        with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
+            path = Path(folder, "own.pem")
+            path.write_bytes(_own(self._hosts, now=self._since))
+            context.load_cert_chain(path)
+
+
+def _no_passphrase() -> NoReturn:
+    # OpenSSL would ask for it on the terminal, and wait there.
+    raise ValueError(PASSPHRASE)
+
+
+def _own(hosts: Iterable[str], *, now: datetime) -> bytes:
+    """Key and certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairway")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now + LIFE)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return pem + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
+    wanted = dict.fromkeys((*ALWAYS, socket.gethostname(), *hosts))
+    names: list[x509.GeneralName] = []
+    for each in filter(None, wanted):
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(each)))
+        except ValueError:
+            if each.isascii():  # a host may have any name, a certificate may not
+                names.append(x509.DNSName(each))
+    return names

@@ -1,0 +1,146 @@
+"""Small HTTP servers beside the work, which nobody can use to hold the work up.
+
+What they serve is asked for every few seconds, so a connection carries one request and has one deadline, from its
+opening to the last byte of the answer. Whoever is slower than that, in whatever way, is cut off. There are only so many
+connections at a time.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp.web_protocol import RequestHandler
+
+from fairway.controllers.serving.address import Address
+
+log: Final = logging.getLogger(__name__)
+
+CONNECTION_SECONDS: Final = 60.0
+HANDSHAKE_SECONDS: Final = 10.0
+FAREWELL_SECONDS: Final = 5.0
+CONNECTIONS: Final = 256
+"""Of each server."""
+LINE_BYTES: Final = 16 * 1024
+FIELD_BYTES: Final = 32 * 1024
+"""Tokens with many claims are long."""
+HEADERS: Final = 64
+
+TEXT: Final = "text/plain; charset=utf-8"
+NOT_HTTP: Final = "this is not a request that can be read\n"
+BROKEN: Final = "something went wrong here; the log says what\n"
+FAILED: Final = "%s of %s failed"
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.Response]]
+
+
+class _Connection(RequestHandler):
+    __slots__ = ("_deadline", "_link", "_open")
+
+    def __init__(self, manager: web.Server, *, open_: "set[_Connection]", **settings: Any) -> None:
+        super().__init__(manager, **settings)
+        self._open = open_
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._link = transport
+        if len(self._open) >= CONNECTIONS:
+            self.cut()
+            return
+        self._open.add(self)
+        self._deadline = asyncio.get_running_loop().call_later(CONNECTION_SECONDS, self.cut)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._open.discard(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def cut(self) -> None:
+        if isinstance(self._link, asyncio.WriteTransport):
+            self._link.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """For what is not HTTP. Its words are not repeated: among them may be a token."""
+        del message
+        log.debug("a request of %s cannot be read: %s", request.remote, type(exc).__name__)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already")
+        return _last(web.Response(status=status, text=NOT_HTTP if status < 500 else BROKEN))
+
+
+class _Listener(web.Server):
+    def __init__(self, handler: Handler) -> None:
+        async def handled(request: web.BaseRequest) -> web.StreamResponse:
+            return _last(await _answered(handler, request))
+
+        super().__init__(handled, handler_cancellation=True)
+        self.open: set[_Connection] = set()
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(
+            self,
+            open_=self.open,
+            loop=self._loop,
+            access_log=None,
+            max_line_size=LINE_BYTES,
+            max_field_size=FIELD_BYTES,
+            max_headers=HEADERS,
+            lingering_time=2.0,
+            # What unpacks itself can become anything.
+            auto_decompress=False,
+        )
+
+
+async def _answered(handler: Handler, request: web.BaseRequest) -> web.Response:
+    if request.version not in (HttpVersion10, HttpVersion11):
+        return web.Response(status=505, text=NOT_HTTP)
+    try:
+        return await handler(request)
+    except ConnectionError:
+        raise
+    except Exception:
+        log.exception(FAILED, request.method, request.raw_path)
+        return web.Response(status=500, text=BROKEN)
+
+
+def _last(response: web.Response) -> web.Response:
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "no-store"
+    response.force_close()
+    return response
+
+
+@asynccontextmanager
+async def listening(
+    address: Address, handler: Handler, *, context: ssl.SSLContext | None = None
+) -> AsyncIterator[Address]:
+    """The address it really is, where the port was left open. Raises OSError when it cannot be had."""
+    listener = _Listener(handler)
+    server = await asyncio.get_running_loop().create_server(
+        listener,
+        address.host or None,
+        address.port,
+        ssl=context,
+        ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
+        ssl_shutdown_timeout=FAREWELL_SECONDS if context else None,
+    )
+    try:
+        yield Address(host=address.host, port=server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        listener.pre_shutdown()
+        await listener.shutdown(1.0)
+        for connection in tuple(listener.open):
+            connection.cut()
+        await server.wait_closed()

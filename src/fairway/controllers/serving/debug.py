@@ -1,0 +1,74 @@
+"""What OCM's debug endpoint tells of a placement: who passed each filter, and what each prioritizer gave.
+
+Programs read this form, OCM's console among them, so its names and its order are OCM's.
+"""
+
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from fairway.api.kinds import encode
+from fairway.api.placement import Placement
+from fairway.engine.outcome import Outcome, Scored
+
+NO_STATUS: Final = {"numberOfSelectedClusters": 0, "decisionGroups": None, "conditions": None}
+
+
+class Inspector(Protocol):
+    """Who knows the placements and can schedule them without writing anything."""
+
+    def find(self, namespace: str, name: str) -> Placement | None: ...
+
+    def inspect(self, placement: Placement) -> Outcome:
+        """As it would be placed now. Without a namespace, bindings and decisions of all namespaces count."""
+
+
+def document(placement: Placement, outcome: Outcome) -> dict[str, Any]:
+    """Of a cycle that was aborted, only what was found out until then. Parts without content are left out."""
+    details = outcome.details
+    names = outcome.snapshot.hosts.names
+    # Ranks of rows are in the order of their names.
+    order = np.lexsort((outcome.snapshot.hosts.rank[details.rows], -details.totals))
+    best = [names[row] for row in details.rows[order].tolist()]
+    totals = details.totals[order].tolist()
+
+    stages: list[dict[str, Any]] = []
+    passed: list[str] = []
+    for stage in details.stages:
+        passed.append(stage.plugin)
+        stages.append({"name": ",".join(passed), "filteredClusters": outcome.names(stage.survivors)})
+    if best:
+        stages[-1]["filteredClusters"] = best  # OCM sorts the list it shows, too
+
+    parts: dict[str, Any] = {
+        "filteredPipelineResults": stages,
+        "prioritizeResults": [_prioritized(outcome, each) for each in details.scored],
+        "aggregatedScores": [
+            {"clusterName": name, "score": total} for name, total in zip(best, totals, strict=True)
+        ],
+    }
+    return {"placement": _shown(placement)} | {name: part for name, part in parts.items() if part}
+
+
+def _prioritized(outcome: Outcome, scored: Scored) -> dict[str, Any]:
+    names = outcome.snapshot.hosts.names
+    rows, scores = outcome.details.rows, scored.scores
+    if scored.present is not None:
+        rows, scores = rows[scored.present], scores[scored.present]
+    by_name = {names[row]: score for row, score in zip(rows.tolist(), scores.tolist(), strict=True)}
+    return {"name": scored.plugin, "weight": scored.weight, "scores": by_name}
+
+
+def _shown(placement: Placement) -> dict[str, Any]:
+    meta = placement.metadata
+    fields = {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "labels": dict(meta.labels),
+        "annotations": dict(meta.annotations),
+    }
+    return {
+        "metadata": {name: value for name, value in fields.items() if value},
+        "spec": encode(placement.spec),
+        "status": dict(NO_STATUS),
+    }

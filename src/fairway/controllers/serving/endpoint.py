@@ -1,0 +1,218 @@
+"""OCM's debug endpoint over HTTP: from a request to what a placement would become, for those who may know.
+
+The order of the questions is OCM's, and part of what clients see: who asks, whether they may use this path, what they
+ask about and whether it exists, whether they may see that. So somebody who may use the path learns that a placement
+does not exist before being told that they may not see it.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+from urllib.parse import unquote
+
+import msgspec
+from aiohttp import web
+
+from fairway.api.kinds import DecodeError, decode
+from fairway.api.placement import Placement
+from fairway.controllers.serving.access import Access, Busy, User
+from fairway.controllers.serving.connection import TEXT
+from fairway.controllers.serving.debug import Inspector, document
+from fairway.kube import SYSTEM_CLOCK, Clock, KubeError, TokenBucket
+
+log: Final = logging.getLogger(__name__)
+
+PREFIX: Final = "/debug/placements/"
+LIMIT: Final = 1024 * 1024
+"""Bytes of a body."""
+
+NOT_HERE: Final = "path not found"
+NO_USER: Final = "user information not found in request context"
+UNKNOWN_TOKEN: Final = "Unauthorized"
+FORBIDDEN_PATH: Final = 'forbidden: User "{user}" cannot {verb} path "{path}"'
+FORBIDDEN: Final = "user does not have permission to {verb} placements in namespace {namespace}: {reason}"
+NOT_ALLOWED: Final = "method {method} not allowed"
+INCOMPLETE: Final = "invalid debug path: namespace and name required"
+MALFORMED: Final = 'unexpected key format: "{key}"'
+NOT_FOUND: Final = "placement '{name}' not found"
+NOT_JSON: Final = "failed to unmarshal placement JSON: {why}"
+TOO_LARGE: Final = f"request body too large: more than {LIMIT} bytes"
+UNCHECKED: Final = "failed to check permissions: {why}"
+NO_REVIEW: Final = "the hub could not be asked who this is"
+TOO_DEEP: Final = "it is nested too deeply"
+NO_OBJECT: Final = "it is not an object"
+OTHER_KIND: Final = "it is a {kind}, not a Placement"
+TOO_MANY: Final = "too many requests, please try again later"
+NOT_READY: Final = "not ready: {reasons}"
+FAILED: Final = "the placement could not be looked at; the log of fairway says why"
+
+BURST: Final = 20
+EVERY: Final = 0.2
+"""Seconds between requests of one user, once the burst is used up: each may cost a look at the whole fleet."""
+USERS: Final = 1024
+
+_VERBS: Final = {"GET": "get", "POST": "create"}
+
+
+class _Refused(Exception):
+    def __init__(self, code: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.code, self.message, self.headers = code, message, headers
+
+
+class Endpoint:
+    def __init__(
+        self,
+        access: Access,
+        inspector: Inspector,
+        *,
+        ready: Callable[[], Sequence[str]],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._access, self._inspector, self._ready, self._clock = access, inspector, ready, clock
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        try:
+            return _written(await self._found(request), content_type=TEXT)
+        except _Refused as refused:
+            response = _written({"error": refused.message}, code=refused.code)
+            response.headers.update(refused.headers)
+            return response
+
+    async def _found(self, request: web.BaseRequest) -> dict[str, Any]:
+        raw = request.raw_path.partition("?")[0]
+        if raw != PREFIX[:-1] and not raw.startswith(PREFIX):
+            raise _Refused(404, NOT_HERE)
+        user = await self._authenticated(request)
+        await self._may_use(user, request.method, unquote(raw))
+        verb = _VERBS.get(request.method)
+        if verb is None:
+            raise _Refused(405, NOT_ALLOWED.format(method=request.method), Allow=", ".join(_VERBS))
+        self._ration(user)
+        if reasons := self._ready():
+            raise _Refused(503, NOT_READY.format(reasons=", ".join(reasons)), **{"Retry-After": "5"})
+        key = raw[len(PREFIX) :]
+        placement = self._existing(key) if verb == "get" else await _given(request, key)
+        await self._may_see(user, verb, placement.metadata.namespace)
+        try:
+            return document(placement, self._inspector.inspect(placement))
+        except Exception:
+            self._failed(request)
+
+    def _failed(self, request: web.BaseRequest) -> NoReturn:
+        log.exception("%s of %s failed", request.method, request.raw_path)
+        raise _Refused(500, FAILED) from None
+
+    # Who, and may they
+
+    async def _authenticated(self, request: web.BaseRequest) -> User:
+        token = _token(request.headers.get("Authorization", ""))
+        if not token:
+            raise _Refused(401, NO_USER, **{"WWW-Authenticate": "Bearer"})
+        try:
+            user = await self._access.user(token)
+        except Busy:
+            raise _Refused(429, TOO_MANY, **{"Retry-After": "1"}) from None
+        except KubeError as error:
+            log.warning("who asks for the debug endpoint could not be found out: %s", error)
+            # Its words are about us, and whoever asks is still a stranger.
+            raise _Refused(500, UNCHECKED.format(why=NO_REVIEW)) from None
+        if user is None:
+            raise _Refused(401, UNKNOWN_TOKEN, **{"WWW-Authenticate": 'Bearer error="invalid_token"'})
+        return user
+
+    async def _may_use(self, user: User, method: str, path: str) -> None:
+        verb = method.lower()
+        try:
+            verdict = await self._access.path(user, verb=verb, path=path)
+        except KubeError as error:
+            raise _Refused(500, UNCHECKED.format(why=error)) from None
+        if not verdict.allowed:
+            raise _Refused(403, FORBIDDEN_PATH.format(user=user.name, verb=verb, path=path))
+
+    async def _may_see(self, user: User, verb: str, namespace: str) -> None:
+        try:
+            verdict = await self._access.placements(user, verb=verb, namespace=namespace)
+        except KubeError as error:
+            raise _Refused(500, UNCHECKED.format(why=error)) from None
+        if not verdict.allowed:
+            raise _Refused(403, FORBIDDEN.format(verb=verb, namespace=namespace, reason=verdict.reason))
+
+    def _ration(self, user: User) -> None:
+        bucket = self._buckets.pop(user.name, None) or TokenBucket(burst=BURST, every=EVERY)
+        self._buckets[user.name] = bucket
+        if len(self._buckets) > USERS:
+            self._buckets.popitem(last=False)
+        if not bucket.take(self._clock.monotonic()):
+            raise _Refused(429, TOO_MANY, **{"Retry-After": "1"})
+
+    # What about
+
+    def _existing(self, key: str) -> Placement:
+        namespace, name = _split(key)
+        try:
+            placement = self._inspector.find(namespace, name)
+        except Exception:
+            log.exception("placement %s/%s could not be looked up", namespace, name)
+            raise _Refused(500, FAILED) from None
+        if placement is None:
+            raise _Refused(404, NOT_FOUND.format(name=name))
+        return placement
+
+
+def _token(authorization: str) -> str:
+    scheme, _, token = authorization.strip().partition(" ")
+    token = token.strip()
+    good = scheme.lower() == "bearer" and token.isascii() and token.isprintable() and " " not in token
+    return token if good else ""
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Segments are told apart before they are unquoted: an encoded slash is part of a name, and no name has one."""
+    parts = [unquote(part) for part in key.split("/")]
+    if len(parts) > 2 or any(part in (".", "..") or "/" in part or "\0" in part for part in parts):
+        raise _Refused(400, MALFORMED.format(key=unquote(key)))
+    if len(parts) < 2 or not all(parts):
+        raise _Refused(400, INCOMPLETE)
+    return parts[0], parts[1]
+
+
+async def _given(request: web.BaseRequest, key: str) -> Placement:
+    if key:
+        raise _Refused(400, MALFORMED.format(key=unquote(key)))
+    body = await _body(request)
+    try:
+        content = msgspec.json.decode(body)
+        if not isinstance(content, dict):
+            raise _Refused(400, NOT_JSON.format(why=NO_OBJECT))
+        # Both may be left out, here as in OCM.
+        kind = content.get("kind") or "Placement"
+        version = content.get("apiVersion") or Placement().apiVersion
+        found = decode({**content, "kind": kind, "apiVersion": version})
+    except RecursionError:
+        raise _Refused(400, NOT_JSON.format(why=TOO_DEEP)) from None
+    except (msgspec.DecodeError, DecodeError) as error:
+        raise _Refused(400, NOT_JSON.format(why=error)) from None
+    if not isinstance(found, Placement):
+        raise _Refused(400, NOT_JSON.format(why=OTHER_KIND.format(kind=found.kind)))
+    return found
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    pieces = bytearray()
+    if (request.content_length or 0) > LIMIT:
+        raise _Refused(400, TOO_LARGE)
+    while piece := await request.content.readany():
+        pieces += piece
+        if len(pieces) > LIMIT:
+            raise _Refused(400, TOO_LARGE)
+    return bytes(pieces)
+
+
+def _written(
+    content: dict[str, Any], *, code: int = 200, content_type: str = "application/json"
+) -> web.Response:
+    body = msgspec.json.encode(content) + b"\n"
+    return web.Response(status=code, body=body, headers={"Content-Type": content_type})
