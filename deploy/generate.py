@@ -1,20 +1,45 @@
-"""Writes what in this folder follows from the code: the definitions in ``crds/``.
+"""Writes what in this folder follows from the code: the definitions in ``crds/``, the rights in ``controllers/``.
 
 python deploy/generate.py            # writes them; a test fails when they are not what this would write
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from fairway.api import crds
 from fairway.cli.dumper import dump_yaml
+from fairway.controllers import clustersets, serving
+from fairway.controllers.acceptance.kinds import PolicyRule
+from fairway.controllers.placement import rules as placement
+from fairway.controllers.rules import Rule
 
 HERE: Final = Path(__file__).parent
 OURS: Final = frozenset({"ManagedClusterScore"})
 """Kinds that OCM does not have; all others it brings itself."""
-HEADER: Final = "# Written by deploy/generate.py from the types in src/fairway/api.\n"
+RIGHTS: Final[Mapping[str, Iterable[Rule | PolicyRule]]] = {
+    "clustersets": clustersets.RULES,
+    "placement": placement.RULES,
+    "serving": serving.RULES,
+    "shadow": placement.SHADOW,
+}
+ACCOUNT: Final = {"kind": "ServiceAccount", "name": "fairway", "namespace": "fairway-system"}
+
+FROM_TYPES: Final = "# Written by deploy/generate.py from the types in src/fairway/api.\n"
+FROM_RULES: Final = "# Written by deploy/generate.py from the rules in src/fairway/controllers.\n"
+_GROUP: Final = "rbac.authorization.k8s.io"
+
+
+def files() -> dict[str, str]:
+    """Contents by path."""
+    written = {path: FROM_TYPES + dump_yaml(each, sort_keys=False) for path, each in definitions()}
+    for controller, rules in RIGHTS.items():
+        granted = "---\n".join(dump_yaml(each, sort_keys=False) for each in rights(controller, rules))
+        written[f"controllers/{controller}/rbac.yaml"] = FROM_RULES + granted
+    return written
 
 
 def definitions() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -24,9 +49,34 @@ def definitions() -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"crds/{folder}/{names['plural']}.yaml", definition
 
 
-def files() -> dict[str, str]:
-    """Contents by path."""
-    return {path: HEADER + dump_yaml(definition, sort_keys=False) for path, definition in definitions()}
+def rights(controller: str, rules: Iterable[Rule | PolicyRule]) -> Iterator[Mapping[str, Any]]:
+    metadata = {"name": f"fairway-{controller}"}
+    yield {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": metadata,
+        "rules": [plain(each) for each in rules],
+    }
+    yield {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": metadata["name"]},
+        "subjects": [ACCOUNT],
+    }
+
+
+def plain(rule: Rule | PolicyRule) -> dict[str, Any]:
+    if isinstance(rule, PolicyRule):
+        found: dict[str, Any] = msgspec.to_builtins(rule)
+        return {key: list(value) for key, value in found.items()}
+    names = {"resourceNames": list(rule.names)} if rule.names else {}
+    return {
+        "apiGroups": list(rule.groups),
+        "resources": list(rule.resources),
+        **names,
+        "verbs": list(rule.verbs),
+    }
 
 
 def main() -> int:
