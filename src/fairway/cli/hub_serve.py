@@ -17,7 +17,6 @@ import logging
 import os
 import re
 import shlex
-import signal
 import socket
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from typing import Any, Final
 
 import yaml
 
+from fairway.cli import run_signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
 from fairway.cli.hub_faults import private, told
 from fairway.cli.output import OutputFormat, emit, say
@@ -70,7 +70,6 @@ HOW_TO_STOP: Final = "Ctrl-C stops it."
 STOPPING: Final = "stopping"
 
 _NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class HubFailed(CommandError):
@@ -188,29 +187,15 @@ def _place(folder: Path | None, chosen: Path | None) -> Iterator[Path]:
 
 
 async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, beside: Beside) -> None:
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_stray)
-    stop = asyncio.Event()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.set)
-    async with running(settings) as hub:
-        try:
-            hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
-        except OSError as error:
-            raise BadInputError(CANNOT_WRITE.format(path=kubeconfig, reason=error.strerror)) from error
-        attending = asyncio.create_task(_attend(hub, settings, kubeconfig, output, beside))
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({attending, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)  # a second one ends it at once
-            if stop.is_set():
-                _say_stopping(output)
-        finally:
-            stopping.cancel()
-            attending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await attending
+    asyncio.get_running_loop().set_exception_handler(_stray)
+    with run_signals.listening() as stop:
+        async with running(settings) as hub:
+            try:
+                hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
+            except OSError as error:
+                raise BadInputError(CANNOT_WRITE.format(path=kubeconfig, reason=error.strerror)) from error
+            attending = _attend(hub, settings, kubeconfig, output, beside)
+            await run_signals.until(stop, attending, on_stop=lambda: _say_stopping(output))
     log.info("stopped")
 
 

@@ -1,0 +1,105 @@
+"""The process of `fairway run`: controllers and what they serve, until it is told to stop or must not go on."""
+
+import asyncio
+import errno
+import logging
+import socket
+from typing import Final
+
+from fairway.cli import run_signals
+from fairway.cli.errors import BadInputError, NegativeAnswerError
+from fairway.cli.live import HubChoice, in_words
+from fairway.cli.serving_options import Listening
+from fairway.controllers.manager import Manager, Settings, running
+from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.serving import CertificateError, DebugServer, Files, Ports, serving
+from fairway.kube import Client, Connection
+from fairway.observe.meters import Meters
+
+log: Final = logging.getLogger(__name__)
+
+BUSY: Final = (
+    "a port to listen on is taken ({reason}); give others with --health-address, --metrics-address and "
+    "--debug-address, or off"
+)
+NOT_HERE: Final = "cannot listen: {reason}; give addresses of this machine, or off"
+
+STARTED: Final = "%s on hub %s"
+SHADOWING: Final = "shadow of placement"
+NOTHING_TO_DEBUG: Final = "no debug endpoint: the controller of placements does not run here"
+STOPPING: Final = "stopping"
+STOPPED: Final = "stopped"
+
+_NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
+
+
+def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
+    """Returns once it was told to stop and has stopped. Raises CommandErrors."""
+    connection = hub.connection()
+    try:
+        with in_words(hub, connection):
+            asyncio.run(_serve(connection, settings, listening))
+    except OcmRuns as found:
+        raise NegativeAnswerError(str(found)) from None
+    except CertificateError as error:
+        raise BadInputError(str(error)) from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BadInputError(BUSY.format(reason=error.strerror)) from None
+        if error.errno in _NOT_OURS or isinstance(error, socket.gaierror):
+            raise BadInputError(NOT_HERE.format(reason=error.strerror)) from None
+        raise
+
+
+async def _serve(connection: Connection, settings: Settings, listening: Listening) -> None:
+    with run_signals.listening() as stop:
+        work = _work(connection, settings, listening)
+        await run_signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
+    log.info(STOPPED)
+
+
+async def _work(connection: Connection, settings: Settings, listening: Listening) -> None:
+    meters = Meters()
+    async with (
+        running(connection, settings, meters=meters) as manager,
+        # Of its own, so that whoever asks the debug endpoint does not take turns with what is written.
+        Client(connection) as asking,
+        serving(
+            health=listening.health,
+            metrics=listening.metrics,
+            debug=_debug(manager, asking, listening),
+            ready=manager.unready,
+            expose=lambda: _exposed(manager),
+        ) as ports,
+    ):
+        what = SHADOWING if settings.shadow else ", ".join(sorted(manager.controllers))
+        log.info(STARTED, what, connection.server, extra=_details(manager, ports))
+        await manager.over()
+
+
+def _debug(manager: Manager, client: Client, listening: Listening) -> DebugServer | None:
+    if listening.debug is None:
+        return None
+    if manager.placement is None:
+        log.info(NOTHING_TO_DEBUG)
+        return None
+    files = None
+    if listening.certificate is not None and listening.key is not None:
+        files = Files(certificate=listening.certificate, key=listening.key)
+    return DebugServer(address=listening.debug, client=client, inspector=manager.placement, files=files)
+
+
+def _exposed(manager: Manager) -> bytes:
+    manager.measure()
+    return manager.meters.expose()
+
+
+def _details(manager: Manager, ports: Ports) -> dict[str, str]:
+    settings = manager.settings
+    found = {"identity": manager.identity, "shard": str(settings.shard)}
+    if settings.election is not None:
+        found["leases"] = settings.namespace
+    for name, address in (("health", ports.health), ("metrics", ports.metrics), ("debug", ports.debug)):
+        if address is not None:
+            found[name] = str(address)
+    return found

@@ -1,0 +1,106 @@
+"""Where a process that runs controllers listens: health, metrics and the debug endpoint."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import click
+
+if TYPE_CHECKING:
+    from fairway.controllers.serving.address import Address
+
+HEALTH: Final = ":8081"
+METRICS: Final = ":8080"
+DEBUG: Final = ":9443"
+OFF: Final = "off"
+POD_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
+"""Kubernetes sets it in every container."""
+
+HALF_A_PAIR: Final = "--tls-cert and --tls-key belong together: give both, or neither"
+NOTHING_TO_PROTECT: Final = "--tls-cert is the certificate of the debug endpoint: give --debug-address, too"
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """None: not at all. Without ``certificate`` and ``key`` the debug endpoint has a certificate of its own making."""
+
+    health: "Address | None" = None
+    metrics: "Address | None" = None
+    debug: "Address | None" = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+def address(text: "str | Address | None") -> "Address | None":
+    """Where to listen; None for nowhere."""
+    from fairway.controllers.serving.address import Address
+
+    if not isinstance(text, str):
+        return text
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _in_a_pod(place: str) -> Callable[[], str]:
+    return lambda: place if os.environ.get(POD_VARIABLE) else OFF
+
+
+def serving_options(command: _Command) -> _Command:
+    """Adds the three addresses, `--tls-cert` and `--tls-key`; they arrive together as `listening`."""
+
+    @wraps(command)
+    def gathered(
+        *arguments: Any,
+        health_address: "Address | None",
+        metrics_address: "Address | None",
+        debug_address: "Address | None",
+        tls_cert: Path | None,
+        tls_key: Path | None,
+        **options: Any,
+    ) -> Any:
+        if (tls_cert is None) != (tls_key is None):
+            raise click.UsageError(HALF_A_PAIR)
+        if tls_cert is not None and debug_address is None:
+            raise click.UsageError(NOTHING_TO_PROTECT)
+        listening = Listening(
+            health=health_address,
+            metrics=metrics_address,
+            debug=debug_address,
+            certificate=tls_cert,
+            key=tls_key,
+        )
+        return command(*arguments, listening=listening, **options)
+
+    wrapped = cast("_Command", gathered)
+    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    for option in (
+        click.option("--tls-key", type=file, metavar="FILE", help="The key of --tls-cert."),
+        click.option(
+            "--tls-cert",
+            type=file,
+            metavar="FILE",
+            help="Certificate of the debug endpoint, read again when it is renewed.  [default: a self-signed one]",
+        ),
+        _address("--debug-address", DEBUG, "OCM's debug endpoint, over TLS, for who may get placements"),
+        _address("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics"),
+        _address("--health-address", HEALTH, "Health, at /livez and /readyz"),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _address(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        name,
+        type=address,
+        default=_in_a_pod(default),
+        metavar="HOST:PORT",
+        help=f"{words}; {OFF} for nowhere.  [default: {default} in a pod, {OFF} elsewhere]",
+    )
