@@ -1,6 +1,6 @@
 """What a cycle concluded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +14,8 @@ from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
+REASON_LENGTH = 1000
+"""Characters of the terms of one reason."""
 NOBODY: Rows = np.zeros(0, dtype=np.int64)
 
 
@@ -129,7 +131,7 @@ class Outcome:
         totals = details.totals[at].tolist()
         parts = [(each, each.scores[at].tolist()) for each in details.scored]
         for place, (name, total) in enumerate(zip(self.selected, totals, strict=True)):
-            terms = ", ".join(term(each.plugin, each.weight, scores[place]) for each, scores in parts)
+            terms = _joined(term(each.plugin, each.weight, scores[place]) for each, scores in parts)
             ranked = f"Rank {place + 1} of {len(details.rows)} with {total} points"
             yield name, f"{ranked}: {terms}" if terms else ranked, total
 
@@ -137,6 +139,16 @@ class Outcome:
         """In name order."""
         names = self.snapshot.hosts.names
         return sorted(names[row] for row in bitmap.rows_of(bits).tolist())
+
+
+def _joined(terms: Iterable[str]) -> str:
+    """As many as fit: a hundred reasons are written on one page, which must not grow without bounds."""
+    text = ""
+    for each in terms:
+        if len(text) + len(each) > REASON_LENGTH:
+            return f"{text}, …" if text else each[:REASON_LENGTH]
+        text = f"{text}, {each}" if text else each
+    return text
 
 
 def term(plugin: str, weight: int, score: int) -> str:

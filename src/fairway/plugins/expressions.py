@@ -29,6 +29,14 @@ COST_LIMIT = 1_000_000
 """Of one expression for one cluster."""
 COST_BUDGET = 10_000_000
 """Of all expressions of a predicate for one cluster."""
+FLEET_BUDGET = 20_000_000
+CLUSTER_BUDGET = 500
+"""Of all expressions of a predicate for the whole fleet: so much, and for each cluster on average so much more. Beyond
+that, one placement would keep all others waiting for seconds."""
+TOO_COSTLY = (
+    "the CEL expressions of a predicate cost more than {budget} over {clusters} clusters, {each} each; "
+    "make {text!r} cheaper, or narrow the clusters down by labels first"
+)
 OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
 COMPILATION_FAILED = "compilation failed: {error}"
 INSTANTIATION_FAILED = "instantiation failed: {error}"
@@ -41,6 +49,10 @@ _WIDE = frozenset({(), ("metadata",), ("spec",), ("status",), ("metadata", "uid"
 
 class ExpressionError(ValueError):
     """An expression does not compile."""
+
+
+class TooCostly(Exception):
+    """Asking the whole fleet would take too long."""
 
 
 class Scores:
@@ -59,7 +71,7 @@ class Scores:
 class Expressions:
     """All expressions of one predicate; they match together."""
 
-    __slots__ = ("_fields", "_paths", "_programs", "_texts", "reads")
+    __slots__ = ("_fields", "_paths", "_programs", "_refusal", "_texts", "reads")
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         """Raises ExpressionError for the first that does not compile."""
@@ -69,29 +81,36 @@ class Expressions:
         self._paths = _paths(self._programs)
         self.reads = _reads(self._programs)
         """Columns the answer for a cluster depends on; None for anything about it."""
+        self._refusal = ""
 
     def matches(self, snapshot: Snapshot, row: int) -> bool:
         return self.objection(snapshot, row) is None
 
     def objection(self, snapshot: Snapshot, row: int) -> str | None:
         """Why a cluster does not match, in words; None when it does. The first expression that is not true ends it."""
+        return self._judge(snapshot, row)[0]
+
+    def _judge(self, snapshot: Snapshot, row: int) -> tuple[str | None, int]:
+        """The objection, and what it cost to find out."""
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row), fields=self._fields)}
         source = Scores(snapshot)
-        budget = COST_BUDGET
+        spent = 0
         for program in self._programs:
             outcome = program.evaluate(variables, context=source, cost_limit=COST_LIMIT)
-            budget -= outcome.cost
-            if budget < 0:
-                return OVER_BUDGET
+            spent += outcome.cost
+            if spent > COST_BUDGET:
+                return OVER_BUDGET, spent
             objection = _words(program, outcome)
             if objection is not None:
-                return objection
-        return None
+                return objection, spent
+        return None, spent
 
     def holds(self, snapshot: Snapshot, among: Bits) -> Bits:
-        """Rows among the given ones that match."""
+        """Rows among the given ones that match. Raises TooCostly, and from then on always."""
         if not self._programs:
             return among
+        if self._refusal:
+            raise TooCostly(self._refusal)
         for key in self.reads or ():
             if key[0] == cells.PATH:
                 # The fleet reports changes only of paths it has a column for.
@@ -102,12 +121,24 @@ class Expressions:
     def _compute(self, snapshot: Snapshot, rows: Rows) -> Mask:
         groups = self._groups(snapshot, rows)
         if groups is None:
-            return np.fromiter((self.matches(snapshot, row) for row in rows.tolist()), np.bool_, len(rows))
+            return self._ask(snapshot, rows)
         first, inverse = groups
-        answers = np.fromiter(
-            (self.matches(snapshot, row) for row in rows[first].tolist()), np.bool_, len(first)
-        )
-        return answers[inverse]
+        return self._ask(snapshot, rows[first])[inverse]
+
+    def _ask(self, snapshot: Snapshot, rows: Rows) -> Mask:
+        answers = np.zeros(len(rows), dtype=np.bool_)
+        budget = FLEET_BUDGET + CLUSTER_BUDGET * len(rows)
+        spent = 0
+        for at, row in enumerate(rows.tolist()):
+            objection, cost = self._judge(snapshot, row)
+            answers[at] = objection is None
+            spent += cost
+            if spent > budget:
+                self._refusal = TOO_COSTLY.format(
+                    budget=budget, clusters=len(rows), each=spent // (at + 1), text="; ".join(self._texts)
+                )
+                raise TooCostly(self._refusal)
+        return answers
 
     def _groups(self, snapshot: Snapshot, rows: Rows) -> tuple[Rows, Rows] | None:
         """One position per distinct combination of the values read, and which combination each row has."""

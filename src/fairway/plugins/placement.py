@@ -32,6 +32,11 @@ from fairway.plugins.taints import TaintToleration
 WRONG_MODE = "incorrect prioritizer policy mode: {mode}"
 COORDINATE_NEEDED = "scoreCoordinate field is required"
 ADDON_NEEDED = "addOn should not be empty"
+TOO_MANY = (
+    "spec.prioritizerPolicy.configurations has {count} entries, of which each is asked about every cluster; "
+    "write at most {most}"
+)
+MOST_PRIORITIZERS = 1000
 
 DEFAULTS = (BALANCE, STEADY)
 """Prioritizers of every placement that does not list its own exactly, with weight 1."""
@@ -140,6 +145,9 @@ def _entries(placement: Placement) -> Iterable[_Entry]:
     mode = "" if policy is None else policy.mode
     if mode not in ("", ADDITIVE, EXACT):
         raise _RefusedError(WRONG_MODE.format(mode=mode))
+    if policy is not None and len(policy.configurations) > MOST_PRIORITIZERS:
+        count = len(policy.configurations)
+        raise _RefusedError(TOO_MANY.format(count=count, most=MOST_PRIORITIZERS))
     entries: dict[object, _Entry] = {}
     if mode != EXACT:
         for name in DEFAULTS:

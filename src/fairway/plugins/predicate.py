@@ -11,7 +11,7 @@ from fairway.fleet import cells, selection
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import Key
 from fairway.fleet.snapshot import Snapshot
-from fairway.plugins.expressions import ExpressionError, Expressions
+from fairway.plugins.expressions import ExpressionError, Expressions, TooCostly
 
 NAME = "Predicate"
 
@@ -73,9 +73,12 @@ class Predicate(Timeless):
             return (self.refusal if candidates.any() else OK), candidates
         if not self.compiled:
             return OK, candidates
-        passed = self.compiled[0].select(context.snapshot, candidates)
-        for each in self.compiled[1:]:
-            passed = passed | each.select(context.snapshot, candidates & ~passed)
+        try:
+            passed = self.compiled[0].select(context.snapshot, candidates)
+            for each in self.compiled[1:]:
+                passed = passed | each.select(context.snapshot, candidates & ~passed)
+        except TooCostly as error:
+            return misconfigured(str(error), plugin=NAME), candidates
         return OK, passed
 
     def reads(self, _context: Context, /) -> Reads:

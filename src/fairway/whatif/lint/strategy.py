@@ -62,7 +62,7 @@ RULES: Final = (
 )
 
 ANNOTATION_PREFIX: Final = "fairway.dev/"
-ANNOTATIONS: Final[frozenset[str]] = frozenset()
+ANNOTATIONS: Final = frozenset({"fairway.dev/on-misconfiguration"})
 """Those that Fairway reads on a Placement."""
 
 _RATE: Final = re.compile(r"[0-9]+[hms]")
