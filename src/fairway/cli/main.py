@@ -52,11 +52,16 @@ class Verb(NamedTuple):
 
 
 VERBS: Final[dict[str, Verb]] = {
+    "accept": Verb("fairway.cli.accept:accept", "Let clusters in that ask to join."),
+    "clusterset": Verb("fairway.cli.clusterset:clusterset", "Bind sets to namespaces, and fill them."),
+    "completion": Verb("fairway.cli.completion:completion", "Print the completion script of a shell."),
     "conformance": Verb(
         "fairway.cli.conformance:conformance", "Check this version against recorded answers."
     ),
+    "crds": Verb("fairway.cli.crds:crds", "Print the CRDs, ready for kubectl apply."),
     "explain": Verb("fairway.cli.explain:explain", "Say why, why not, and what would change it."),
     "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
+    "get": Verb("fairway.cli.get:get", "Show clusters, sets, placements, scores and decisions."),
     "hub": Verb("fairway.cli.hub:hub", "Run an embedded Kubernetes API, and look after its data."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),

@@ -1,0 +1,92 @@
+"""`fairway crds`: the definitions a hub needs to know the kinds."""
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from fairway.cli.errors import EXIT_OK, BadInputError
+from fairway.cli.output import emit
+
+if TYPE_CHECKING:
+    from fairway.api.crd import Resource
+
+UNKNOWN: Final = "there is no kind {word!r}; {hint}"
+TABLE_TO_FILE: Final = "--out goes with -o yaml or -o json"
+_FORMATS: Final = ("yaml", "json", "table")
+Format = Literal["yaml", "json", "table"]
+
+
+def _offered(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
+    from fairway.api.crd import RESOURCES
+
+    return [each.plural for each in RESOURCES if each.plural.startswith(typed)]
+
+
+@click.command(
+    short_help="Print the CRDs, ready for kubectl apply.",
+    epilog="""\b
+Examples:
+  fairway crds | kubectl apply -f -
+  fairway crds --out deploy/crds.yaml
+  fairway crds managedclusterscores | kubectl apply -f -
+  fairway crds -o table
+
+\b
+A hub of Open Cluster Management has all of them but managedclusterscores already: leave its own as they are.
+""",
+)
+@click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=_offered)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(_FORMATS),
+    default="yaml",
+    show_default=True,
+    help="table lists them, the others are the definitions.",
+)
+@click.option("--out", metavar="FILE", help="Write there instead, whole or not at all.")
+def crds(kinds: tuple[str, ...], output: Format, out: str | None) -> int:
+    """Print the CustomResourceDefinitions of all kinds that placement is about, or of the named ones."""
+    from fairway.api.crd import RESOURCES, crd
+
+    wanted = [_meant(word) for word in kinds]
+    chosen = [each for each in RESOURCES if not wanted or each in wanted]
+    if output == "table":
+        if out is not None:
+            raise click.UsageError(TABLE_TO_FILE)
+        rows = [_row(each) for each in chosen]
+        emit(rows, columns={key: key.replace("_", " ") for key in rows[0]})
+        return EXIT_OK
+    from fairway.cli.export import export
+
+    export((crd(each) for each in chosen), out=out, output=output)
+    return EXIT_OK
+
+
+def _row(resource: "Resource") -> dict[str, object]:
+    return {
+        "kind": resource.kind,
+        "name": resource.name,
+        "versions": [each.name for each in resource.versions],
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "short_names": resource.short_names,
+    }
+
+
+def _meant(word: str) -> "Resource":
+    """By any name kubectl knows the kind by."""
+    from fairway.api.crd import RESOURCES
+
+    names = {
+        name.lower(): each
+        for each in RESOURCES
+        for name in (each.plural, each.singular, each.name, *each.short_names)
+    }
+    found = names.get(word.lower())
+    if found is None:
+        near = get_close_matches(word.lower(), names, n=1)
+        known = ", ".join(each.plural for each in RESOURCES)
+        hint = f"did you mean {names[near[0]].plural}?" if near else f"there are {known}"
+        raise BadInputError(UNKNOWN.format(word=word, hint=hint))
+    return found

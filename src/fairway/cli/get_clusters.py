@@ -1,0 +1,144 @@
+"""Clusters and cluster sets, in clusteradm's columns."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, canonical
+from fairway.api.clusterset import LABEL_SELECTOR, ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.meta import find_condition
+from fairway.api.selector import Requirement, compile_selector
+from fairway.cli.get_view import Lot, View, Wanted
+from fairway.cli.output import Row
+from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
+
+AVAILABLE: Final = "ManagedClusterConditionAvailable"
+EMPTY: Final = "ClusterSetEmpty"
+NOBODY: Final = "name,!name"
+"""A selector that nothing meets."""
+
+
+class Clusters(View):
+    noun, nouns = "cluster", "clusters"
+    shown = (MANAGED_CLUSTERS,)
+    columns: Final = {
+        "name": "Name",
+        "accepted": "Accepted",
+        "available": "Available",
+        "clusterset": "ClusterSet",
+        "cpu": "CPU",
+        "memory": "Memory",
+        "version": "Kubernetes Version",
+    }
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(wanted)
+        self._clusters: dict[str, ManagedCluster] = {}
+
+    def put(self, thing: ManagedCluster) -> Iterable[Lot]:
+        self._clusters[thing.metadata.name] = thing
+        return (thing.metadata.name,)
+
+    def drop(self, thing: ManagedCluster) -> Iterable[Lot]:
+        self._clusters.pop(thing.metadata.name, None)
+        return (thing.metadata.name,)
+
+    def lots(self) -> Iterable[Lot]:
+        return sorted(self._clusters)
+
+    def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:
+        del now
+        cluster = self._clusters.get(str(lot))
+        if cluster is None or not self.matches(cluster):
+            return {}
+        status = cluster.status
+        available = find_condition(status.conditions or (), AVAILABLE)
+        row = {
+            "name": cluster.metadata.name,
+            "accepted": "true" if cluster.spec.hubAcceptsClient else "false",
+            "available": available.status if available else "",
+            "clusterset": cluster.metadata.labels.get(CLUSTER_SET_LABEL),
+            "cpu": _amount(status.capacity, "cpu"),
+            "memory": _amount(status.capacity, "memory"),
+            "version": status.version.kubernetes,
+        }
+        return {cluster.metadata.name: row}
+
+
+def _amount(amounts: Mapping[str, str | int | float], name: str) -> str:
+    return canonical(amounts[name]) if name in amounts else ""
+
+
+class ClusterSets(View):
+    noun, nouns = "cluster set", "cluster sets"
+    shown = (MANAGED_CLUSTER_SETS,)
+    beside = (MANAGED_CLUSTER_SET_BINDINGS,)
+    columns: Final = {
+        "name": "Name",
+        "bound": "Bound Namespaces",
+        "status": "Status",
+        "managed": "Managed Namespaces",
+    }
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(wanted)
+        self._sets: dict[str, ManagedClusterSet] = {}
+        self._bound: defaultdict[str, set[str]] = defaultdict(set)
+        """Namespaces by the name of the binding, which must be that of its set to count."""
+
+    def put(self, thing: Any) -> Iterable[Lot]:
+        name = thing.metadata.name
+        if isinstance(thing, ManagedClusterSetBinding):
+            self._bound[name].add(thing.metadata.namespace)
+        else:
+            self._sets[name] = thing
+        return (name,)
+
+    def drop(self, thing: Any) -> Iterable[Lot]:
+        name = thing.metadata.name
+        if isinstance(thing, ManagedClusterSetBinding):
+            self._bound[name].discard(thing.metadata.namespace)
+        else:
+            self._sets.pop(name, None)
+        return (name,)
+
+    def lots(self) -> Iterable[Lot]:
+        return sorted(self._sets)
+
+    def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:
+        del now
+        name = str(lot)
+        found = self._sets.get(name)
+        if found is None or not self.matches(found):
+            return {}
+        status = find_condition(found.status.conditions, EMPTY)
+        row = {
+            "name": name,
+            "bound": sorted(self._bound[name]),
+            "status": status.message if status else "",
+            "managed": [each.name for each in found.spec.managedNamespaces],
+        }
+        return {name: row}
+
+
+def members(found: ManagedClusterSet) -> str:
+    """The label selector of the clusters in a set, as a query has it. Raises SelectorError for a broken one."""
+    how = found.spec.clusterSelector
+    if how.selectorType != LABEL_SELECTOR:
+        return f"{CLUSTER_SET_LABEL}={found.metadata.name}"
+    selector = compile_selector(how.labelSelector)
+    return NOBODY if selector.nothing else ",".join(map(_written, selector.requirements))
+
+
+def _written(requirement: Requirement) -> str:
+    values = ",".join(sorted(requirement.values))
+    match requirement.operator:
+        case "In":
+            return f"{requirement.key} in ({values})"
+        case "NotIn":
+            return f"{requirement.key} notin ({values})"
+        case "Exists":
+            return requirement.key
+        case _:
+            return f"!{requirement.key}"

@@ -1,0 +1,202 @@
+"""Prints what a view shows: once, or again and again as it changes."""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fairway.cli.get_objects import document_of, whole
+from fairway.cli.get_view import Lines, Lot, View
+from fairway.cli.live_objects import listed
+from fairway.cli.output import OutputFormat, Row, emit, say
+from fairway.cli.watching import Feed, following
+from fairway.kube import Added, Client, Deleted, Resource, Updated
+from fairway.kube.change import Change
+from fairway.kube.resource import Key, key_of
+
+GONE: Final = "(gone)"
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+_AGE: Final = "age"
+"""A column that changes all the time, which is no news."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def show(client: Client, view: View, output: OutputFormat) -> None:
+    """Once."""
+    if output == "table":
+        await _show_table(client, view)
+    else:
+        await _show_objects(client, view, output)
+    sys.stdout.flush()
+
+
+async def _show_table(client: Client, view: View) -> None:
+    feeds = view.feeds()
+    for feed, things in zip(feeds, await _all(client, feeds), strict=True):
+        if feed.resource in view.shown:
+            view.check({key for each in things for key in view.names_of(each)})
+        for each in things:
+            view.put(each)
+    now = _now()
+    rows = [row for lot in view.lots() for row in view.rows(lot, now=now).values()]
+    if not rows:
+        say(view.nothing(), stream=sys.stderr)
+        return
+    lines = Lines(view.columns)
+    lines.fit(rows)
+    say("\n".join((lines.header(), *map(lines.line, rows))))
+
+
+async def _show_objects(client: Client, view: View, output: OutputFormat) -> None:
+    feeds = [_whole(view.feed(each)) for each in view.shown]
+    found = await _all(client, feeds)
+    view.check({key for things in found for each in things for key in view.names_of(each)})
+    documents = [
+        document_of(each, feed.resource)
+        for feed, things in zip(feeds, found, strict=True)
+        for each in sorted(things, key=key_of)
+        if view.matches(each)
+    ]
+    alone = len(view.wanted.names) == 1 and len(documents) == 1
+    document = documents[0] if alone else {"apiVersion": "v1", "kind": "List", "items": documents}
+    emit([], columns={}, output=output, document=document)
+
+
+async def _all(client: Client, feeds: Sequence[Feed]) -> list[list[Any]]:
+    return await asyncio.gather(
+        *(
+            listed(client, feed.resource, namespace=feed.namespace, labels=feed.labels, fields=feed.fields)
+            for feed in feeds
+        )
+    )
+
+
+def _whole(feed: Feed) -> Feed:
+    return replace(feed, resource=whole(feed.resource))
+
+
+async def watch(client: Client, view: View, output: OutputFormat, *, events: bool) -> None:
+    """Until cancelled. With ``events`` each row or object comes with what happened to it."""
+    if output == "table":
+        await _TableWatch(view, events=events).run(client)
+    else:
+        await _ObjectWatch(view, output, events=events).run(client)
+
+
+class _TableWatch:
+    def __init__(self, view: View, *, events: bool) -> None:
+        self._view = view
+        self._events = events
+        self._lines = Lines({"event": "Event", **view.columns} if events else view.columns)
+        self._said: dict[Lot, dict[str, Row]] = {}
+        self._touched: dict[Lot, None] = {}
+        """In the order in which they were."""
+        self._names: set[Key] = set()
+        self._headed = False
+
+    async def run(self, client: Client) -> None:
+        async with following(client, self._view.feeds(), self._hear) as bell:
+            self._view.check(self._names)
+            self._touched = dict.fromkeys(self._view.lots())
+            while True:
+                wait, due = self._view.due(now=_now())
+                self._touched |= dict.fromkeys(due)
+                self._print()
+                await bell.wait(wait)
+
+    def _hear(self, change: Change[Any]) -> None:
+        if isinstance(change, Added) and not self._headed:
+            self._names.update(self._view.names_of(change.object))
+        self._touched |= dict.fromkeys(self._view.heard(change))
+
+    def _print(self) -> None:
+        touched, self._touched = self._touched, {}
+        news = [each for lot in touched for each in self._news(lot)]
+        if not news:
+            return
+        if not self._headed:
+            self._lines.fit(row for row, _ in news)
+            say(self._lines.header())
+            self._headed = True
+        for row, note in news:
+            say(self._lines.line(row, note=note))
+        sys.stdout.flush()
+
+    def _news(self, lot: Lot) -> Iterable[tuple[Row, str]]:
+        before = self._said.pop(lot, {})
+        rows = self._view.rows(lot, now=_now())
+        for name, row in rows.items():
+            old = before.get(name)
+            if old is None or _steady(old) != _steady(row):
+                yield self._noted(row, MODIFIED if old else ADDED)
+        for name, row in before.items():
+            if name not in rows:
+                yield self._noted(row, DELETED)
+        if rows:
+            self._said[lot] = dict(rows)
+
+    def _noted(self, row: Row, event: str) -> tuple[Row, str]:
+        if self._events:
+            return {"event": event, **row}, ""
+        return row, GONE if event == DELETED else ""
+
+
+def _steady(row: Row) -> dict[str, object]:
+    return {key: value for key, value in row.items() if key != _AGE}
+
+
+class _ObjectWatch:
+    def __init__(self, view: View, output: OutputFormat, *, events: bool) -> None:
+        self._view = view
+        self._output = output
+        self._events = events
+        self._resources: dict[str, Resource[Any]] = {each.kind: each for each in view.shown}
+        self._pending: dict[tuple[str, Key], tuple[str, Any]] = {}
+        self._names: set[Key] = set()
+        self._begun = False
+
+    async def run(self, client: Client) -> None:
+        feeds = [_whole(self._view.feed(each)) for each in self._view.shown]
+        async with following(client, feeds, self._hear) as bell:
+            self._view.check(self._names)
+            self._pending = dict(sorted(self._pending.items()))
+            while True:
+                self._print()
+                await bell.wait()
+
+    def _hear(self, change: Change[Any]) -> None:
+        match change:
+            case Added(thing):
+                event = ADDED
+                if not self._begun:
+                    self._names.update(self._view.names_of(thing))
+            case Updated(_, thing):
+                event = MODIFIED
+            case Deleted(thing):
+                event = DELETED
+        if not self._view.matches(thing):
+            return
+        place = (thing.kind, key_of(thing))
+        # What nobody has seen yet is new however often it changed.
+        known = self._pending.pop(place, (event, None))[0]
+        self._pending[place] = (ADDED if known == ADDED and event == MODIFIED else event, thing)
+
+    def _print(self) -> None:
+        pending, self._pending = self._pending, {}
+        for (kind, _), (event, thing) in pending.items():
+            document: object = document_of(thing, self._resources[kind])
+            if self._events:
+                document = {"type": event, "object": document}
+            if self._output == "yaml" and self._begun:
+                say("---")
+            emit([], columns={}, output=self._output, document=document)
+            self._begun = True
+        self._begun = True
+        sys.stdout.flush()

@@ -1,0 +1,159 @@
+"""What a `get` command shows of a kind, and the rows that come and go while it is watched.
+
+A view keeps the objects its rows are made of and knows which rows an object matters to, so that a change in a fleet
+of thousands costs the rows it touches and not the table.
+"""
+
+import abc
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+from fairway.cli.live import IN_NAMESPACE, unknown
+from fairway.cli.output import Row, cell
+from fairway.cli.watching import Feed
+from fairway.kube import Added, Deleted, Resource, Updated
+from fairway.kube.change import Change
+from fairway.kube.resource import Key, key_of
+
+NOTHING: Final = "No {nouns}{where}."
+_GAP: Final = "  "
+
+Lot = Hashable
+"""The rows that come from one object, or from those of one placement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for. Names may be written ``namespace/name``; without a namespace, all are meant."""
+
+    names: tuple[str, ...] = ()
+    namespace: str | None = None
+    labels: str = ""
+    keys: tuple[tuple[str | None, str], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = (name.rpartition("/") for name in self.names)
+        keys = tuple((space or self.namespace, name) for space, _, name in parts)
+        object.__setattr__(self, "keys", keys)
+
+    def has(self, namespace: str, name: str) -> bool:
+        return not self.keys or any(
+            known == name and space in (None, namespace) for space, known in self.keys
+        )
+
+    @property
+    def where(self) -> str | None:
+        """The namespace to look in; None for all."""
+        spaces = {space for space, _ in self.keys} or {self.namespace}
+        return spaces.pop() if len(spaces) == 1 else None
+
+
+class View(abc.ABC):
+    noun: ClassVar[str]
+    nouns: ClassVar[str]
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+    @property
+    @abc.abstractmethod
+    def shown(self) -> tuple[Resource[Any], ...]:
+        """The kinds that `-o yaml` prints."""
+
+    @property
+    def beside(self) -> tuple[Resource[Any], ...]:
+        """The kinds that a table needs besides."""
+        return ()
+
+    @property
+    @abc.abstractmethod
+    def columns(self) -> Mapping[str, str]: ...
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return tuple(self.feed(each) for each in self.shown) + tuple(
+            Feed(resource=each, namespace=self.wanted.where if each.namespaced else None)
+            for each in self.beside
+        )
+
+    def feed(self, resource: Resource[Any]) -> Feed:
+        """Of a kind that is shown."""
+        where = self.wanted.where if resource.namespaced else None
+        return Feed(resource=resource, namespace=where, labels=self.wanted.labels)
+
+    @abc.abstractmethod
+    def put(self, thing: Any) -> Iterable[Lot]:
+        """Takes note of an object; which lots it changes."""
+
+    @abc.abstractmethod
+    def drop(self, thing: Any) -> Iterable[Lot]: ...
+
+    @abc.abstractmethod
+    def lots(self) -> Iterable[Lot]:
+        """All, in the order to show them."""
+
+    @abc.abstractmethod
+    def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:
+        """By what tells them apart; in order."""
+
+    def heard(self, change: Change[Any]) -> Iterable[Lot]:
+        match change:
+            case Added(new) | Updated(_, new):
+                return self.put(new)
+            case Deleted(old):
+                return self.drop(old)
+
+    def due(self, *, now: datetime) -> tuple[float | None, Iterable[Lot]]:
+        """Seconds until a row changes by itself, and the lots that have changed so far."""
+        del now
+        return None, ()
+
+    def names_of(self, thing: Any) -> tuple[Key, ...]:
+        """What an object can be asked for by."""
+        return (key_of(thing),)
+
+    def matches(self, thing: Any) -> bool:
+        return any(self.wanted.has(*key) for key in self.names_of(thing))
+
+    def check(self, known: Collection[Key]) -> None:
+        """Raises BadInputError for a name that nothing bears. ``known`` are all names there are, wanted or not."""
+        for space, name in self.wanted.keys:
+            if any(name == each and space in (None, "", where) for where, each in known):
+                continue
+            near = (each for where, each in known if space in (None, "", where))
+            raise unknown(self.noun, name, near, namespace=space or "")
+
+    def nothing(self) -> str:
+        where = IN_NAMESPACE.format(namespace=self.wanted.where) if self.wanted.where else ""
+        return NOTHING.format(nouns=self.nouns, where=where)
+
+
+class Lines:
+    """A table line by line, in columns as wide as what was seen so far; never cut."""
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self._columns = columns
+        self._widths = [len(title) for title in columns.values()]
+
+    def fit(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._widths = [
+                max(width, len(cell(row.get(key))))
+                for width, key in zip(self._widths, self._columns, strict=True)
+            ]
+
+    def header(self) -> str:
+        return self._line([title.upper() for title in self._columns.values()])
+
+    def line(self, row: Row, *, note: str = "") -> str:
+        cells = [cell(row.get(key)) for key in self._columns]
+        return self._line([*cells, note])
+
+    def _line(self, cells: Sequence[str]) -> str:
+        widths = [*self._widths, 0]
+        parts = (text.ljust(width) for text, width in zip(cells, widths, strict=False))
+        return _GAP.join(parts).rstrip()
+
+
+Make = Callable[[Wanted], View]

@@ -1,0 +1,133 @@
+"""What a live hub holds, in the form that files have when they are loaded."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from fairway.cli.files import LoadedObject, LoadedObjects, Origin
+from fairway.cli.output import say
+from fairway.cli.progress import Advance, progress
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Client,
+    Expired,
+    NotFound,
+    Resource,
+)
+from fairway.kube.codec import Unreadable, codec_of
+from fairway.kube.resource import KubeStruct
+from fairway.kube.rest import PAGE
+
+PLACING: Final[tuple[Resource[Any], ...]] = (
+    MANAGED_CLUSTERS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    PLACEMENTS,
+    PLACEMENT_DECISIONS,
+)
+"""Everything placements depend on."""
+OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural})
+"""Kinds that hubs of Open Cluster Management do not have."""
+
+UNREADABLE: Final = "fairway: {kind} {name} is passed over, for it cannot be read: {reason}"
+MORE_UNREADABLE: Final = "fairway: and {count:,} more that cannot be read"
+READING: Final = "reading the hub"
+_COMPLAINTS: Final = 5
+_LARGE: Final = 2_000  # objects; less is read before anybody wonders
+
+T = TypeVar("T", bound=KubeStruct)
+
+
+class _Counted(Struct, frozen=True):
+    remaining: int = field(default=0, name="remainingItemCount")
+
+
+class _Count(Struct, frozen=True):
+    metadata: _Counted = _Counted()
+
+
+async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING) -> LoadedObjects:
+    """All objects of these kinds, each as it is now; a line of 0 says that they are not from a file."""
+    origin = Origin(client.connection.server, 0, 0)
+    with await _shown(client, resources) as advance:
+        kinds = await asyncio.gather(*(listed(client, each, advance=advance) for each in resources))
+    objects = [LoadedObject(each, origin) for kind in kinds for each in kind]
+    return LoadedObjects(objects=tuple(objects), ignored={})
+
+
+async def listed(
+    client: Client,
+    resource: Resource[T],
+    *,
+    namespace: str | None = None,
+    labels: str = "",
+    fields: str = "",
+    advance: Advance = lambda _amount: None,
+) -> list[T]:
+    """What cannot be read is complained of and left out; a kind the hub may do without, and does, is empty."""
+    path = resource.path(namespace=namespace)
+    asked = [("labelSelector", labels), ("fieldSelector", fields), ("limit", str(PAGE))]
+    query = [(name, value) for name, value in asked if value]
+    decode = codec_of(resource.type).page
+    items: list[T] = []
+    unreadable: list[Unreadable] = []
+    token = ""
+    try:
+        while True:
+            more = [("continue", token)] if token else []
+            page = decode((await client.request("GET", path, query=[*query, *more], large=True)).body)
+            items += page.items
+            unreadable += page.unreadable
+            advance(len(page.items))
+            if not page.token or page.token == token:
+                break
+            token = page.token
+    except Expired:
+        # The hub forgot the state that the first pages are of. The client knows how to go on.
+        found = await client.list(
+            resource, namespace=namespace, labels=labels, fields=fields, limit=0, skip_unreadable=True
+        )
+        items, unreadable = list(found.items), list(found.unreadable)
+    except NotFound:
+        if resource.plural not in OPTIONAL:
+            raise
+    complain(resource, unreadable)
+    return items
+
+
+def complain(resource: Resource[Any], unreadable: Sequence[Unreadable]) -> None:
+    for each in unreadable[:_COMPLAINTS]:
+        name = "/".join(part for part in each.key if part)
+        text = UNREADABLE.format(kind=resource.kind, name=name, reason=each.reason)
+        say(" ".join(text.split()), stream=sys.stderr)
+    if len(unreadable) > _COMPLAINTS:
+        say(MORE_UNREADABLE.format(count=len(unreadable) - _COMPLAINTS), stream=sys.stderr)
+
+
+async def _shown(client: Client, resources: Sequence[Resource[Any]]) -> AbstractContextManager[Advance]:
+    """A progress bar for somebody who looks, if there is much to read."""
+    total = 0
+    if sys.stderr.isatty():
+        total = sum(await asyncio.gather(*(_count(client, each) for each in resources)))
+    return progress(READING, total=total, wanted=total >= _LARGE)
+
+
+async def _count(client: Client, resource: Resource[Any]) -> int:
+    try:
+        answer = await client.request("GET", resource.path(), query=[("limit", "1")])
+    except NotFound:
+        return 0
+    return 1 + msgspec.json.decode(answer.body, type=_Count).metadata.remaining

@@ -1,0 +1,47 @@
+"""A hub as it would be with files applied to it.
+
+Like kubectl apply, a file leaves alone the labels and annotations it does not mention, and who the object is. Unlike
+it, a status in a file counts: that is how a what-if says what a cluster has, or what its score is.
+"""
+
+from collections import Counter
+from typing import Any
+
+from msgspec import structs
+
+from fairway.api.kinds import KubeObject
+from fairway.cli.files import LoadedObject, LoadedObjects
+
+Identity = tuple[str, str, str]
+"""(kind, namespace, name)"""
+
+
+def identity(thing: KubeObject) -> Identity:
+    meta = thing.metadata
+    return thing.kind, meta.namespace, meta.name
+
+
+def over(hub: LoadedObjects, files: LoadedObjects) -> LoadedObjects:
+    known = {identity(each.object): each.object for each in hub}
+    applied = tuple(
+        LoadedObject(applied_to(known.get(identity(each.object)), each.object), each.origin) for each in files
+    )
+    replaced = {identity(each.object) for each in files}
+    kept = tuple(each for each in hub if identity(each.object) not in replaced)
+    return LoadedObjects(objects=kept + applied, ignored=dict(Counter(hub.ignored) + Counter(files.ignored)))
+
+
+def applied_to(existing: KubeObject | None, written: KubeObject) -> KubeObject:
+    """What the hub would have after ``written`` was applied over ``existing``."""
+    if existing is None:
+        return written
+    mine, theirs = written.metadata, existing.metadata
+    metadata = structs.replace(
+        theirs,
+        labels={**theirs.labels, **mine.labels},
+        annotations={**theirs.annotations, **mine.annotations},
+    )
+    changes: dict[str, Any] = {"metadata": metadata}
+    if written.status == type(written.status)():
+        changes["status"] = existing.status
+    return structs.replace(written, **changes)
