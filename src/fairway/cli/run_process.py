@@ -4,16 +4,18 @@ import asyncio
 import errno
 import logging
 import socket
+from contextlib import suppress
 from typing import Final
 
 from fairway.cli import run_signals
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.live import HubChoice, in_words
-from fairway.cli.serving_options import Listening
-from fairway.controllers.manager import Manager, Settings, running
+from fairway.cli.serving_options import Listening, in_a_pod
+from fairway.controllers.acceptance.kinds import NAMESPACES
+from fairway.controllers.manager import FIELD_MANAGER, Manager, Settings, running
 from fairway.controllers.placement.ocm import OcmRuns
 from fairway.controllers.serving import CertificateError, DebugServer, Files, Ports, serving
-from fairway.kube import Client, Connection
+from fairway.kube import AlreadyExists, Client, Connection, Forbidden
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -59,6 +61,8 @@ async def _serve(connection: Connection, settings: Settings, listening: Listenin
 
 
 async def _work(connection: Connection, settings: Settings, listening: Listening) -> None:
+    if settings.election is not None and not settings.shadow and not in_a_pod():
+        await _make_room(connection, settings.namespace)
     meters = Meters()
     async with (
         running(connection, settings, meters=meters) as manager,
@@ -75,6 +79,13 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
         what = SHADOWING if settings.shadow else ", ".join(sorted(manager.controllers))
         log.info(STARTED, what, connection.server, extra=_details(manager, ports))
         await manager.over()
+
+
+async def _make_room(connection: Connection, namespace: str) -> None:
+    """For the Leases. In a pod that is the installation's business, and more than its rights allow."""
+    async with Client(connection, field_manager=FIELD_MANAGER) as client:
+        with suppress(AlreadyExists, Forbidden):
+            await client.create(NAMESPACES, {"metadata": {"name": namespace}})
 
 
 def _debug(manager: Manager, client: Client, listening: Listening) -> DebugServer | None:

@@ -48,8 +48,8 @@ def address(text: "str | Address | None") -> "Address | None":
         raise click.BadParameter(str(error)) from None
 
 
-def _in_a_pod(place: str) -> Callable[[], str]:
-    return lambda: place if os.environ.get(POD_VARIABLE) else OFF
+def in_a_pod() -> bool:
+    return bool(os.environ.get(POD_VARIABLE))
 
 
 def serving_options(command: _Command) -> _Command:
@@ -100,7 +100,7 @@ def _address(name: str, default: str, words: str) -> Callable[[_Command], _Comma
     return click.option(
         name,
         type=address,
-        default=_in_a_pod(default),
+        default=lambda: default if in_a_pod() else OFF,
         metavar="HOST:PORT",
         help=f"{words}; {OFF} for nowhere.  [default: {default} in a pod, {OFF} elsewhere]",
     )

@@ -5,6 +5,7 @@ the same hub waits. Their identity is always the same, for there is only one suc
 next one need not wait for the lease of the one before to run out.
 """
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,10 +23,13 @@ from fairway.kube.kubeconfig import load
 from fairway.whatif.moving import Motion, create, moving
 from fairway.whatif.moving_creation import NAMESPACES, ensure
 
+log: Final = logging.getLogger(__name__)
+
 IDENTITY: Final = "fairway-up"
 AGENTS: Final = "fairway-agents"
 """Under whose name the hub books what the agents write."""
 MAKING: Final = "making clusters"
+MADE: Final = "%d clusters are there, of seed %d"
 
 CONTROLLERS: Final = "controllers: {names}"
 FLEET: Final = "{count} synthetic clusters, each with new scores every {period:g} s"
@@ -61,11 +65,13 @@ def beside(motion: Motion) -> Beside:
 
 
 async def _make(client: Client, motion: Motion) -> None:
+    log.info(MAKING)
     try:
         with progress(MAKING, total=motion.clusters) as advance:
             await create(client, motion, advance=advance)
     except KubeError as error:
         raise FleetNotMade(NOT_MADE.format(error=error)) from error
+    log.info(MADE, motion.clusters, motion.seed)
 
 
 def _told(count: int, motion: Motion, *, over: Callable[[], Awaitable[None]]) -> Told:

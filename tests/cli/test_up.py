@@ -1,0 +1,287 @@
+"""`fairway up`: it starts, says what to try, what it says works, and it goes on after it was killed."""
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.up_process import FAIRWAY, ROOT, Up, environment, fairway, until, up
+from fairway.api.decision import PlacementDecision
+from fairway.api.lease import format_micro_time
+from fairway.api.score import AddOnPlacementScore
+from fairway.cli import up_tour
+from fairway.cli.hub_serve import BUSY, HOW_TO_STOP, STOPPING
+from fairway.cli.up_parts import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
+from fairway.controllers.manager import ALL
+from fairway.controllers.placement import ocm
+from fairway.hub.storage.entry import LOCKED
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    SYSTEM_CLOCK,
+    Client,
+    Patch,
+)
+from fairway.kube.leader import LEASES
+from fairway.whatif.moving import LEASE
+from fairway.whatif.moving_creation import NAMESPACES, ensure
+from fairway.whatif.moving_objects import SCORE
+
+CALM = ("--period", "86400")
+"""Scores stay as they are while the test looks."""
+
+Decisions = Mapping[Any, PlacementDecision]
+
+
+def chosen(decisions: Decisions) -> set[str]:
+    return {each.clusterName for page in decisions.values() for each in page.status.decisions}
+
+
+async def apply_example(client: Client) -> None:
+    example = yaml.safe_load(fairway("up", "--example").stdout)
+    await client.patch(PLACEMENTS, "most-free-cpu", example, kind=Patch.APPLY, namespace="default")
+
+
+async def free_cpu(client: Client) -> dict[str, int]:
+    return {
+        score.metadata.namespace: next(
+            each.value for each in score.status.scores if each.name == "cpuAvailable"
+        )
+        for score in (await client.list(ADD_ON_PLACEMENT_SCORES)).items
+        if score.metadata.name == SCORE
+    }
+
+
+class TestTour:
+    async def test_what_it_says_works_as_it_is_printed(self, tmp_path: Path) -> None:
+        """As far as that goes without kubectl; test_up_kubectl runs all of it."""
+        with up(tmp_path, "--clusters", 12, *CALM) as started:
+            see, apply, ask = started.told["try"]
+            assert see == "kubectl get managedclusters"
+            seen = fairway("get", "clusters", KUBECONFIG=str(started.kubeconfig))
+            assert seen.returncode == 0, seen.stderr
+            assert len(seen.stdout.splitlines()) == 1 + 12
+
+            assert apply == "kubectl apply -f examples/most-free-cpu.yaml"
+            async with started.client() as client:
+                example = yaml.safe_load((ROOT / shlex.split(apply)[-1]).read_text())
+                await client.create(PLACEMENTS, example, namespace="default")
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
+                free = await free_cpu(client)
+                decisions = (await client.list(PLACEMENT_DECISIONS)).items
+            best = sorted(free, key=lambda name: (-free[name], name))[:3]
+            assert {each.clusterName for page in decisions for each in page.status.decisions} == set(best)
+
+            asked = shell(ask, started)
+            assert asked.returncode == 0, asked.stderr
+            assert asked.stdout.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
+
+    def test_what_it_prints(self, tmp_path: Path) -> None:
+        data = tmp_path / "my hub"
+        command = [*FAIRWAY, "up", "--port", "0", "--clusters", "2", "--period", "30", "--data", str(data)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
+        ) as process:
+            assert process.stdout is not None
+            lines: list[str] = []
+            while not lines or lines[-1] != HOW_TO_STOP:
+                lines.append(process.stdout.readline().rstrip("\n"))
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.read() == f"{STOPPING}\n"
+        assert process.returncode == 0
+        assert lines[0].endswith(f", data in {data}")
+        assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(ALL)))
+        assert lines[2] == FLEET.format(count=2, period=30)
+        assert f"  export KUBECONFIG='{data / 'admin.kubeconfig'}'" in lines
+        tries = up_tour.steps(f"{shlex.quote(sys.executable)} -m fairway")
+        assert [line[2:] for line in lines if line.startswith("  ")][1:] == list(tries)
+
+    def test_without_clusters_it_says_how_to_have_some(self, tmp_path: Path) -> None:
+        command = [*FAIRWAY, "up", "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            assert f"{NO_CLUSTERS}\n" in lines
+            process.send_signal(signal.SIGTERM)
+            process.stdout.read()
+        assert process.returncode == 0
+
+    def test_the_example_is_the_file(self) -> None:
+        assert (ROOT / up_tour.FILE).read_text(encoding="utf-8") == up_tour.EXAMPLE
+        printed = fairway("up", "--example")
+        assert (printed.returncode, printed.stdout) == (0, up_tour.EXAMPLE)
+
+    def test_where_the_file_is_not_at_hand_it_is_printed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert up_tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
+        (tmp_path / "examples").mkdir()
+        (tmp_path / up_tour.FILE).write_text("something else")
+        assert up_tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
+
+    def test_it_calls_itself_as_it_was_called(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        program = tmp_path / "my venv" / "bin" / "fairway"
+        program.parent.mkdir(parents=True)
+        program.touch(mode=0o755)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("PATH", os.defpath)
+        assert up_tour.fairway_command([str(program)]) == "'my venv/bin/fairway'"
+        monkeypatch.chdir(program.parent)
+        assert up_tour.fairway_command(["./fairway"]) == "./fairway"
+        monkeypatch.chdir("/")
+        assert up_tour.fairway_command([str(program)]) == f"'{program}'"
+        monkeypatch.setenv("PATH", str(program.parent))
+        assert up_tour.fairway_command([str(program)]) == "fairway"
+        module = Path(up_tour.__file__).parents[1] / "__main__.py"
+        assert up_tour.fairway_command([str(module)]) == f"{shlex.quote(sys.executable)} -m fairway"
+
+    def test_help_has_examples(self) -> None:
+        printed = fairway("up", "--help").stdout
+        assert "Examples:\n" in printed
+        assert all(option in printed for option in ("--data", "--clusters", "--kubeconfig-out", "--name"))
+
+
+class TestDecisions:
+    async def test_a_score_that_rises_moves_the_decision(self, tmp_path: Path) -> None:
+        with up(tmp_path, "--clusters", 6, *CALM) as started:
+            async with started.client() as client:
+                await apply_example(client)
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
+                free = await free_cpu(client)
+                worst = min(free, key=lambda name: free[name])
+                status = {"status": {"scores": [{"name": "cpuAvailable", "value": 100}]}}
+                await client.patch(
+                    ADD_ON_PLACEMENT_SCORES,
+                    SCORE,
+                    status,
+                    kind=Patch.MERGE,
+                    namespace=worst,
+                    subresource="status",
+                )
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: worst in chosen(decisions))
+            assert started.stop() == 0
+            assert started.errors.read_text() == ""
+
+    async def test_scores_move(self, tmp_path: Path) -> None:
+        with up(tmp_path, "--clusters", 3, "--period", 1) as started:
+            async with started.client() as client:
+                before = await free_cpu(client)
+
+                def moved(scores: Mapping[Any, AddOnPlacementScore]) -> bool:
+                    return any(
+                        each.name == "cpuAvailable" and each.value != before[key[0]]
+                        for key, score in scores.items()
+                        for each in score.status.scores
+                    )
+
+                await until(client, ADD_ON_PLACEMENT_SCORES, moved)
+
+
+class TestProcess:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_it_stops_when_told_to(self, tmp_path: Path, number: signal.Signals) -> None:
+        with up(tmp_path, "--clusters", 3, "--period", 1, "--data", tmp_path / "hub") as started:
+            assert started.told["controllers"] == sorted(ALL)
+            assert started.told["clusters"] == 3
+            assert started.stop(number) == 0
+            assert started.errors.read_text() == ""
+
+    def test_it_stops_also_while_it_makes_clusters(self) -> None:
+        command = [*FAIRWAY, "up", "--port", "0", "--clusters", "100000", "-v"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        ) as process:
+            assert process.stderr is not None
+            assert any(line.endswith(f"{MAKING}\n") for line in process.stderr)
+            process.send_signal(signal.SIGINT)
+            printed, errors = process.communicate()
+        assert (process.returncode, printed) == (0, f"{STOPPING}\n")
+        assert "Traceback" not in errors
+
+    async def test_killed_and_started_again_it_goes_on(self, tmp_path: Path) -> None:
+        data = tmp_path / "hub"
+        with up(tmp_path, "--clusters", 5, *CALM, "--data", data) as started:
+            async with started.client() as client:
+                await apply_example(client)
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
+                names = {each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items}
+                await until(client, LEASES, lambda leases: {(name, LEASE) for name in names} <= set(leases))
+                before = await renewals(client)
+                decided = (await client.list(PLACEMENT_DECISIONS)).items
+            assert started.stop(signal.SIGKILL) == -signal.SIGKILL
+        with up(tmp_path, "--data", data, *CALM) as started:
+            assert started.told["clusters"] == 5
+            async with started.client() as client:
+                assert (await client.list(PLACEMENT_DECISIONS)).items == decided
+                assert {each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items} == names
+                # The agents are at work again, and so are the controllers, without waiting for the old leases.
+                await until(
+                    client,
+                    LEASES,
+                    lambda leases: all(leases[(name, LEASE)].spec.renewTime > before[name] for name in names),
+                )
+                await client.delete(PLACEMENT_DECISIONS, decided[0].metadata.name, namespace="default")
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
+                held = await client.get(LEASES, "fairway-placement", namespace="fairway-system")
+                assert held.spec.holderIdentity == IDENTITY
+            assert started.stop() == 0
+
+    def test_one_process_to_a_folder_and_to_a_port(self, tmp_path: Path) -> None:
+        data = tmp_path / "hub"
+        with up(tmp_path, "--data", data) as started:
+            second = fairway("up", "--data", data, "--port", 0)
+            told = LOCKED.format(path=data, holder=f"process {started.process.pid}")
+            assert (second.returncode, second.stderr) == (2, f"fairway: {told}\n")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            busy = fairway("up", "--port", port)
+        assert (busy.returncode, busy.stderr) == (2, f"fairway: {BUSY.format(host='127.0.0.1', port=port)}\n")
+
+    async def test_where_ocms_own_controller_is_at_work_it_refuses(self, tmp_path: Path) -> None:
+        """As with the data of a hub that another process still serves decisions on."""
+        data = tmp_path / "hub"
+        with up(tmp_path, "--data", data) as started:
+            async with started.client() as client:
+                await ensure(client, NAMESPACES, {"metadata": {"name": ocm.NAMESPACE}})
+                now = format_micro_time(SYSTEM_CLOCK.wall())
+                spec = {"holderIdentity": "them", "leaseDurationSeconds": 3600, "renewTime": now}
+                body = {"metadata": {"name": ocm.LEASE}, "spec": spec}
+                await client.create(LEASES, body, namespace=ocm.NAMESPACE)
+            started.stop()
+        refused = fairway("up", "--data", data, "--port", 0)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith(
+            "fairway: OCM's own placement controller is at work on this hub: them"
+        )
+
+    @pytest.mark.parametrize(
+        "arguments", [("--clusters", "-1"), ("--period", "0"), ("--clusters", "many"), ("--nonsense",)]
+    )
+    def test_bad_usage(self, arguments: tuple[str, ...]) -> None:
+        refused = fairway("up", *arguments)
+        assert refused.returncode == 2
+        assert arguments[0] in refused.stderr
+
+
+async def renewals(client: Client) -> dict[str, str]:
+    leases = (await client.list(LEASES)).items
+    return {each.metadata.namespace: each.spec.renewTime for each in leases if each.metadata.name == LEASE}
+
+
+def shell(line: str, started: Up) -> "subprocess.CompletedProcess[str]":
+    """As pasted into a terminal, after the line with the kubeconfig."""
+    command = f"export KUBECONFIG={shlex.quote(str(started.kubeconfig))}\n{line}"
+    return subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=False, env=environment(), cwd=ROOT
+    )

@@ -1,0 +1,132 @@
+"""`fairway up` and `fairway run` as processes of their own, as people start them."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairway.kube import Client, Informer, Resource
+from fairway.kube.kubeconfig import load
+from fairway.kube.resource import T
+
+ROOT = Path(__file__).parents[2]
+FAIRWAY = (sys.executable, "-m", "fairway")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Without what the developer's own shell or a pod says."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("FAIRWAY_")
+        and name not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "POD_NAME")
+    }
+    return {**kept, **more}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Up:
+    process: "subprocess.Popen[str]"
+    told: Mapping[str, Any]
+    errors: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return Path(self.told["kubeconfig"])
+
+    def client(self) -> Client:
+        return Client(load(self.kubeconfig).context())
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait()
+
+
+@contextmanager
+def up(tmp_path: Path, *arguments: object) -> Iterator[Up]:
+    """Ready on a free port, with the given options."""
+    errors = tmp_path / "stderr"
+    command = [*FAIRWAY, "up", "--port", "0", "-o", "json", *map(str, arguments)]
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment(), cwd=ROOT
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            announced = ""
+            while not announced.endswith("}\n"):
+                line = process.stdout.readline()
+                assert line, errors.read_text()
+                announced += line
+            yield Up(process=process, told=json.loads(announced), errors=errors)
+        finally:
+            process.kill()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    process: "subprocess.Popen[str]"
+    lines: list[dict[str, Any]]
+    """Of its log, as far as it was read."""
+
+    def read_until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        assert self.process.stderr is not None
+        while line := self.process.stderr.readline():
+            found: dict[str, Any] = json.loads(line)
+            self.lines.append(found)
+            if holds(found):
+                return found
+        raise AssertionError(f"ended with {self.process.wait()}: {self.lines}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        assert self.process.stderr is not None
+        self.lines.extend(json.loads(line) for line in self.process.stderr)
+        return self.process.wait()
+
+
+@contextmanager
+def running(*arguments: object, **variables: str) -> Iterator[Running]:
+    """A `fairway run` that has reached its hub."""
+    command = [*FAIRWAY, "run", "--log-format", "json", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment(**variables)
+    ) as process:
+        try:
+            found = Running(process=process, lines=[])
+            found.read_until(lambda line: " on hub " in line["msg"])
+            yield found
+        finally:
+            process.kill()
+
+
+def fairway(*arguments: object, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """One that ends by itself."""
+    return subprocess.run(
+        [*FAIRWAY, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(**variables),
+        cwd=ROOT,
+    )
+
+
+async def until(client: Client, resource: Resource[T], holds: Callable[[Mapping[Any, T]], bool]) -> None:
+    """Follows the resource until what there is of it is as it should be."""
+    async with Informer(client, resource) as informer:
+        await informer.synced.wait()
+        changed = asyncio.Event()
+        informer.subscribe(lambda _: changed.set())
+        while not holds(informer.store):
+            await changed.wait()
+            changed.clear()
