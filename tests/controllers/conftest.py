@@ -1,0 +1,111 @@
+"""Controllers at work on a hub: on the embedded one, and in the tier ``kube`` on a real kube-apiserver.
+
+The hub serves all tests of a session; the controllers are each test's own and run in its loop, with the rights that
+``deploy/`` grants and no others. What a test needs on the hub it makes through its ``world``, which also waits for
+what the controllers do.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import SimpleNamespace
+from typing import Protocol
+
+import pytest
+
+from controllers.hubs import HubUnderTest, hub_of
+from controllers.world import World
+from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection
+from fairway.testing.restricted import restricted
+
+Rights = dict[frozenset[str], Connection]
+
+
+class Start(Protocol):
+    """Runs controllers, which know all there is when the block begins."""
+
+    def __call__(
+        self, settings: Settings = ..., *, clock: Clock = ...
+    ) -> AbstractAsyncContextManager[Manager]: ...
+
+
+ALONE = Settings(controllers=frozenset({PLACEMENT}), election=None)
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
+def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
+    folder = tmp_path_factory.mktemp(f"hub-{request.param}")
+    with hub_of(request.param, folder=folder, tools=lambda: request.getfixturevalue("kube_tools")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def rights(hub: HubUnderTest) -> Rights:
+    """Connections by the controllers that run with them, as far as somebody asked for them already."""
+    return {}
+
+
+@pytest.fixture
+async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
+    """The administrator's."""
+    async with Client(hub.administrator, field_manager="somebody") as opened:
+        yield opened
+
+
+@pytest.fixture
+def complaints() -> Iterator[None]:
+    """Fails a test in which something went wrong that was not foreseen: controllers log it, and go on."""
+    heard: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(self.format(record))
+
+    listener, ours = Listener(level=logging.ERROR), logging.getLogger("fairway")
+    ours.addHandler(listener)
+    yield
+    ours.removeHandler(listener)
+    assert not heard, "\n".join(heard)
+
+
+@pytest.fixture
+def start(
+    hub: HubUnderTest, rights: Rights, complaints: None, monkeypatch: pytest.MonkeyPatch
+) -> Start:
+    # A manager takes what is in memory for eternal. That is true of a process, but not of one that runs tests.
+    collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
+    monkeypatch.setattr("fairway.controllers.manager.gc", collector)
+
+    @asynccontextmanager
+    async def started(settings: Settings = ALONE, *, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[Manager]:
+        known = rights.get(settings.controllers)
+        if known is None:
+            known = await restricted(hub.administrator, controllers=settings.controllers)
+            rights[settings.controllers] = known
+        async with running(known, settings, clock=clock) as manager:
+            await manager.synced()
+            end = asyncio.create_task(manager.over())
+            try:
+                yield manager
+                if end.done():
+                    end.result()  # raises what it could not go on for
+            finally:
+                end.cancel()
+
+    return started
+
+
+@pytest.fixture
+async def manager(start: Start) -> AsyncIterator[Manager]:
+    """The placement controller, which nobody competes with."""
+    async with start() as made:
+        yield made
+
+
+@pytest.fixture
+async def world(client: Client) -> AsyncIterator[World]:
+    """A corner of the hub with names of its own. What was made in it is gone afterwards."""
+    async with World(client) as made:
+        yield made

@@ -1,0 +1,63 @@
+"""A hub to run controllers on, embedded or real, with all kinds served and somebody who collects garbage."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairway.api import crds
+from fairway.kube import Client, Connection, KubeError, load
+from fairway.testing.hub import hub_in_thread
+from fairway.testing.kubernetes import CONTROLLERS, Tools, background, real_hub
+from fairway.testing.processes import POLL
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubUnderTest:
+    """``kind`` is only for naming; no assertion may depend on it."""
+
+    kind: str
+    kubeconfig: Path
+    """The administrator's."""
+
+    @property
+    def administrator(self) -> Connection:
+        return load(self.kubeconfig).context()
+
+
+@contextmanager
+def hub_of(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[HubUnderTest]:
+    """``kind`` is ``embedded`` or ``real``; ``tools`` is only called for the latter."""
+    if kind == "embedded":
+        with hub_in_thread(folder=folder) as embedded:
+            yield HubUnderTest(kind=kind, kubeconfig=embedded.kubeconfig)
+        return
+    with background(real_hub(tools(), folder=folder, controllers=CONTROLLERS)) as real:
+        asyncio.run(_define(real.kubeconfig))
+        yield HubUnderTest(kind=kind, kubeconfig=real.kubeconfig)
+
+
+async def _define(kubeconfig: Path) -> None:
+    async with Client.from_kubeconfig(kubeconfig) as client:
+        for definition in crds():
+            await client.request("POST", DEFINITIONS, body=definition)
+        async with asyncio.timeout(START_SECONDS):
+            for definition in crds():
+                spec = definition["spec"]
+                for version in spec["versions"]:
+                    await _served(client, f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}")
+
+
+async def _served(client: Client, path: str) -> None:
+    """A definition is served a moment after it was accepted, and nothing says when."""
+    while True:
+        try:
+            await client.request("GET", path)
+        except KubeError:
+            await asyncio.sleep(POLL)
+        else:
+            return

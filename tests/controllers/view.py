@@ -1,0 +1,166 @@
+"""What a test sees of placements: their status, pages and events, in the words it made clusters by."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+from msgspec import json
+
+from fairway.api.decision import PlacementDecision
+from fairway.api.event import Event
+from fairway.api.meta import Condition, find_condition
+from fairway.api.placement import (
+    GROUP_INDEX_LABEL,
+    GROUP_NAME_LABEL,
+    PLACEMENT_LABEL,
+    Placement,
+    PlacementStatus,
+)
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Batch, Client, Deleted, Informer, Updated
+from fairway.kube.events import EVENTS
+from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+
+
+class View:
+    """``news`` is set whenever something changed. What has a namespace is looked for in ``namespace`` unless told."""
+
+    def __init__(self, client: Client, *, prefix: str, namespace: str) -> None:
+        self.prefix, self.namespace = prefix, namespace
+        self.news = asyncio.Event()
+        self.history: list[dict[str, tuple[str, ...]]] = []
+        """Clusters by page, as they were after every single write of a decision in ``namespace``."""
+        self._placements = Informer(client, PLACEMENTS)
+        self._decisions = Informer(client, PLACEMENT_DECISIONS)
+        self._events = Informer(client, EVENTS, namespace=namespace)
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        self._decisions.subscribe(self._remember)
+        async with self._placements, self._decisions, self._events:
+            for each in (self._placements, self._decisions, self._events):
+                await each.synced.wait()
+                each.subscribe(self._hear)
+            yield
+
+    def _hear(self, _batch: object) -> None:
+        self.news.set()
+
+    def _remember(self, batch: Batch[PlacementDecision]) -> None:
+        for change in batch.changes:
+            new = change.new if isinstance(change, Updated) else change.object
+            if new.metadata.namespace != self.namespace:
+                continue
+            pages = dict(self.history[-1]) if self.history else {}
+            pages.pop(new.metadata.name, None)
+            if not isinstance(change, Deleted):
+                pages[new.metadata.name] = self._words(new)
+            self.history.append(pages)
+
+    # Names
+
+    def full(self, word: str) -> str:
+        return f"{self.prefix}-{word}"
+
+    def word(self, name: str) -> str:
+        """What is not ours stays as it is."""
+        return name.removeprefix(f"{self.prefix}-")
+
+    def _words(self, decision: PlacementDecision) -> tuple[str, ...]:
+        return tuple(self.word(each.clusterName) for each in decision.status.decisions)
+
+    # Objects
+
+    def placement(self, name: str, *, namespace: str = "") -> Placement | None:
+        return self._placements.get(name, namespace=namespace or self.namespace)
+
+    def status(self, name: str, *, namespace: str = "") -> PlacementStatus:
+        """Empty if there is no such placement."""
+        found = self.placement(name, namespace=namespace)
+        return PlacementStatus() if found is None else found.status
+
+    def condition(self, name: str, kind: str = SATISFIED, *, namespace: str = "") -> tuple[str, str, str]:
+        """Status, reason and message; all empty where it is not set."""
+        found = find_condition(self.status(name, namespace=namespace).conditions, kind) or Condition()
+        return (found.status, found.reason, found.message)
+
+    def reason(self, name: str, *, namespace: str = "") -> str:
+        """Why a placement is satisfied or not."""
+        return self.condition(name, namespace=namespace)[1]
+
+    def mistake(self, name: str) -> str:
+        """What is wrong with a placement; empty when nothing is."""
+        status, _, message = self.condition(name, MISCONFIGURED)
+        return message if status == "True" else ""
+
+    def all_decisions(self) -> Iterator[PlacementDecision]:
+        yield from self._decisions.store.values()
+
+    def decisions(self, name: str, *, namespace: str = "") -> list[PlacementDecision]:
+        """By the number in their names."""
+        found = (
+            each
+            for (where, _), each in self._decisions.store.items()
+            if where == (namespace or self.namespace) and each.metadata.labels.get(PLACEMENT_LABEL) == name
+        )
+        return sorted(found, key=lambda each: (len(each.metadata.name), each.metadata.name))
+
+    def decision(self, name: str) -> PlacementDecision | None:
+        return self._decisions.get(name, namespace=self.namespace)
+
+    def events(self, reason: str = "", *, about: str = "p") -> list[Event]:
+        """In the order they happened."""
+        found = (
+            each
+            for each in self._events.store.values()
+            if each.regarding.name == about and reason in ("", each.reason)
+        )
+        return sorted(found, key=lambda each: (each.eventTime or "", int(each.metadata.resourceVersion)))
+
+    # What was decided
+
+    def chosen(self, name: str, *, namespace: str = "") -> list[str]:
+        """In the order of the pages."""
+        found = self.decisions(name, namespace=namespace)
+        return [word for decision in found for word in self._words(decision)]
+
+    def pages(self, name: str) -> dict[str, tuple[str, ...]]:
+        return {each.metadata.name: self._words(each) for each in self.decisions(name)}
+
+    def groups(self, name: str) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Index, name and clusters of each page, as its labels say."""
+        return [
+            (
+                each.metadata.labels.get(GROUP_INDEX_LABEL, "?"),
+                each.metadata.labels.get(GROUP_NAME_LABEL, "?"),
+                self._words(each),
+            )
+            for each in self.decisions(name)
+        ]
+
+    def scores(self, name: str) -> dict[str, int | None]:
+        """As they are recorded."""
+        return {
+            self.word(each.clusterName): each.score
+            for decision in self.decisions(name)
+            for each in decision.status.decisions
+        }
+
+    def describe(self) -> str:
+        placements = (each for each in self._placements.store.values() if self._ours(each))
+        decisions = (each for each in self._decisions.store.values() if self._ours(each))
+        return "\n".join(
+            [
+                *(f"placement {each.metadata.name}: {json.encode(each.status).decode()}" for each in placements),
+                *(
+                    f"decision {each.metadata.name} {each.metadata.labels}: {' '.join(self._words(each))}"
+                    for each in decisions
+                ),
+                *(
+                    f"event {each.type} {each.reason} about {each.regarding.name}: {each.note}"
+                    for each in self._events.store.values()
+                ),
+            ]
+        )
+
+    def _ours(self, thing: Placement | PlacementDecision) -> bool:
+        return thing.metadata.namespace.startswith(f"{self.prefix}-")

@@ -1,0 +1,337 @@
+"""A corner of a hub for one test: makes clusters, sets, scores and placements there, and sees what becomes of them.
+
+Clusters, sets and namespaces belong to everybody on a hub, so theirs are named by a word and a prefix that nobody else
+has. A test says and sees only the words: ``await world.cluster("a")``, then ``world.chosen("p") == ["a"]``.
+
+Nothing here sleeps. ``eventually`` looks whenever a watch tells something new; ``after`` waits until controllers have
+seen a write and have nothing left to do, which is when it can be told that they did nothing.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, aclosing, suppress
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from controllers.view import View
+from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, Taint
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import ObjectMeta, format_time
+from fairway.api.placement import Placement, PlacementSpec
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
+from fairway.api.selector import LabelSelector
+from fairway.controllers.manager import Manager
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    AlreadyExists,
+    Client,
+    NotFound,
+    Patch,
+    Resource,
+)
+from fairway.kube.resource import T
+from fairway.testing import builders
+
+DEADLINE: Final = 30.0
+"""Seconds after which a test that waits in vain fails, and says what it has seen."""
+SET: Final = "s"
+"""The word of the set that clusters are in unless said otherwise; it is bound to the namespace."""
+MARK: Final = "fairway.dev/test"
+"""A label of everything made here that is not in a namespace, to find it again."""
+IN_VAIN: Final = "waited {seconds:g} s in vain. Last seen:\n{seen}"
+
+_IN_NAMESPACES: Final[tuple[Resource[Any], ...]] = (
+    PLACEMENTS,
+    PLACEMENT_DECISIONS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+)
+_EVERYWHERE: Final[tuple[Resource[Any], ...]] = (MANAGED_CLUSTERS, MANAGED_CLUSTER_SETS)
+
+
+class World(View):
+    """Use it in ``async with``. ``namespace`` is there, with a set bound to it that has no clusters yet."""
+
+    def __init__(self, client: Client) -> None:
+        prefix = f"t{uuid.uuid4().hex[:8]}"
+        super().__init__(client, prefix=prefix, namespace=f"{prefix}-ns")
+        self.client = client
+        self._namespaces: set[str] = set()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "World":
+        await self.room("ns")
+        await self._stack.enter_async_context(self.following())
+        await self.cluster_set(SET)
+        await self.bind(SET)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            async with asyncio.timeout(DEADLINE):
+                await self._clear()
+        finally:
+            await self._stack.aclose()
+
+    async def _clear(self) -> None:
+        """Namespaces stay: they have nothing in them that counts, and real hubs take long to end them."""
+        for resource in _IN_NAMESPACES:
+            for namespace in self._namespaces:
+                await self.client.delete_collection(resource, namespace=namespace)
+        for resource in _EVERYWHERE:
+            await self.client.delete_collection(resource, labels=f"{MARK}={self.prefix}")
+        while left := [each for each in self.all_decisions() if each.metadata.namespace in self._namespaces]:
+            self.news.clear()
+            for each in left:  # a controller may have been writing meanwhile
+                with suppress(NotFound):
+                    await self.client.delete(
+                        PLACEMENT_DECISIONS, each.metadata.name, namespace=each.metadata.namespace
+                    )
+            await self.news.wait()
+
+    # Making
+
+    async def room(self, word: str) -> str:
+        """A namespace; its full name."""
+        name = self.full(word)
+        if name not in self._namespaces:
+            self._namespaces.add(name)
+            with suppress(AlreadyExists):
+                await self.client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        return name
+
+    async def cluster(
+        self,
+        word: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        claims: Mapping[str, str] | None = None,
+        taints: Iterable[Taint] = (),
+        allocatable: Mapping[str, str] | None = None,
+        version: str = "",
+        member_of: str = SET,
+        finalizers: tuple[str, ...] = (),
+    ) -> ManagedCluster:
+        """``member_of``: the word of a set; empty for none."""
+        built = builders.cluster(
+            self.full(word),
+            labels={**(labels or {}), MARK: self.prefix},
+            claims=claims,
+            taints=tuple(taints),
+            allocatable=allocatable,
+            version=version,
+            member_of=self.full(member_of) if member_of else "",
+        )
+        meta = structs.replace(built.metadata, finalizers=finalizers)
+        made = await self.client.create(MANAGED_CLUSTERS, structs.replace(built, metadata=meta))
+        status = msgspec.to_builtins(built.status)
+        if status:
+            made = await self.edit(MANAGED_CLUSTERS, built.metadata.name, {"status": status}, status=True)
+        return made
+
+    async def clusters(self, *words: str, labels: Mapping[str, str] | None = None) -> None:
+        """All at once."""
+        await asyncio.gather(*(self.cluster(word, labels=labels) for word in words))
+
+    async def change_cluster(
+        self,
+        word: str,
+        *,
+        labels: Mapping[str, str | None] | None = None,
+        taints: Iterable[Taint] | None = None,
+        claims: Mapping[str, str] | None = None,
+        allocatable: Mapping[str, str] | None = None,
+        member_of: str | None = None,
+    ) -> ManagedCluster:
+        """Labels are added, and removed where None; the rest is replaced."""
+        name = self.full(word)
+        labels = dict(labels or {})
+        if member_of is not None:
+            labels[CLUSTER_SET_LABEL] = self.full(member_of) if member_of else None
+        body: dict[str, Any] = {"metadata": {"labels": labels}} if labels else {}
+        if taints is not None:
+            body["spec"] = {"taints": msgspec.to_builtins(tuple(taints))}
+        changed = await self.edit(MANAGED_CLUSTERS, name, body)
+        status: dict[str, Any] = {}
+        if claims is not None:
+            status["clusterClaims"] = [{"name": key, "value": value} for key, value in claims.items()]
+        if allocatable is not None:
+            status |= {"allocatable": dict(allocatable), "capacity": dict(allocatable)}
+        if status:
+            changed = await self.edit(MANAGED_CLUSTERS, name, {"status": status}, status=True)
+        return changed
+
+    async def cluster_set(self, word: str, *, selector: LabelSelector | None = None) -> ManagedClusterSet:
+        """By the exclusive label, or by a selector if one is given."""
+        built = builders.cluster_set(self.full(word), selector=selector)
+        meta = ObjectMeta(name=built.metadata.name, labels={MARK: self.prefix})
+        return await self.client.create(MANAGED_CLUSTER_SETS, structs.replace(built, metadata=meta))
+
+    async def bind(self, word: str, *, namespace: str = "") -> ManagedClusterSetBinding:
+        namespace = namespace or self.namespace
+        bound = builders.binding(self.full(word), namespace=namespace)
+        return await self.client.create(MANAGED_CLUSTER_SET_BINDINGS, bound, namespace=namespace)
+
+    async def score(
+        self,
+        word: str,
+        values: Mapping[str, int],
+        *,
+        resource: str = "default",
+        valid_until: datetime | None = None,
+    ) -> AddOnPlacementScore:
+        """Made, or replaced if there is one."""
+        namespace = await self.room(word)
+        with suppress(AlreadyExists):
+            body = {"metadata": {"name": resource}}
+            await self.client.create(ADD_ON_PLACEMENT_SCORES, body, namespace=namespace)
+        status = {
+            "scores": [{"name": key, "value": value} for key, value in values.items()],
+            "validUntil": None if valid_until is None else format_time(valid_until),
+        }
+        return await self.edit(
+            ADD_ON_PLACEMENT_SCORES, resource, {"status": status}, namespace=namespace, status=True
+        )
+
+    async def calculated(self, word: str, calculator: str, value: int) -> ManagedClusterScore:
+        namespace = await self.room(word)
+        name = managed_cluster_score_name(cluster=namespace, calculator=calculator)
+        with suppress(AlreadyExists):
+            await self.client.create(
+                MANAGED_CLUSTER_SCORES, {"metadata": {"name": name}}, namespace=namespace
+            )
+        status = {"conditions": [], "score": value}
+        return await self.edit(
+            MANAGED_CLUSTER_SCORES, name, {"status": status}, namespace=namespace, status=True
+        )
+
+    async def place(
+        self,
+        name: str = "p",
+        spec: PlacementSpec | None = None,
+        *,
+        namespace: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> Placement:
+        """Sets that are named in the spec are words."""
+        namespace = namespace or self.namespace
+        spec = spec or PlacementSpec()
+        spec = structs.replace(spec, clusterSets=tuple(self.full(each) for each in spec.clusterSets))
+        built = builders.placement(name, namespace=namespace, spec=spec, annotations=annotations)
+        return await self.client.create(PLACEMENTS, built, namespace=namespace)
+
+    async def replace(self, name: str, **spec: Any) -> Placement:
+        """Some fields of a placement's spec, by others."""
+        body = {"spec": msgspec.to_builtins(spec)}
+        return await self.edit(PLACEMENTS, name, body, namespace=self.namespace)
+
+    async def hold(self, name: str, *words: str, placement: str = "", namespace: str = "") -> PlacementDecision:
+        """A decision that nobody made. Without a placement it bears no label."""
+        namespace = namespace or self.namespace
+        built = builders.decision(name, (), placement=placement, namespace=namespace)
+        await self.client.create(PLACEMENT_DECISIONS, built, namespace=namespace)
+        return await self.overwrite(name, *words, namespace=namespace)
+
+    async def overwrite(self, name: str, *words: str, namespace: str = "") -> PlacementDecision:
+        """Puts clusters on a page, as somebody might who has no business there."""
+        chosen = [{"clusterName": self.full(word), "reason": ""} for word in words]
+        return await self.edit(
+            PLACEMENT_DECISIONS,
+            name,
+            {"status": {"decisions": chosen}},
+            namespace=namespace or self.namespace,
+            status=True,
+        )
+
+    async def edit(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        status: bool = False,
+    ) -> T:
+        """A merge patch, as of somebody with kubectl who asks nobody."""
+        return await self.client.patch(
+            resource,
+            name,
+            body,
+            kind=Patch.MERGE,
+            namespace=namespace,
+            subresource="status" if status else None,
+        )
+
+    async def delete(self, resource: Resource[T], name: str) -> None:
+        """In ``namespace``, if it is of a kind that lives in one."""
+        await self.client.delete(resource, name, namespace=self.namespace if resource.namespaced else None)
+
+    # Waiting
+
+    async def eventually(self, true: Callable[[], bool]) -> None:
+        """Looks again whenever a placement, a decision or an event has changed."""
+        try:
+            async with asyncio.timeout(DEADLINE):
+                while not true():
+                    self.news.clear()
+                    await self.news.wait()
+        except TimeoutError:
+            pytest.fail(IN_VAIN.format(seconds=DEADLINE, seen=self.describe()))
+
+    async def chooses(self, name: str, *words: str, namespace: str = "") -> None:
+        """Until a placement has these clusters, in this order, and its status says as many."""
+
+        def chosen() -> bool:
+            status = self.status(name, namespace=namespace)
+            return (
+                self.chosen(name, namespace=namespace) == list(words)
+                and status.numberOfSelectedClusters == len(words)
+                and bool(status.conditions)
+            )
+
+        await self.eventually(chosen)
+
+    async def after(self, manager: Manager, resource: Resource[T], written: T) -> None:
+        """Until controllers have seen what was written, and have nothing left to do."""
+        informer, version = manager.sources.of(resource), int(written.metadata.resourceVersion)
+        await self._seen(manager, resource, lambda: int(informer.resource_version) >= version)
+
+    async def after_deleting(
+        self, manager: Manager, resource: Resource[T], name: str, *, namespace: str = ""
+    ) -> None:
+        """Until controllers know that it is gone, and have nothing left to do."""
+        store = manager.sources.of(resource).store
+        await self._seen(manager, resource, lambda: (namespace, name) not in store)
+
+    async def _seen(self, manager: Manager, resource: Resource[T], seen: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE), aclosing(manager.sources.of(resource).changes()) as changes:
+            async for _ in changes:
+                if seen():
+                    break
+            await manager.quiet()
+
+    async def versions(self) -> dict[tuple[str, str, str], str]:
+        """Resource versions of all placements and decisions here: another one tells of a write."""
+        placements = await self.client.list(PLACEMENTS)
+        decisions = await self.client.list(PLACEMENT_DECISIONS)
+        return {
+            (each.kind, each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
+            for each in (*placements.items, *decisions.items)
+            if each.metadata.namespace in self._namespaces
+        }
