@@ -1,0 +1,214 @@
+"""A node without containers: pods of a real hub become processes of this machine, by the container's own command line.
+
+Kubernetes does everything else: a Deployment makes pods, and who asks ``kubectl rollout status`` is told the truth,
+because a pod is ready when its process says so. What a process gets of its pod: command, arguments, environment, and a
+token of its service account. What differs from a container: the image is this checkout, and ports are free ones of the
+loopback, given as further arguments.
+"""
+
+import asyncio
+import os
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from fairway.kube import Client, Connection, KubeError, NotFound, Patch
+from fairway.testing.certificates import Authority
+from fairway.testing.kubernetes import write_kubeconfig
+from fairway.testing.processes import LOOPBACK, POLL, Port, Process
+
+NODE = "this"
+PORTS = {"health": "--health-address", "metrics": "--metrics-address", "debug": "--debug-address"}
+NOW_READY = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
+NOT_READY = [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}]
+
+Pod = Mapping[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    process: Process
+    ports: Mapping[str, Port]
+    ready: bool = False
+    restarts: int = 0
+
+    def url(self, port: str, path: str) -> str:
+        return f"http://{LOOPBACK}:{self.ports[port]}{path}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Kubelet:
+    """Ask ``kubelet()`` for one. ``elsewhere`` says which pods are run by somebody else; they are just called ready."""
+
+    client: Client
+    folder: Path
+    authority: Path
+    elsewhere: Callable[[Pod], bool]
+    pods: dict[str, Running] = field(default_factory=dict)
+    """By name."""
+    strangers: set[str] = field(default_factory=set)
+    """Pods that run elsewhere."""
+
+    async def run(self) -> None:
+        async with aiohttp.ClientSession(trust_env=False) as session:
+            while True:
+                with suppress(KubeError):  # one that is refused now is tried again
+                    for pod in await self._assigned():
+                        await self._look(pod, session)
+                await asyncio.sleep(POLL)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(self._end(name) for name in tuple(self.pods)))
+
+    def log(self, name: str) -> str:
+        return self.pods[name].process.log.read_text(encoding="utf-8")
+
+    async def _assigned(self) -> list[Pod]:
+        response = await self.client.request("GET", "/api/v1/pods")
+        found: list[Pod] = msgspec.json.decode(response.body)["items"]
+        for pod in found:
+            if "nodeName" not in pod["spec"]:
+                target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+                body = {"metadata": {"name": pod["metadata"]["name"]}, "target": target}
+                await self.client.request("POST", f"{_path(pod)}/binding", body=body)
+        return [pod for pod in found if "nodeName" in pod["spec"]]
+
+    async def _look(self, pod: Pod, session: aiohttp.ClientSession) -> None:
+        name = pod["metadata"]["name"]
+        if "deletionTimestamp" in pod["metadata"]:
+            await self._end(name)
+            self.strangers.discard(name)
+            with suppress(NotFound):
+                await self.client.request("DELETE", _path(pod), body={"gracePeriodSeconds": 0})
+        elif self.elsewhere(pod):
+            if name not in self.strangers:
+                self.strangers.add(name)
+                await self._report(pod, ready=True)
+        elif name not in self.pods:
+            self.pods[name] = await self._start(pod)
+        else:
+            await self._probe(pod, self.pods[name], session)
+
+    async def _start(self, pod: Pod) -> Running:
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        (container,) = pod["spec"]["containers"]
+        ports = {each["name"]: Port() for each in container["ports"]}
+        account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{pod['spec']['serviceAccountName']}"
+        answer = await self.client.request("POST", f"{account}/token", body={"spec": {}})
+        kubeconfig = self.folder / f"{name}.kubeconfig"
+        write_kubeconfig(
+            kubeconfig,
+            url=self.client.connection.server,
+            ca_file=self.authority,
+            user=name,
+            token=msgspec.json.decode(answer.body)["status"]["token"],
+        )
+        command = [*container["command"], *container["args"]]
+        command += [f"{PORTS[each]}={LOOPBACK}:{port}" for each, port in ports.items()]
+        environment = {each["name"]: _value(each, pod) for each in container["env"]}
+        process = Process(
+            [Path(sys.executable).parent / command[0], *command[1:]],
+            log=self.folder / f"{name}.log",
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.folder),
+                "KUBECONFIG": str(kubeconfig),
+                **environment,
+            },
+        )
+        return Running(process=process, ports=ports)
+
+    async def _probe(self, pod: Pod, running: Running, session: aiohttp.ClientSession) -> None:
+        if not running.process.alive:
+            running.restarts += 1
+            await running.process.restart()
+        (container,) = pod["spec"]["containers"]
+        ready = await _answers(session, running, container["readinessProbe"]["httpGet"])
+        if ready != running.ready:
+            if ready:
+                assert await _answers(session, running, container["livenessProbe"]["httpGet"])
+            await self._report(pod, ready=ready)
+            running.ready = ready
+
+    async def _report(self, pod: Pod, *, ready: bool) -> None:
+        status = {"phase": "Running", "conditions": NOW_READY if ready else NOT_READY}
+        await self.client.request(
+            "PATCH", f"{_path(pod)}/status", body={"status": status}, content_type=Patch.MERGE.value
+        )
+
+    async def _end(self, name: str) -> None:
+        running = self.pods.pop(name, None)
+        if running is not None:
+            await running.process.stop()
+            for port in running.ports.values():
+                port.__exit__()
+
+    async def _logs(self, request: web.Request) -> web.Response:
+        return web.Response(text=self.log(request.match_info["pod"]))
+
+
+@asynccontextmanager
+async def kubelet(
+    connection: Connection, *, folder: Path, authority: Authority, elsewhere: Callable[[Pod], bool]
+) -> AsyncIterator[Kubelet]:
+    """A node of the hub, and its kubelet with the address that ``kubectl logs`` is answered from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    async with Client(connection) as client:
+        made = Kubelet(
+            client=client, folder=folder, authority=authority.pair.certificate, elsewhere=elsewhere
+        )
+        app = web.Application()
+        app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", made._logs)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        pair = authority.issue("kubelet", hosts=(LOOPBACK,))
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(pair.certificate, pair.key)
+        site = web.TCPSite(runner, LOOPBACK, 0, ssl_context=tls)
+        await site.start()
+        status = {
+            "addresses": [{"type": "InternalIP", "address": LOOPBACK}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": runner.addresses[0][1]}},
+        }
+        await client.request("POST", "/api/v1/nodes", body={"metadata": {"name": NODE}})
+        await client.request(
+            "PATCH", f"/api/v1/nodes/{NODE}/status", body={"status": status}, content_type=Patch.MERGE.value
+        )
+        work = asyncio.create_task(made.run())
+        try:
+            yield made
+        finally:
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+            await made.stop()
+            await runner.cleanup()
+
+
+def _path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+def _value(variable: Mapping[str, Any], pod: Pod) -> str:
+    if "value" in variable:
+        return str(variable["value"])
+    found: Any = pod
+    for part in variable["valueFrom"]["fieldRef"]["fieldPath"].split("."):
+        found = found[part]
+    return str(found)
+
+
+async def _answers(session: aiohttp.ClientSession, running: Running, probe: Mapping[str, Any]) -> bool:
+    try:
+        async with session.get(running.url(probe["port"], probe["path"])) as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False

@@ -1,0 +1,64 @@
+"""The container file and its locks. Building it takes a container runtime, which no test machine needs to have."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+FILE = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+PIN = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.*?))? \\$", re.MULTILINE)
+
+
+def pins(lock: Path) -> dict[tuple[str, str], tuple[str, frozenset[str]]]:
+    """Hashes and markers by package and version."""
+    text = lock.read_text(encoding="utf-8")
+    starts = [*PIN.finditer(text)]
+    ends = [each.start() for each in starts[1:]] + [len(text)]
+    return {
+        (match[1], match[2]): (match[3] or "", frozenset(re.findall(r"sha256:\w+", text[match.end() : end])))
+        for match, end in zip(starts, ends, strict=True)
+    }
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "build.lock"])
+def test_what_is_shipped_is_what_was_tested(name: str) -> None:
+    tested, shipped = pins(ROOT / "requirements-dev.lock"), pins(DEPLOY / name)
+    assert shipped
+    for package, (_, hashes) in shipped.items():
+        assert hashes == tested[package][1]
+        assert hashes
+
+
+def test_the_locks_have_what_is_asked_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = {re.split(r"[<>=]", each)[0] for each in project["project"]["dependencies"]}
+    assert asked <= {name for name, _ in pins(DEPLOY / "requirements.lock")}
+    backend = {re.split(r"[<>=]", each)[0] for each in project["build-system"]["requires"]}
+    assert backend <= {name for name, _ in pins(DEPLOY / "build.lock")}
+
+
+def test_images_have_short_names() -> None:
+    """Whose registry they come from is for the builder to say."""
+    (base,) = re.findall(r"^ARG PYTHON=(\S+)$", FILE, re.MULTILINE)
+    assert re.fullmatch(r"python:3\.\d+-slim", base)
+    assert set(re.findall(r"^FROM (\S+)", FILE, re.MULTILINE)) == {"${PYTHON}"}
+
+
+def test_it_runs_as_nobody() -> None:
+    last = FILE.rpartition("\nFROM ")[2]
+    (user,) = re.findall(r"^USER (\d+):(\d+)$", last, re.MULTILINE)
+    assert all(int(each) > 0 for each in user)
+    assert f"runAsUser: {user[0]}\n" in (DEPLOY / "base/deployment.yaml").read_text(encoding="utf-8")
+
+
+def test_what_is_copied_reaches_the_builder() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_in = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    copied = {
+        word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", FILE, re.MULTILINE) for word in line.split()
+    }
+    assert copied == let_in
+    assert all((ROOT / each).exists() for each in copied)

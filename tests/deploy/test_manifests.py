@@ -1,0 +1,219 @@
+"""The files of ``deploy/`` say what the code says, and ask for as little as they can."""
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+import fairway
+from fairway.controllers import manager
+from fairway.controllers.placement import ocm
+from fairway.observe.meters import DEFINITIONS
+from fairway.testing.restricted import known
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+OVERLAYS = (".", "ocm", "shadow")
+HARMLESS = frozenset({"get", "list", "watch"})
+
+
+@pytest.fixture(scope="module")
+def generated() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DEPLOY / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def documents(path: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / path).read_text(encoding="utf-8")))
+
+
+def document(path: str) -> dict[str, Any]:
+    (found,) = documents(path)
+    return found
+
+
+def args(overlay: str) -> list[str]:
+    """Of the container, as the overlay sets them."""
+    (patch,) = document(f"{overlay}/kustomization.yaml")["patches"]
+    (operation,) = yaml.safe_load(patch["patch"])
+    assert operation["path"].endswith("/containers/0/args")
+    found: list[str] = operation["value"]
+    return found
+
+
+def controllers(overlay: str) -> set[str]:
+    (named,) = (each for each in args(overlay) if each.startswith("--controllers="))
+    return set(named.removeprefix("--controllers=").split(","))
+
+
+def granted(overlay: str) -> set[str]:
+    """Whose rights the overlay brings."""
+    found: set[str] = set()
+    for resource in document(f"{overlay}/kustomization.yaml")["resources"]:
+        if resource == "controllers":
+            found.update(document("controllers/kustomization.yaml")["resources"])
+        elif "controllers/" in resource:
+            found.add(resource.rpartition("/")[2])
+    return found
+
+
+def container() -> dict[str, Any]:
+    (found,) = document("base/deployment.yaml")["spec"]["template"]["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_what_is_generated_is_up_to_date(generated: ModuleType) -> None:
+    files: dict[str, str] = generated.files()
+    assert {path: (DEPLOY / path).read_text(encoding="utf-8") for path in files} == files, (
+        "run: python deploy/generate.py"
+    )
+
+
+def test_every_file_is_in_a_kustomization() -> None:
+    listed = {
+        (kustomization.parent / resource).resolve()
+        for kustomization in DEPLOY.rglob("kustomization.yaml")
+        for resource in yaml.safe_load(kustomization.read_text(encoding="utf-8"))["resources"]
+    }
+    manifests = {file.resolve() for file in DEPLOY.rglob("*.yaml") if file.name != "kustomization.yaml"}
+    assert manifests == {path for path in listed if path.is_file()}
+    assert all(path.is_file() or (path / "kustomization.yaml").is_file() for path in listed)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_rights_go_with_the_controllers_that_run(overlay: str) -> None:
+    rights = {"shadow" if "--shadow" in args(overlay) else each for each in controllers(overlay)}
+    assert granted(overlay) == rights | {"serving"}
+    assert controllers(overlay) <= manager.ALL
+
+
+def test_a_hub_of_its_own_has_all_controllers() -> None:
+    assert controllers(".") == manager.ALL
+    assert known() == manager.ALL | {"serving", "shadow"}
+
+
+def test_the_definitions_of_ocm_are_left_alone_where_ocm_is() -> None:
+    definitions = {overlay: document(f"{overlay}/kustomization.yaml")["resources"] for overlay in OVERLAYS}
+    assert "crds" in definitions["."]
+    assert [each for each in definitions["ocm"] if "crds" in each] == ["../crds/fairway"]
+    assert not [each for each in definitions["shadow"] if "crds" in each]
+
+
+def test_a_shadow_can_only_read() -> None:
+    role, _ = documents("controllers/shadow/rbac.yaml")
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} <= HARMLESS
+
+
+def every_rule() -> Iterator[tuple[str, dict[str, Any]]]:
+    for file in [*DEPLOY.glob("controllers/*/rbac.yaml"), DEPLOY / "base/leases.yaml"]:
+        for each in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            for rule in each.get("rules", ()):
+                yield each["metadata"]["name"], rule
+
+
+def test_no_right_is_for_everything() -> None:
+    for name, rule in every_rule():
+        words = {word for values in rule.values() for word in values}
+        assert "*" not in words, name
+        assert not words & {"secrets", "pods", "impersonate", "deletecollection"}, name
+
+
+def test_leases_are_written_in_the_own_namespace_only() -> None:
+    role = documents("base/leases.yaml")[0]
+    assert (role["kind"], role["metadata"]["namespace"]) == ("Role", manager.NAMESPACE)
+    for name, rule in every_rule():
+        if name != role["metadata"]["name"] and "leases" in rule["resources"]:
+            assert set(rule["verbs"]) <= HARMLESS, name
+
+
+def test_ocm_is_looked_for_and_held_off_in_the_same_place() -> None:
+    policy, binding = documents("ocm/policy.yaml")
+    constraints = policy["spec"]["matchConstraints"]
+    selected = constraints["namespaceSelector"]["matchLabels"]
+    assert selected == {"kubernetes.io/metadata.name": ocm.NAMESPACE}
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+
+
+def test_pods_are_confined() -> None:
+    spec = document("base/deployment.yaml")["spec"]["template"]["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    namespace = documents("base/account.yaml")[0]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    # Nothing else can be written to, so what is there must be bounded.
+    assert [(each["name"], each["emptyDir"]["sizeLimit"]) for each in spec["volumes"]] == [("tmp", "16Mi")]
+
+
+def test_there_are_two_and_one_may_go() -> None:
+    deployment, budget = document("base/deployment.yaml"), document("base/disruption.yaml")
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["selector"] == deployment["spec"]["selector"]
+
+
+def test_ports_are_those_of_fairway_run() -> None:
+    from fairway.cli import serving_options
+
+    ports = {each["name"]: each["containerPort"] for each in container()["ports"]}
+    assert {name: f":{port}" for name, port in ports.items()} == {
+        "health": serving_options.HEALTH,
+        "metrics": serving_options.METRICS,
+        "debug": serving_options.DEBUG,
+    }
+    targets = [port for each in documents("base/services.yaml") for port in each["spec"]["ports"]]
+    assert {each["name"]: each["port"] for each in targets} == {
+        name: ports[name] for name in ("metrics", "debug")
+    }
+    assert {container()[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == {
+        "health"
+    }
+    (ingress,) = document("base/network.yaml")["spec"]["ingress"]
+    assert {each["port"] for each in ingress["ports"]} == set(ports)
+
+
+def test_monitoring_finds_the_service() -> None:
+    monitor = document("monitoring/servicemonitor.yaml")["spec"]
+    (found,) = (
+        each
+        for each in documents("base/services.yaml")
+        if monitor["selector"]["matchLabels"].items() <= each["metadata"]["labels"].items()
+    )
+    assert {each["port"] for each in monitor["endpoints"]} == {
+        each["name"] for each in found["spec"]["ports"]
+    }
+
+
+def test_alerts_are_about_metrics_that_exist() -> None:
+    (group,) = document("monitoring/alerts.yaml")["spec"]["groups"]
+    by_name = {each.name: each for each in DEFINITIONS}
+    labels = {"namespace", "pod", "le"}
+    for rule in group["rules"]:
+        names = {name.removesuffix("_bucket") for name in re.findall(r"fairway_\w+", rule["expr"])}
+        assert names, rule["alert"]
+        assert names <= by_name.keys(), rule["alert"]
+        known_labels = labels.union(*(by_name[name].labels for name in names))
+        for grouped in re.findall(r"(?:by|on) \(([^)]*)\)", rule["expr"]):
+            assert set(grouped.split(", ")) <= known_labels, rule["alert"]
+        text = " ".join(rule["annotations"].values())
+        assert set(re.findall(r"\$labels\.(\w+)", text)) <= known_labels, rule["alert"]
+
+
+def test_the_image_is_of_this_version() -> None:
+    assert container()["image"] == f"fairway:{fairway.__version__}"
+    assert f"-t fairway:{fairway.__version__} ." in (DEPLOY / "Containerfile").read_text(encoding="utf-8")
