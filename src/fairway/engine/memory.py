@@ -82,6 +82,8 @@ class _Memo:
     """When it was last run: what has run out by then may be good again at an earlier time."""
     until: Micros
     cells: frozenset[Key]
+    gates: frozenset[Key]
+    """Those of the cells that decide whether a row is feasible."""
     anything: bool
     """Whether the cells are not all that matters of a row."""
     shared: frozenset[Key]
@@ -144,8 +146,11 @@ class Memory:
         memo = self._memos.get((namespace, name))
         if memo is None:
             return True
-        keys = memo.keys
-        return any(row >= len(keys) or keys[row] != ABSENT for row in rows)
+        keys, size = memo.keys, len(memo.keys)
+        for row in rows:  # noqa: SIM110 asked of every placement for every score that changes, and any() takes longer
+            if row >= size or keys.item(row) != ABSENT:
+                return True
+        return False
 
     def forget(self, namespace: str, name: str) -> None:
         """A workload that is gone."""
@@ -184,9 +189,13 @@ def _remember(outcome: Outcome) -> _Memo | None:
     anything = False
     shared: set[Key] = set()
     based: list[tuple[Reader, frozenset[Key], object]] = []
-    for plugin in cast("list[Reader]", plugins):
+    gates: set[Key] = {MEMBERSHIP}
+    admitting = len(profile.pre_filters) + len(profile.filters)
+    for at, plugin in enumerate(cast("list[Reader]", plugins)):
         reads = plugin.reads(context)
         cells |= reads.cells
+        if at < admitting:
+            gates |= reads.cells
         anything = anything or reads.anything
         shared |= reads.shared
         basis = plugin.basis(context)
@@ -213,6 +222,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
         since=context.now,
         until=outcome.until,
         cells=frozenset(cells),
+        gates=frozenset(gates),
         anything=anything,
         shared=frozenset(shared),
         based=based,
@@ -266,11 +276,16 @@ def _follow(memo: _Memo, snapshot: Snapshot, workload: Workload, *, now: Micros)
         return None
     rows: set[int] = set()
     columns: set[Key] = set()
+    keys = memo.keys
     for change in changes:
         if not memo.shared.isdisjoint(change.columns):
             return None
         if memo.anything or not memo.cells.isdisjoint(change.columns):
-            rows.update(change.rows)
+            if memo.anything or not memo.gates.isdisjoint(change.columns):
+                rows.update(change.rows)
+            else:
+                # Other scores do not let in who was not let in.
+                rows.update([row for row in change.rows if keys.item(row) != ABSENT])
             columns |= change.columns
             if len(rows) > FEW:
                 return None

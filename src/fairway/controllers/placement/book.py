@@ -10,6 +10,7 @@ gets newer here, by its resource version, whoever tells of it; what we deleted s
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -51,6 +52,21 @@ from fairway.plugins.placement import PlacementWorkload
 K = TypeVar("K")
 
 
+@dataclass(slots=True)
+class _Writing:
+    """A placement's writes that are on their way.
+
+    A watch is often quicker than the answer: what is heard meanwhile is the echo of our own write or somebody else's,
+    and only when all answers are there can it be told which. Writes are known by the version they led to, deletions
+    by the uid of what is gone.
+    """
+
+    pages: set[str] = field(default_factory=set)
+    """Those that count as written."""
+    heard: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+
+
 class Book:
     """``wake`` is told whom to look at again; placements outside of ``shard`` are none of ours, their decisions are."""
 
@@ -69,8 +85,7 @@ class Book:
         """The same by the placement they are labelled with."""
         self._removed: dict[tuple[str, str], str] = {}
         """The uid of what we deleted and the watch has not told of yet."""
-        self._writing: dict[Owner, set[str]] = {}
-        """Placements that are being written, and the pages that count as written."""
+        self._writing: dict[Owner, _Writing] = {}
         self._settled: dict[Owner, frozenset[str]] = {}
         """What was chosen when a placement was last found, or made, right."""
         self._meddled: set[Owner] = set()
@@ -175,6 +190,9 @@ class Book:
             self._memory.forget(*owner)
         elif old.status == new.status:
             return
+        elif (writing := self._writing.get(owner)) is not None:
+            writing.heard.add(meta.resourceVersion)
+            return
         else:
             self._meddled.add(owner)
         self._settled.pop(owner, None)
@@ -200,7 +218,7 @@ class Book:
         if old is not None and not again and not _newer(new, old):
             return
         self._store(new)
-        if not self._concerned(old, new, meddled=old is not None):
+        if not self._concerned(old, new, meddled=old is not None, sign=meta.resourceVersion):
             self._tell("PlacementDecision", self.fleet.upsert_decision(new))
 
     def _see_removal(self, gone: PlacementDecision) -> None:
@@ -210,18 +228,24 @@ class Book:
         if known is None or known.metadata.uid != meta.uid:
             return
         self._drop(known)
-        if not self._concerned(known, meddled=True):
+        if not self._concerned(known, meddled=True, sign=meta.uid):
             self._tell("PlacementDecision", self.fleet.delete_decision(meta.namespace, meta.name))
 
-    def _concerned(self, *decisions: PlacementDecision | None, meddled: bool) -> bool:
+    def _concerned(self, *decisions: PlacementDecision | None, meddled: bool, sign: str) -> bool:
         """Wakes whose decisions they are. Whether one of those is being written, and the fleet has to wait."""
         owners = {_owner(each) for each in decisions if each is not None}
         for owner in owners:
-            self._settled.pop(owner, None)
-            if meddled:
-                self._meddled.add(owner)
-            self._wake(owner)
+            if (writing := self._writing.get(owner)) is not None:
+                writing.heard.add(sign)
+            else:
+                self._disturbed(owner, meddled=meddled)
         return any(owner in self._writing for owner in owners)
+
+    def _disturbed(self, owner: Owner, *, meddled: bool) -> None:
+        self._settled.pop(owner, None)
+        if meddled:
+            self._meddled.add(owner)
+        self._wake(owner)
 
     def _store(self, decision: PlacementDecision) -> None:
         meta = decision.metadata
@@ -248,8 +272,9 @@ class Book:
         surely, perhaps = self._interest.concerned(change)
         for owner in surely:
             self._wake(owner)
+        considers, rows = self._memory.considers, change.rows
         for owner in perhaps:
-            if self._memory.considers(*owner, change.rows):
+            if considers(owner[0], owner[1], rows):
                 self._wake(owner)
 
     def _wake(self, owner: Owner) -> None:
@@ -318,11 +343,10 @@ class Book:
 
     def begin(self, owner: Owner, proposal: Proposal) -> None:
         """Counts what is proposed as written. ``end`` must follow."""
-        names: set[str] = set()
-        self._writing[owner] = names
+        self._writing[owner] = writing = _Writing()
         if proposal.pages is None:
             return
-        namespace = owner[0]
+        namespace, names = owner[0], writing.pages
         for page in proposal.pages:
             names.add(page.name)
             self.fleet.hold(
@@ -335,6 +359,7 @@ class Book:
 
     def wrote(self, decision: PlacementDecision) -> None:
         """The hub's answer to a write of ours."""
+        self._answered(_owner(decision), decision.metadata.resourceVersion)
         known = self._decisions.get(decision.metadata.namespace, {}).get(decision.metadata.name)
         if known is None or _newer(decision, known):
             self._store(decision)
@@ -342,6 +367,7 @@ class Book:
     def removed(self, decision: PlacementDecision) -> None:
         """The hub has deleted it for us."""
         meta = decision.metadata
+        self._answered(_owner(decision), meta.uid)
         known = self._decisions.get(meta.namespace, {}).get(meta.name)
         if known is not None and known.metadata.uid == meta.uid:
             self._drop(known)
@@ -349,21 +375,28 @@ class Book:
 
     def wrote_placement(self, placement: Placement) -> None:
         owner = (placement.metadata.namespace, placement.metadata.name)
+        self._answered(owner, placement.metadata.resourceVersion)
         known = self.placements.get(owner)
         if known is not None and _newer(placement, known):
             if _asks_otherwise(known, placement):
                 return  # the watch will tell, and then it is looked at
             self.placements[owner] = placement
 
+    def _answered(self, owner: Owner, sign: str) -> None:
+        if (writing := self._writing.get(owner)) is not None:
+            writing.answered.add(sign)
+
     def end(self, owner: Owner) -> None:
         """However the writes went: from now on the hub's word counts again."""
-        namespace = owner[0]
-        for name in self._writing.pop(owner, ()):
+        namespace, writing = owner[0], self._writing.pop(owner)
+        for name in writing.pages:
             actual = self.decision(namespace, name)
             if actual is None:
                 self.fleet.delete_decision(namespace, name)
             else:
                 self.fleet.upsert_decision(actual)
+        if writing.heard - writing.answered:
+            self._disturbed(owner, meddled=True)
 
     def settle(self, owner: Owner, proposal: Proposal) -> None:
         """The hub has all that was proposed."""

@@ -9,7 +9,7 @@ call for all others to be looked at again, and they would chase one another.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from fairway.api.placement import Placement
 from fairway.api.selector import LabelSelector
@@ -21,6 +21,8 @@ from fairway.fleet.journal import Change
 
 Owner = tuple[str, str]
 """(namespace, name) of a placement."""
+
+NOBODY: Final[frozenset[Owner]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +106,18 @@ class Interest:
                     del index[key]
         self._anything.discard(owner)
 
-    def concerned(self, change: Change) -> tuple[set[Owner], set[Owner]]:
-        """Who is in any case, and who is if the rows that changed are in the running for him."""
-        surely: set[Owner] = set()
-        perhaps: set[Owner] = set()
-        for key in change.columns:
-            surely |= self._wide.get(key, frozenset())
-            perhaps |= self._narrow.get(key, frozenset())
-        if change.rows:
-            surely |= self._anything
-        return surely, perhaps - surely
+    def concerned(
+        self, change: Change
+    ) -> tuple[frozenset[Owner] | set[Owner], frozenset[Owner] | set[Owner]]:
+        """Who is in any case, and who is if the rows that changed are in the running for him. Not to be written to."""
+        surely = _union(self._wide, change.columns)
+        if change.rows and self._anything:
+            surely = surely | self._anything
+        perhaps = _union(self._narrow, change.columns)
+        return surely, perhaps - surely if surely and perhaps else perhaps
+
+
+def _union(index: dict[Key, set[Owner]], keys: frozenset[Key]) -> frozenset[Owner] | set[Owner]:
+    """Mostly there is one, which need not be copied."""
+    found = [index[key] for key in keys if key in index]
+    return NOBODY if not found else found[0] if len(found) == 1 else set().union(*found)

@@ -7,7 +7,7 @@ the last page goes first. Where pages swap clusters there is no such order, and 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,7 +72,8 @@ def plan(
     fills: list[Fill] = []
     relabels: list[Step] = []
     current = {name: each.status.decisions for name, each in own.items()}
-    moved = assigned_pages(pages) != assigned(own)
+    # Of pages that are about to be deleted nothing stays, whatever is on them.
+    moved = assigned_pages(pages) != assigned(each for name, each in own.items() if name in wanted)
     for page in pages:
         old = named.get(page.name)
         before = NOTHING if old is None else old.status.decisions
@@ -85,7 +86,7 @@ def plan(
         elif old.metadata.labels != page.labels or not owned(old, owner):
             if labelled(old) != placement:
                 # Nobody takes it for ours until it is labelled, so it can be filled whenever it suits.
-                strangers += [fill, Relabel(page)] if changed else [Relabel(page)]
+                strangers += [Relabel(page)] if before == page.decisions else [fill, Relabel(page)]
                 current[page.name] = page.decisions
                 continue
             relabels.append(Relabel(page))
@@ -97,22 +98,25 @@ def plan(
     return (*creates, *strangers, *_ordered(fills, current=current, kept=kept), *relabels, *deletes)
 
 
-def assigned(own: Mapping[str, PlacementDecision]) -> set[tuple[str, str, str]]:
-    """Group index, group name and cluster of everything decided, however it is spread over pages."""
-    return {
+def assigned(own: Iterable[PlacementDecision]) -> Counter[tuple[str, str, str]]:
+    """Group index, group name and cluster of everything decided, however it is spread over pages.
+
+    One that is named twice counts twice: somebody may have died when two pages had it for a moment.
+    """
+    return Counter(
         (labels.get(GROUP_INDEX_LABEL, ""), labels.get(GROUP_NAME_LABEL, ""), each.clusterName)
-        for decision in own.values()
+        for decision in own
         for labels in (decision.metadata.labels,)
         for each in decision.status.decisions
-    }
+    )
 
 
-def assigned_pages(pages: Sequence[Page]) -> set[tuple[str, str, str]]:
-    return {
+def assigned_pages(pages: Sequence[Page]) -> Counter[tuple[str, str, str]]:
+    return Counter(
         (page.labels[GROUP_INDEX_LABEL], page.labels[GROUP_NAME_LABEL], cluster)
         for page in pages
         for cluster in page.clusters
-    }
+    )
 
 
 def owned(decision: PlacementDecision, owner: OwnerReference) -> bool:
@@ -138,20 +142,21 @@ def _ordered(
         current[fill.page] = fill.decisions
         steps.append(fill)
 
-    def safe(fill: Fill) -> bool:
+    def held(fill: Fill) -> set[str]:
+        """Clusters that stay chosen and are on no other page yet."""
         leaving = _names(current[fill.page]) - _names(fill.decisions)
-        return all(holders[cluster] > 1 for cluster in leaving if cluster in kept)
+        return {cluster for cluster in leaving if cluster in kept and holders[cluster] < 2}
 
     waiting = fills
     while waiting:
         left: list[Fill] = []
         for fill in waiting:
-            if safe(fill):
-                write(fill)
-            else:
+            if held(fill):
                 left.append(fill)
-        if len(left) == len(waiting):
-            first = left[0]
+            else:
+                write(fill)
+        if left and len(left) == len(waiting):
+            first = _circling({fill.page: held(fill) for fill in left}, left)
             coming = _names(first.decisions)
             staying = [
                 each
@@ -163,6 +168,16 @@ def _ordered(
         left.reverse()
         waiting = left
     return steps
+
+
+def _circling(held: Mapping[str, set[str]], stuck: Sequence[Fill]) -> Fill:
+    """One of those that wait for one another, not one that only waits for them: to help that would help nobody."""
+    takers = {cluster: fill for fill in stuck for cluster in _names(fill.decisions)}
+    fill, seen = stuck[0], set[str]()
+    while fill.page not in seen:
+        seen.add(fill.page)
+        fill = takers[min(held[fill.page])]
+    return fill
 
 
 def _names(decisions: tuple[ClusterDecision, ...]) -> set[str]:
