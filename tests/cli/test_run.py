@@ -1,0 +1,363 @@
+"""`fairway run`: what it takes, how it refuses, and that it works against a hub as a process."""
+
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from aiohttp import ClientSession
+
+from cli.up_process import fairway, running, until
+from fairway.api.lease import format_micro_time
+from fairway.cli import run_process
+from fairway.cli.run import (
+    IDENTITY_OF_NOBODY,
+    NAMES,
+    NONE_LEFT,
+    SHADOW_OF_NOTHING,
+    chosen,
+    run,
+)
+from fairway.cli.serving_options import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
+from fairway.controllers.manager import ALL, Settings
+from fairway.controllers.placement import ocm
+from fairway.controllers.placement.shard import Shard
+from fairway.controllers.serving import Address
+from fairway.kube import (
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    SYSTEM_CLOCK,
+    Client,
+)
+from fairway.kube.kubeconfig import load
+from fairway.kube.leader import LEASES
+from fairway.testing.hub import HubAddress
+from fairway.whatif.moving_creation import NAMESPACES, ensure
+
+NAMESPACE = "fairway-system"
+
+
+# What it takes
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What would be run, instead of running it."""
+    found: dict[str, Any] = {}
+
+    def note(hub: object, settings: Settings, listening: object) -> None:
+        found.update(hub=hub, settings=settings, listening=listening)
+
+    monkeypatch.setattr("fairway.cli.run.serve", note)
+    monkeypatch.setattr("fairway.cli.run.logs.configure", lambda **given: found.update(logs=given))
+    for name in ("KUBERNETES_SERVICE_HOST", "POD_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def call(*arguments: str) -> None:
+    run.main(arguments, prog_name="fairway run", standalone_mode=False)
+
+
+def test_by_default_everything_runs_and_nothing_listens(parsed: dict[str, Any]) -> None:
+    call()
+    settings: Settings = parsed["settings"]
+    assert settings.controllers == ALL == set(NAMES)
+    assert settings.election is not None
+    assert settings.namespace == NAMESPACE
+    assert settings.identity.startswith(socket.gethostname())
+    assert (settings.shadow, settings.beside_ocm) == (False, False)
+    assert (settings.shard, settings.grace, settings.default_label) == (Shard(), 5.0, True)
+    listening = parsed["listening"]
+    assert (listening.health, listening.metrics, listening.debug) == (None, None, None)
+    assert parsed["logs"] == {"format": "text", "level": "info"}
+
+
+def test_in_a_pod_it_listens_where_the_manifests_say(
+    parsed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("POD_NAME", "fairway-7d9")
+    call()
+    listening = parsed["listening"]
+    assert listening.health == Address.parse(HEALTH)
+    assert listening.metrics == Address.parse(METRICS)
+    assert listening.debug == Address.parse(DEBUG)
+    assert parsed["settings"].identity.startswith("fairway-7d9_")
+    call("--debug-address", "off")
+    assert parsed["listening"].debug is None
+
+
+def test_options_arrive(parsed: dict[str, Any], tmp_path: Path) -> None:
+    pem = tmp_path / "pem"
+    pem.touch()
+    call(
+        *("--controllers", "placement,clustersets", "--identity", "me", "--lease-namespace", "leases"),
+        *("--shard", "1/3", "--beside-ocm", "--workers", "7", "--grace", "2.5", "--no-default-set"),
+        *("--health-address", "127.0.0.1:1", "--metrics-address", "[::1]:2", "--debug-address", ":3"),
+        *("--tls-cert", str(pem), "--tls-key", str(pem), "--log-format", "json", "--log-level", "debug"),
+        *("--kubeconfig", "file", "--context", "there", "--ocm-namespace", "theirs"),
+    )
+    settings: Settings = parsed["settings"]
+    assert settings.controllers == {"placement", "clustersets"}
+    assert (settings.identity, settings.namespace, settings.ocm_namespace) == ("me", "leases", "theirs")
+    assert (settings.shard, settings.workers, settings.grace) == (Shard(index=1, count=3), 7, 2.5)
+    assert settings.beside_ocm
+    assert not settings.default_label
+    listening = parsed["listening"]
+    assert list(map(str, (listening.health, listening.metrics, listening.debug))) == [
+        "127.0.0.1:1",
+        "[::1]:2",
+        ":3",
+    ]
+    assert listening.certificate == listening.key == pem
+    assert (parsed["hub"].kubeconfig, parsed["hub"].context) == ("file", "there")
+    assert parsed["logs"] == {"format": "json", "level": "debug"}
+    call("--no-leader-elect", "--shadow")
+    assert parsed["settings"].election is None
+    assert parsed["settings"].shadow
+
+
+def test_every_option_is_also_a_variable(parsed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "CONTROLLERS": "placement",
+        "LEADER_ELECT": "false",
+        "LEASE_NAMESPACE": "leases",
+        "SHARD": "2/4",
+        "SHADOW": "true",
+        "LOG_FORMAT": "json",
+        "HEALTH_ADDRESS": ":1",
+        "KUBECONFIG": "file",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"FAIRWAY_{name}", value)
+    call()
+    settings: Settings = parsed["settings"]
+    assert settings.controllers == {"placement"}
+    assert (settings.election, settings.namespace) == (None, "leases")
+    assert (settings.shard, settings.shadow) == (Shard(index=2, count=4), True)
+    assert parsed["listening"].health == Address(port=1)
+    assert parsed["hub"].kubeconfig == "file"
+    assert parsed["logs"]["format"] == "json"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("placement", {"placement"}),
+        (" placement , acceptance ", {"placement", "acceptance"}),
+        ("-acceptance", ALL - {"acceptance"}),
+        ("-acceptance,-availability", {"placement", "clustersets"}),
+        ("placement,acceptance,-acceptance", {"placement"}),
+    ],
+)
+def test_names_of_controllers(text: str, names: set[str]) -> None:
+    assert chosen(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("placements", "did you mean 'placement'?; there are placement, clustersets"),
+        ("-acceptence", "did you mean 'acceptance'?"),
+        ("everything", "there is no controller 'everything'; there are"),
+        ("", NONE_LEFT),
+        (",", NONE_LEFT),
+        ("placement,-placement", NONE_LEFT),
+    ],
+)
+def test_names_nobody_has(text: str, told: str) -> None:
+    with pytest.raises(click.BadParameter) as error:
+        chosen(text)
+    assert told in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--shadow", "--controllers", "clustersets"), SHADOW_OF_NOTHING),
+        (("--identity", "me", "--no-leader-elect"), IDENTITY_OF_NOBODY),
+        (("--tls-key", __file__), HALF_A_PAIR),
+        (("--tls-key", __file__, "--tls-cert", __file__), NOTHING_TO_PROTECT),
+        (("--shard", "3/3"), "is not a shard"),
+        (("--health-address", "8081"), "is not an address to listen on"),
+        (("--controllers", "placment"), "did you mean 'placement'?"),
+        (("--workers", "0"), "--workers"),
+        (("--log-level", "loud"), "--log-level"),
+    ],
+)
+def test_bad_usage(arguments: tuple[str, ...], told: str) -> None:
+    refused = fairway("run", *arguments)
+    assert refused.returncode == 2
+    # click breaks the line and draws no frame around it.
+    assert " ".join(told.split()) in " ".join(refused.stderr.split())
+    assert "Traceback" not in refused.stderr
+
+
+def test_help_has_examples() -> None:
+    printed = fairway("run", "--help").stdout
+    assert "Examples:\n" in printed
+    assert "Exit codes:" in printed
+
+
+# On a hub
+
+
+@pytest.fixture
+def connection(fairway_hub: HubAddress) -> Client:
+    return Client(load(fairway_hub.kubeconfig).context())
+
+
+async def furnish(client: Client) -> None:
+    """One cluster, and a placement that chooses it."""
+    await client.create(MANAGED_CLUSTER_SETS, {"metadata": {"name": "all"}, "spec": everything()})
+    binding = {"metadata": {"name": "all"}, "spec": {"clusterSet": "all"}}
+    await client.create(MANAGED_CLUSTER_SET_BINDINGS, binding, namespace="default")
+    await client.create(MANAGED_CLUSTERS, {"metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": True}})
+    await client.create(PLACEMENTS, {"metadata": {"name": "p"}, "spec": {}}, namespace="default")
+
+
+def everything() -> dict[str, Any]:
+    return {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
+
+
+async def decided(client: Client) -> None:
+    await until(
+        client, PLACEMENT_DECISIONS, lambda found: any(each.status.decisions for each in found.values())
+    )
+
+
+PLACEMENT_ONLY = ("--controllers", "placement")
+
+
+async def test_it_decides_until_told_to_stop(fairway_hub: HubAddress, connection: Client) -> None:
+    async with connection as client:
+        await furnish(client)
+        with running("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY, "--identity", "me") as process:
+            assert process.lines[-1]["msg"] == f"placement on hub {fairway_hub.url}"
+            assert process.lines[-1]["identity"] == "me"
+            await decided(client)
+            lease = await client.get(LEASES, "fairway-placement", namespace=NAMESPACE)
+            assert lease.spec.holderIdentity == "me"
+            assert process.stop() == 0
+        assert [line["msg"] for line in process.lines if line["level"] in ("warning", "error")] == []
+        # Given back, so that the next one need not wait.
+        assert (await client.get(LEASES, "fairway-placement", namespace=NAMESPACE)).spec.holderIdentity == ""
+
+
+async def test_health_metrics_and_debug_endpoint(fairway_hub: HubAddress) -> None:
+    free = "127.0.0.1:0"
+    with running(
+        *("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY, "--no-leader-elect"),
+        *("--health-address", free, "--metrics-address", free, "--debug-address", free),
+    ) as process:
+        told = process.lines[-1]
+        async with ClientSession() as session:
+            async with session.get(f"http://{told['health']}/livez") as answer:
+                assert answer.status == 200
+            metrics = told.get("metrics", told["health"])
+            async with session.get(f"http://{metrics}/metrics") as answer:
+                text = await answer.text()
+            assert "fairway_build_info" in text
+            assert "fairway_objects{" in text
+            async with session.get(
+                f"https://{told['debug']}/debug/placements/default/p", ssl=False
+            ) as answer:
+                assert answer.status == 401
+        assert process.stop(signal.SIGINT) == 0
+
+
+async def test_of_two_one_writes_and_the_other_waits(fairway_hub: HubAddress, connection: Client) -> None:
+    options = ("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY)
+    async with connection as client:
+        with running(*options, "--identity", "a") as first:
+            first.read_until(lambda line: "a became leader" in line["msg"])
+            with running(*options, "--identity", "b") as second:
+                await furnish(client)
+                await decided(client)
+                assert first.stop() == 0
+                second.read_until(lambda line: "b became leader" in line["msg"])
+                decision = (await client.list(PLACEMENT_DECISIONS)).items[0].metadata.name
+                await client.delete(PLACEMENT_DECISIONS, decision, namespace="default")
+                await decided(client)
+                assert second.stop() == 0
+
+
+async def they_run(client: Client) -> None:
+    await ensure(client, NAMESPACES, {"metadata": {"name": ocm.NAMESPACE}})
+    now = format_micro_time(SYSTEM_CLOCK.wall())
+    spec = {"holderIdentity": "them", "leaseDurationSeconds": 3600, "renewTime": now}
+    await client.create(LEASES, {"metadata": {"name": ocm.LEASE}, "spec": spec}, namespace=ocm.NAMESPACE)
+
+
+async def test_beside_ocms_controller_it_refuses(fairway_hub: HubAddress, connection: Client) -> None:
+    async with connection as client:
+        await they_run(client)
+    refused = fairway("run", "--kubeconfig", fairway_hub.kubeconfig)
+    assert refused.returncode == 1
+    told = ocm.RUNS.format(holder="them", namespace=ocm.NAMESPACE, name=ocm.LEASE)
+    assert refused.stderr.splitlines()[-1] == f"fairway: {told}"
+
+
+@pytest.mark.parametrize(
+    "options", [("--beside-ocm",), ("--shadow",), ("--controllers=-placement",), ("--ocm-namespace", "else")]
+)
+async def test_unless_told_otherwise(
+    fairway_hub: HubAddress, connection: Client, options: tuple[str, ...]
+) -> None:
+    async with connection as client:
+        await they_run(client)
+    with running("--kubeconfig", fairway_hub.kubeconfig, *options) as process:
+        assert process.stop() == 0
+
+
+async def test_a_shadow_writes_nothing(fairway_hub: HubAddress, connection: Client) -> None:
+    async with connection as client:
+        await furnish(client)
+        before = await client.newest(PLACEMENTS)
+        with running("--kubeconfig", fairway_hub.kubeconfig, "--shadow") as process:
+            assert process.lines[-1]["msg"].startswith(run_process.SHADOWING)
+            # It says so when it has looked, which is after the time a difference must last.
+            process.read_until(lambda line: "placement default/p: " in line["msg"])
+            assert process.stop() == 0
+        assert await client.newest(PLACEMENTS) == before
+
+
+def test_a_hub_that_is_not_there(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    gone = tmp_path / "gone"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    gone.write_text(fairway_hub.kubeconfig.read_text().replace(fairway_hub.url, f"https://127.0.0.1:{port}"))
+    refused = fairway("run", "--kubeconfig", gone)
+    assert refused.returncode == 2
+    assert f"127.0.0.1:{port}" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert fairway("run", "--kubeconfig", tmp_path / "none").returncode == 2
+
+
+def test_ports_that_are_taken_or_elsewhere(fairway_hub: HubAddress) -> None:
+    options = ("run", "--kubeconfig", fairway_hub.kubeconfig, "--no-leader-elect")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = fairway(*options, "--health-address", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert busy.returncode == 2
+    assert "is taken" in busy.stderr
+    elsewhere = fairway(*options, "--metrics-address", "192.0.2.1:8080")
+    assert elsewhere.returncode == 2
+    assert "give addresses of this machine" in elsewhere.stderr
+
+
+def test_a_certificate_that_is_none(fairway_hub: HubAddress, tmp_path: Path) -> None:
+    file = tmp_path / "tls.pem"
+    file.write_text("c2VjcmV0")
+    refused = fairway(
+        *("run", "--kubeconfig", fairway_hub.kubeconfig, "--no-leader-elect"),
+        *("--debug-address", "127.0.0.1:0", "--tls-cert", file, "--tls-key", file),
+    )
+    assert refused.returncode == 2
+    assert str(file) in refused.stderr
+    assert "c2VjcmV0" not in refused.stderr
