@@ -96,7 +96,7 @@ class _Listener(web.Server):
             max_line_size=LINE_BYTES,
             max_field_size=FIELD_BYTES,
             max_headers=HEADERS,
-            lingering_time=2.0,
+            lingering_time=0.5,
             # What unpacks itself can become anything.
             auto_decompress=False,
         )
@@ -115,6 +115,7 @@ async def _answered(handler: Handler, request: web.BaseRequest) -> web.Response:
 
 
 def _last(response: web.Response) -> web.Response:
+    response.headers["Server"] = "fairway"  # and not what it is made of, in which version
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Cache-Control"] = "no-store"
     response.force_close()

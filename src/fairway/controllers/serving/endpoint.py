@@ -7,7 +7,7 @@ does not exist before being told that they may not see it.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from fairway.api.kinds import DecodeError, decode
-from fairway.api.placement import Placement
+from fairway.api.placement import Placement, PlacementSpec
 from fairway.controllers.serving.access import Access, Busy, User
 from fairway.controllers.serving.connection import TEXT
 from fairway.controllers.serving.debug import Inspector, document
@@ -43,6 +43,7 @@ NO_REVIEW: Final = "the hub could not be asked who this is"
 TOO_DEEP: Final = "it is nested too deeply"
 NO_OBJECT: Final = "it is not an object"
 OTHER_KIND: Final = "it is a {kind}, not a Placement"
+OUT_OF_RANGE: Final = "{where} does not fit into {bits} bits"
 TOO_MANY: Final = "too many requests, please try again later"
 NOT_READY: Final = "not ready: {reasons}"
 FAILED: Final = "the placement could not be looked at; the log of fairway says why"
@@ -108,7 +109,7 @@ class Endpoint:
     # Who, and may they
 
     async def _authenticated(self, request: web.BaseRequest) -> User:
-        token = _token(request.headers.get("Authorization", ""))
+        token = _token(request.headers.getall("Authorization", []))
         if not token:
             raise _Refused(401, NO_USER, **{"WWW-Authenticate": "Bearer"})
         try:
@@ -162,8 +163,9 @@ class Endpoint:
         return placement
 
 
-def _token(authorization: str) -> str:
-    scheme, _, token = authorization.strip().partition(" ")
+def _token(given: Sequence[str]) -> str:
+    """Of several it would be for us to choose who somebody is."""
+    scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
     token = token.strip()
     good = scheme.lower() == "bearer" and token.isascii() and token.isprintable() and " " not in token
     return token if good else ""
@@ -197,13 +199,34 @@ async def _given(request: web.BaseRequest, key: str) -> Placement:
         raise _Refused(400, NOT_JSON.format(why=error)) from None
     if not isinstance(found, Placement):
         raise _Refused(400, NOT_JSON.format(why=OTHER_KIND.format(kind=found.kind)))
+    for where, number, bits in _numbers(found.spec):
+        if number is not None and not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise _Refused(400, NOT_JSON.format(why=OUT_OF_RANGE.format(where=where, bits=bits)))
     return found
 
 
+def _numbers(spec: PlacementSpec) -> Iterator[tuple[str, int | None, int]]:
+    """All that a hub would have checked, with their size. Decoding takes any, and the engine counts on it."""
+    yield "spec.numberOfClusters", spec.numberOfClusters, 32
+    policy = spec.prioritizerPolicy
+    for at, configuration in enumerate(policy.configurations if policy else ()):
+        yield f"spec.prioritizerPolicy.configurations[{at}].weight", configuration.weight, 32
+    for at, constraint in enumerate(spec.spreadPolicy.spreadConstraints):
+        yield f"spec.spreadPolicy.spreadConstraints[{at}].maxSkew", constraint.maxSkew, 32
+    for at, toleration in enumerate(spec.tolerations):
+        yield f"spec.tolerations[{at}].tolerationSeconds", toleration.tolerationSeconds, 64
+    size = spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup
+    if isinstance(size, int):
+        yield "spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup", size, 32
+
+
 async def _body(request: web.BaseRequest) -> bytes:
-    pieces = bytearray()
     if (request.content_length or 0) > LIMIT:
         raise _Refused(400, TOO_LARGE)
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer is yet to begin
+    pieces = bytearray()
     while piece := await request.content.readany():
         pieces += piece
         if len(pieces) > LIMIT:

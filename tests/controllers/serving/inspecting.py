@@ -1,0 +1,35 @@
+"""An inspector as small as can be: a fleet in memory, and placements that are only there."""
+
+from collections.abc import Iterable
+
+from fairway.api.placement import Placement
+from fairway.engine import cycle
+from fairway.engine.outcome import Outcome
+from fairway.plugins.placement import PlacementWorkload
+from fairway.whatif.world import World
+
+NOW = 1_772_366_400_000_000
+
+
+class Fleet:
+    """``seen`` is what was asked to be scheduled. ``fault``, once set, is raised by whatever is asked next."""
+
+    def __init__(self, objects: Iterable[object] = ()) -> None:
+        self.world = World(objects)
+        self.seen: list[Placement] = []
+        self.fault: Exception | None = None
+
+    def find(self, namespace: str, name: str) -> Placement | None:
+        self._fail()
+        return self.world.placements.get((namespace, name))
+
+    def inspect(self, placement: Placement) -> Outcome:
+        self.seen.append(placement)
+        self._fail()
+        workload = PlacementWorkload(placement)
+        return cycle.run(self.world.fleet.snapshot(), workload, workload.profile, now=NOW)
+
+    def _fail(self) -> None:
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault

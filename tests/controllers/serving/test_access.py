@@ -1,0 +1,217 @@
+"""What the hub is asked, word for word, and what is made of its answers."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fairway.controllers.serving import RULES
+from fairway.controllers.serving import access as access_module
+from fairway.controllers.serving.access import (
+    ACCESS_REVIEWS,
+    REMEMBERED_SECONDS,
+    STRANGERS_BURST,
+    STRANGERS_EVERY,
+    TOKEN_REVIEWS,
+    Access,
+    Busy,
+    User,
+    Verdict,
+)
+from fairway.kube import Client, Connection, Forbidden
+from fairway.kube.errors import UnreadableError
+from fairway.kube.transport import Response
+
+ALICE = User(name="alice", groups=("team", "system:authenticated"), extra={"example.com/scope": ("a", "b")})
+KNOWN = {
+    "authenticated": True,
+    "user": {
+        "username": "alice",
+        "uid": "u-1",
+        "groups": ["team", "system:authenticated"],
+        "extra": {"example.com/scope": ["a", "b"]},
+    },
+}
+
+
+class Ticking:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def wall(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Hub(Client):
+    """Answers every review with the same status, and remembers what it was asked."""
+
+    def __init__(self, status: object = None) -> None:
+        super().__init__(Connection(server="https://hub.invalid"))
+        self.status = status
+        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+        self.raw: bytes | None = None
+        self.error: Exception | None = None
+
+    async def request(self, method: str, path: str, **options: Any) -> Response:
+        body = options["body"]
+        assert isinstance(body, Mapping)
+        assert options["repeatable"]
+        self.asked.append((method, path, dict(body)))
+        if self.error is not None:
+            raise self.error
+        answer = {**body, "status": self.status}
+        return Response(status=201, headers={}, body=self.raw or json.dumps(answer).encode())
+
+
+@pytest.fixture
+def clock() -> Ticking:
+    return Ticking()
+
+
+def test_the_rights_needed_are_the_two_reviews() -> None:
+    assert [(each.groups, each.resources, each.verbs, each.names) for each in RULES] == [
+        (("authentication.k8s.io",), ("tokenreviews",), ("create",), ()),
+        (("authorization.k8s.io",), ("subjectaccessreviews",), ("create",), ()),
+    ]
+
+
+async def test_a_token_is_reviewed_and_its_user_known(clock: Ticking) -> None:
+    hub = Hub(KNOWN)
+    assert await Access(hub, clock=clock).user("secret") == ALICE
+    assert hub.asked == [("POST", TOKEN_REVIEWS, {"spec": {"token": "secret"}})]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"user": {}, "error": "invalid bearer token"},
+        {"authenticated": False, "user": {"username": "alice"}},
+        {"authenticated": True},
+        {"authenticated": True, "user": {"username": ""}},
+        {},
+    ],
+)
+async def test_without_a_yes_it_is_a_no(clock: Ticking, status: dict[str, Any]) -> None:
+    assert await Access(Hub(status), clock=clock).user("secret") is None
+
+
+async def test_a_user_may_have_no_groups(clock: Ticking) -> None:
+    status = {"authenticated": True, "user": {"username": "bob", "groups": None, "extra": None}}
+    assert await Access(Hub(status), clock=clock).user("secret") == User(name="bob")
+
+
+@pytest.mark.parametrize("status", [KNOWN, {}])
+async def test_an_answer_is_remembered_for_a_while(clock: Ticking, status: dict[str, Any]) -> None:
+    hub = Hub(status)
+    access = Access(hub, clock=clock)
+    first = await access.user("secret")
+    clock.now += REMEMBERED_SECONDS - 0.1
+    assert await access.user("secret") == first
+    assert len(hub.asked) == 1
+    clock.now += 0.2
+    assert await access.user("secret") == first
+    assert len(hub.asked) == 2
+
+
+async def test_tokens_are_not_mixed_up(clock: Ticking) -> None:
+    hub = Hub(KNOWN)
+    access = Access(hub, clock=clock)
+    await access.user("secret")
+    hub.status = {}
+    assert await access.user("secret2") is None
+    assert await access.user("secret") == ALICE
+
+
+async def test_an_error_is_not_remembered(clock: Ticking) -> None:
+    hub = Hub(KNOWN)
+    access = Access(hub, clock=clock)
+    hub.error = Forbidden("no", code=403)
+    with pytest.raises(Forbidden):
+        await access.user("secret")
+    hub.error = None
+    assert await access.user("secret") == ALICE
+
+
+async def test_strangers_are_rationed_and_the_known_are_not(clock: Ticking) -> None:
+    hub = Hub(KNOWN)
+    access = Access(hub, clock=clock)
+    await access.user("known")
+    for number in range(STRANGERS_BURST - 1):
+        await access.user(f"made up {number}")
+    with pytest.raises(Busy):
+        await access.user("one too many")
+    assert await access.user("known") == ALICE
+    assert len(hub.asked) == STRANGERS_BURST
+    clock.now += STRANGERS_EVERY
+    assert await access.user("one too many") == ALICE
+
+
+async def test_only_so_many_are_remembered(clock: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "REMEMBERED", 3)
+    hub = Hub(KNOWN)
+    access = Access(hub, clock=clock)
+    for token in ("one", "two", "three", "four", "two", "three", "four"):
+        await access.user(token)
+    assert len(hub.asked) == 4
+    await access.user("one")
+    assert len(hub.asked) == 5
+
+
+async def test_the_path_is_asked_about_with_user_groups_and_extra(clock: Ticking) -> None:
+    hub = Hub({"allowed": True, "reason": "RBAC: allowed"})
+    verdict = await Access(hub, clock=clock).path(ALICE, verb="get", path="/debug/placements/a/b")
+    assert verdict == Verdict(True, "RBAC: allowed")
+    spec = {
+        "user": "alice",
+        "groups": ["team", "system:authenticated"],
+        "extra": {"example.com/scope": ["a", "b"]},
+        "nonResourceAttributes": {"path": "/debug/placements/a/b", "verb": "get"},
+    }
+    assert hub.asked == [("POST", ACCESS_REVIEWS, {"spec": spec})]
+
+
+@pytest.mark.parametrize("verb", ["get", "create"])
+@pytest.mark.parametrize("namespace", ["ns1", ""])
+async def test_placements_are_asked_about_in_their_namespace(
+    clock: Ticking, verb: str, namespace: str
+) -> None:
+    hub = Hub({"allowed": False, "reason": "no rule"})
+    verdict = await Access(hub, clock=clock).placements(ALICE, verb=verb, namespace=namespace)
+    assert verdict == Verdict(False, "no rule")
+    ((_, path, body),) = hub.asked
+    assert path == ACCESS_REVIEWS
+    assert body["spec"]["resourceAttributes"] == {
+        "namespace": namespace,
+        "verb": verb,
+        "group": "cluster.open-cluster-management.io",
+        "version": "v1beta1",
+        "resource": "placements",
+    }
+    assert "uid" not in body["spec"]
+    assert body["spec"]["extra"] == {"example.com/scope": ["a", "b"]}
+
+
+async def test_rights_are_asked_each_time(clock: Ticking) -> None:
+    hub = Hub({"allowed": True})
+    access = Access(hub, clock=clock)
+    assert (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
+    hub.status = {"allowed": False}
+    assert not (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
+
+
+async def test_a_denial_outweighs(clock: Ticking) -> None:
+    hub = Hub({"allowed": True, "denied": True})
+    assert not (await Access(hub, clock=clock).path(ALICE, verb="get", path="/")).allowed
+
+
+@pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"status": {"allowed": "yes"}}', b'{"status": null}'])
+async def test_what_is_no_review_is_no_permission(clock: Ticking, raw: bytes) -> None:
+    hub = Hub()
+    hub.raw = raw
+    with pytest.raises(UnreadableError, match="the hub's answer is no review"):
+        await Access(hub, clock=clock).path(ALICE, verb="get", path="/")

@@ -1,0 +1,309 @@
+"""The debug endpoint, with real tokens and real rights: what OCM's tests pin down, on both hubs."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from controllers.serving.accounts import (
+    AUTHOR,
+    OTHERS,
+    PATHLESS,
+    PATHONLY,
+    SOVEREIGN,
+    TEAM,
+    VIEWER,
+)
+from controllers.serving.conftest import Debugged
+from fairway.controllers.serving import endpoint
+from fairway.controllers.serving.access import ACCESS_REVIEWS, TOKEN_REVIEWS
+
+P1 = f"/debug/placements/{TEAM}/p1"
+POST = "/debug/placements/"
+
+
+def placement(namespace: str = TEAM, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+        "kind": "Placement",
+        "metadata": {"name": "what-if", "namespace": namespace} if namespace else {"name": "what-if"},
+        "spec": spec,
+    }
+
+
+# Success
+
+
+async def test_get_tells_of_filters_and_scores(debugged: Debugged) -> None:
+    answer = await debugged.ask(VIEWER, "GET", P1)
+    assert answer.code == 200
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    found = answer.document
+    assert found["placement"]["metadata"] == {"name": "p1", "namespace": TEAM}
+    assert found["filteredPipelineResults"][-1] == {
+        "name": "Predicate,TaintToleration",
+        "filteredClusters": ["c1", "c2"],
+    }
+    assert {each["name"] for each in found["prioritizeResults"]} == {"Balance", "Steady"}
+    assert [each["clusterName"] for each in found["aggregatedScores"]] == ["c1", "c2"]
+
+
+async def test_post_tells_of_a_placement_that_is_nowhere(debugged: Debugged) -> None:
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(numberOfClusters=1))
+    assert answer.code == 200
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.document["placement"]["metadata"]["name"] == "what-if"
+    assert len(answer.document["aggregatedScores"]) == 2
+
+
+async def test_post_fills_in_no_defaults(debugged: Debugged) -> None:
+    coordinate = {"builtIn": "Steady"}
+    policy: dict[str, Any] = {"configurations": [{"scoreCoordinate": {"type": "BuiltIn", **coordinate}}]}
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(prioritizerPolicy=policy))
+    # A weight that is left out is 0, which switches Steady off.
+    assert [each["name"] for each in answer.document["prioritizeResults"]] == ["Balance"]
+    policy = {"configurations": [{"scoreCoordinate": coordinate, "weight": 1}]}
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(prioritizerPolicy=policy))
+    # A type that is left out is that of an add-on, which this one does not name: misconfigured, and still a 200.
+    assert answer.code == 200
+    assert "prioritizeResults" not in answer.document
+
+
+async def test_post_needs_neither_kind_nor_version_nor_content_type(debugged: Debugged) -> None:
+    body = {"metadata": {"namespace": TEAM}, "spec": {}}
+    for headers in ((), ("Content-Type: application/x-www-form-urlencoded",), ("Content-Type: text/yaml",)):
+        answer = await debugged.ask(AUTHOR, "POST", POST, body=body, headers=headers)
+        assert answer.code == 200, answer
+
+
+async def test_post_takes_the_old_version(debugged: Debugged) -> None:
+    policy = {"mode": "Exact", "configurations": [{"name": "Steady", "weight": 2}]}
+    body = placement(prioritizerPolicy=policy) | {"apiVersion": "cluster.open-cluster-management.io/v1alpha1"}
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=body)
+    assert [(each["name"], each["weight"]) for each in answer.document["prioritizeResults"]] == [
+        ("Steady", 2)
+    ]
+
+
+async def test_nulls_are_as_good_as_nothing(debugged: Debugged) -> None:
+    answer = await debugged.ask(
+        AUTHOR, "POST", POST, body=placement(predicates=None, prioritizerPolicy=None) | {"status": None}
+    )
+    assert answer.code == 200
+
+
+async def test_a_misconfigured_placement_is_a_200(debugged: Debugged) -> None:
+    answer = await debugged.ask(
+        AUTHOR, "POST", POST, body=placement(prioritizerPolicy={"mode": "Best", "configurations": []})
+    )
+    assert answer.code == 200
+    assert set(answer.document) == {"placement", "filteredPipelineResults"}
+
+
+# Bad requests, in the order in which they are found
+
+
+async def test_post_of_bad_json_is_a_400(debugged: Debugged) -> None:
+    for body in (b"", b"{", b"kind: Placement", b'{"spec": {}} trailing', b"\xff", b"[" * 100_000):
+        answer = await debugged.ask(AUTHOR, "POST", POST, body=body)
+        assert answer.code == 400
+        assert answer.error.startswith(endpoint.NOT_JSON.partition("{why}")[0])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        "p1",
+        {"spec": {"numberOfClusters": "three"}},
+        {"spec": []},
+        {"kind": "ManagedCluster", "apiVersion": "cluster.open-cluster-management.io/v1"},
+        {"kind": "Deployment", "apiVersion": "apps/v1"},
+        {"kind": 7},
+        {"metadata": {"namespace": 5}},
+    ],
+)
+async def test_post_of_something_else_is_a_400(debugged: Debugged, body: object) -> None:
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=body)
+    assert answer.code == 400
+    assert answer.error.startswith(endpoint.NOT_JSON.partition("{why}")[0])
+    assert debugged.fleet.seen == []
+
+
+async def test_post_of_too_much_is_a_400(debugged: Debugged) -> None:
+    whole = b'{"spec": {}}'
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=whole + b" " * (endpoint.LIMIT - len(whole) + 1))
+    assert (answer.code, answer.error) == (400, endpoint.TOO_LARGE)
+
+
+async def test_post_of_just_enough_is_read(debugged: Debugged) -> None:
+    whole = b'{"metadata": {"namespace": "team-a"}, "spec": {}}'
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=whole + b" " * (endpoint.LIMIT - len(whole)))
+    assert answer.code == 200
+
+
+async def test_a_body_of_unknown_length_has_the_same_limit(debugged: Debugged) -> None:
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    answer = await debugged.ask(
+        AUTHOR, "POST", POST, headers=("Transfer-Encoding: chunked", "", (chunk * 40).decode())
+    )
+    assert (answer.code, answer.error) == (400, endpoint.TOO_LARGE)
+
+
+@pytest.mark.parametrize("key", ["", TEAM, f"{TEAM}/", "/p1"])
+async def test_get_without_a_name_is_a_400(debugged: Debugged, key: str) -> None:
+    answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{key}")
+    assert (answer.code, answer.error) == (400, "invalid debug path: namespace and name required")
+
+
+@pytest.mark.parametrize("key", ["a/b/c", f"{TEAM}/p1/", "a//b"])
+async def test_get_of_a_malformed_key_is_a_400(debugged: Debugged, key: str) -> None:
+    answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{key}")
+    assert (answer.code, answer.error) == (400, endpoint.MALFORMED.format(key=key))
+
+
+async def test_get_of_what_is_not_there_is_a_404(debugged: Debugged) -> None:
+    answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{TEAM}/p2")
+    assert (answer.code, answer.error) == (404, "placement 'p2' not found")
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH"])
+async def test_other_methods_are_a_405(debugged: Debugged, method: str) -> None:
+    answer = await debugged.ask(VIEWER, method, P1)
+    assert (answer.code, answer.error) == (405, f"method {method} not allowed")
+    assert answer.headers["allow"] == "GET, POST"
+
+
+async def test_a_head_is_a_405(debugged: Debugged) -> None:
+    assert (await debugged.ask(VIEWER, "HEAD", P1)).code == 405
+
+
+async def test_there_is_nothing_else_on_this_port(debugged: Debugged) -> None:
+    for path in ("/", "/metrics", "/debug", "/debug/pprof", "/debug/placementsx/a/b"):
+        assert (await debugged.ask("", "GET", path)).code == 404
+
+
+# Permissions
+
+
+async def test_without_a_token_it_is_a_401(debugged: Debugged) -> None:
+    for headers in (
+        (),
+        ("Authorization: Basic YTpi",),
+        ("Authorization: Bearer",),
+        ("Authorization: Bearer a b",),
+    ):
+        answer = await debugged.ask("", "GET", P1, headers=headers)
+        assert (answer.code, answer.error) == (401, "user information not found in request context")
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_with_a_token_of_nobody_it_is_a_401(debugged: Debugged) -> None:
+    for token in ("made-up", "a.b.c", debugged.accounts.tokens[VIEWER][:-4] + "AAAA"):
+        answer = await debugged.ask("", "GET", P1, headers=(f"Authorization: Bearer {token}",))
+        assert (answer.code, answer.error) == (401, "Unauthorized")
+
+
+async def test_who_may_not_use_the_path_is_told_so_before_anything_else(debugged: Debugged) -> None:
+    for path in (P1, f"/debug/placements/{TEAM}/missing"):
+        answer = await debugged.ask(PATHLESS, "GET", path)
+        user = debugged.accounts.user(PATHLESS)
+        assert (answer.code, answer.error) == (403, f'forbidden: User "{user}" cannot get path "{path}"')
+
+
+async def test_the_verb_of_the_path_is_the_method(debugged: Debugged) -> None:
+    answer = await debugged.ask(VIEWER, "POST", POST, body=placement())
+    user = debugged.accounts.user(VIEWER)
+    assert (answer.code, answer.error) == (403, f'forbidden: User "{user}" cannot post path "{POST}"')
+
+
+async def test_who_may_not_get_the_placement_is_a_403(debugged: Debugged) -> None:
+    answer = await debugged.ask(PATHONLY, "GET", P1)
+    assert answer.code == 403
+    assert answer.error.startswith(f"user does not have permission to get placements in namespace {TEAM}: ")
+    assert debugged.fleet.seen == []
+
+
+async def test_rights_end_at_the_namespace(debugged: Debugged) -> None:
+    answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{OTHERS}/p1")
+    assert answer.code == 403
+    assert answer.error.startswith(f"user does not have permission to get placements in namespace {OTHERS}: ")
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(OTHERS))
+    assert answer.code == 403
+    assert answer.error.startswith(
+        f"user does not have permission to create placements in namespace {OTHERS}: "
+    )
+
+
+async def test_a_404_comes_before_a_403(debugged: Debugged) -> None:
+    answer = await debugged.ask(PATHONLY, "GET", f"/debug/placements/{TEAM}/missing")
+    assert answer.code == 404
+
+
+async def test_bad_json_comes_before_a_403(debugged: Debugged) -> None:
+    answer = await debugged.ask(PATHONLY, "POST", POST, body=b"{")
+    assert answer.code == 400
+
+
+async def test_without_a_namespace_it_takes_the_right_to_all(debugged: Debugged) -> None:
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(""))
+    assert answer.code == 403
+    assert answer.error.startswith("user does not have permission to create placements in namespace : ")
+    answer = await debugged.ask(SOVEREIGN, "POST", POST, body=placement(""))
+    assert answer.code == 200
+    assert [each.metadata.namespace for each in debugged.fleet.seen] == [""]
+
+
+async def test_a_right_to_create_is_none_to_get(debugged: Debugged) -> None:
+    answer = await debugged.ask(SOVEREIGN, "GET", P1)
+    assert answer.code == 403
+    assert "permission to get placements" in answer.error
+
+
+# When something fails here
+
+
+@pytest.mark.parametrize("wrong", [RuntimeError("the lister of bindings"), KeyError("clusters")])
+async def test_a_failure_of_ours_is_a_500_and_keeps_its_words(
+    debugged: Debugged, wrong: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    debugged.fleet.fault = wrong
+    answer = await debugged.ask(VIEWER, "GET", P1)
+    assert (answer.code, answer.error) == (500, endpoint.FAILED)
+    debugged.fleet.fault = wrong
+    answer = await debugged.ask(AUTHOR, "POST", POST, body=placement())
+    assert (answer.code, answer.error) == (500, endpoint.FAILED)
+    logged = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert [each.exc_info[1] for each in logged if each.exc_info] == [wrong, wrong]
+    assert (await debugged.ask(VIEWER, "GET", P1)).code == 200
+
+
+async def test_while_little_is_known_it_is_a_503(debugged: Debugged) -> None:
+    debugged.unready[:] = ["placements not listed yet", "clusters not listed yet"]
+    answer = await debugged.ask(VIEWER, "GET", P1)
+    assert answer.code == 503
+    assert answer.error == "not ready: placements not listed yet, clusters not listed yet"
+    assert answer.headers["retry-after"] == "5"
+
+
+async def test_one_user_s_questions_are_rationed(debugged: Debugged, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "EVERY", 1e6)
+    codes = [(await debugged.ask(VIEWER, "GET", P1)).code for _ in range(endpoint.BURST + 1)]
+    assert codes == [200] * endpoint.BURST + [429]
+    assert (await debugged.ask(AUTHOR, "POST", POST, body=placement())).code == 200
+
+
+# Nothing is written
+
+
+async def test_nothing_is_ever_written(debugged: Debugged) -> None:
+    """All it ever sends to the hub are the two kinds of questions, and what it knows stays as it was."""
+    before = debugged.fleet.world.fleet.snapshot().generation
+    for body in (placement(), placement(""), placement(OTHERS), placement(numberOfClusters=1), b"{"):
+        for account in (AUTHOR, SOVEREIGN):
+            await debugged.ask(account, "POST", POST, body=body)
+    for method in ("GET", "PUT", "DELETE", "PATCH"):
+        await debugged.ask(VIEWER, method, P1, body=placement())
+    assert len(debugged.fleet.seen) >= 5
+    assert set(debugged.sent) == {("POST", TOKEN_REVIEWS), ("POST", ACCESS_REVIEWS)}
+    assert debugged.fleet.world.fleet.snapshot().generation == before

@@ -1,0 +1,244 @@
+"""Health and metrics, as a kubelet and a Prometheus see them."""
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from controllers.serving.asking import LOOPBACK, ask, connect, heard, send
+from fairway.controllers.serving import Address, Ports, serving
+from fairway.controllers.serving import connection as connections
+from fairway.controllers.serving.probes import NOT_ALIVE, NOT_READY, UNKNOWN
+from fairway.observe.meters import CONTENT_TYPE, Meters, values
+
+
+class State:
+    def __init__(self) -> None:
+        self.unready: Sequence[str] = ()
+        self.dead: Sequence[str] = ()
+        self.meters = Meters()
+
+    def broken(self) -> Sequence[str]:
+        raise RuntimeError("nobody knows")
+
+
+@pytest.fixture
+def state() -> State:
+    return State()
+
+
+@asynccontextmanager
+async def opened(
+    state: State, *, health: Address | None = LOOPBACK, metrics: Address | None = LOOPBACK
+) -> AsyncIterator[Ports]:
+    async with serving(
+        health=health,
+        metrics=metrics,
+        debug=None,
+        ready=lambda: state.unready,
+        alive=lambda: state.dead,
+        expose=state.meters.expose,
+    ) as ports:
+        yield ports
+
+
+@pytest.fixture
+async def ports(state: State) -> AsyncIterator[Ports]:
+    async with opened(state) as made:
+        yield made
+
+
+@pytest.fixture
+def here(ports: Ports) -> Address:
+    assert ports.health is not None
+    return ports.health
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/readyz?verbose"])
+async def test_all_is_well(here: Address, path: str) -> None:
+    answer = await ask(here, "GET", path)
+    assert (answer.code, answer.text) == (200, "ok\n")
+
+
+async def test_not_being_ready_is_a_503(here: Address, state: State) -> None:
+    state.unready = ["placements not listed yet", "two\nlines"]
+    answer = await ask(here, "GET", "/readyz")
+    assert (answer.code, answer.text) == (503, NOT_READY)
+    assert (await ask(here, "GET", "/livez")).code == 200
+    assert (await ask(here, "GET", "/healthz")).code == 200
+
+
+@pytest.mark.parametrize("query", ["verbose", "verbose=1", "x=y&verbose="])
+async def test_verbose_says_what_is_not_ready(here: Address, state: State, query: str) -> None:
+    state.unready = ["placements not listed yet", "two\nlines"]
+    answer = await ask(here, "GET", f"/readyz?{query}")
+    assert answer.code == 503
+    assert answer.text == f"{NOT_READY}- placements not listed yet\n- two lines\n"
+
+
+async def test_not_being_alive_is_told_apart(here: Address, state: State) -> None:
+    state.dead = ["stuck"]
+    for path in ("/livez", "/healthz"):
+        answer = await ask(here, "GET", f"{path}?verbose")
+        assert (answer.code, answer.text) == (503, f"{NOT_ALIVE}- stuck\n")
+    assert (await ask(here, "GET", "/readyz")).code == 200
+
+
+async def test_who_cannot_tell_is_not_ready(state: State) -> None:
+    async with serving(
+        health=LOOPBACK, metrics=None, debug=None, ready=state.broken, expose=state.meters.expose
+    ) as ports:
+        assert ports.health is not None
+        answer = await ask(ports.health, "GET", "/readyz?verbose")
+    assert (answer.code, answer.text) == (503, f"{NOT_READY}- {UNKNOWN}\n")
+
+
+async def test_metrics_are_exposed(here: Address, state: State) -> None:
+    state.meters.decision("created")
+    answer = await ask(here, "GET", "/metrics")
+    assert answer.code == 200
+    assert answer.headers["content-type"] == CONTENT_TYPE
+    assert values(answer.body)['fairway_decisions_changed_total{change="created"}'] == 1
+
+
+async def test_metrics_that_cannot_be_made_are_a_500(state: State) -> None:
+    def broken() -> bytes:
+        raise RuntimeError("a secret of ours")
+
+    async with serving(health=None, metrics=LOOPBACK, debug=None, ready=lambda: (), expose=broken) as ports:
+        assert ports.metrics is not None
+        answer = await ask(ports.metrics, "GET", "/metrics")
+    assert (answer.code, answer.text) == (500, connections.BROKEN)
+
+
+async def test_two_ports_keep_to_their_own(state: State) -> None:
+    async with opened(state, metrics=Address(host="localhost")) as ports:
+        assert ports.health is not None
+        assert ports.metrics is not None
+        assert ports.health.port != ports.metrics.port
+        assert (await ask(ports.health, "GET", "/metrics")).code == 404
+        assert (await ask(ports.metrics, "GET", "/livez")).code == 404
+        assert (await ask(ports.metrics, "GET", "/metrics")).code == 200
+
+
+async def test_what_is_off_is_not_there(state: State) -> None:
+    async with opened(state, health=None, metrics=None) as ports:
+        assert ports == Ports()
+
+
+async def test_a_head_has_no_body(here: Address) -> None:
+    answer = await ask(here, "HEAD", "/livez")
+    assert (answer.code, answer.body) == (200, b"")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+async def test_nothing_can_be_done_here(here: Address, method: str) -> None:
+    answer = await ask(here, method, "/metrics")
+    assert answer.code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/livez/",
+        "//livez",
+        "/readyz/../metrics",
+        "/Metrics",
+        "/metrics%2f",
+        "/debug/placements/a/b",
+        "/%6detrics",
+    ],
+)
+async def test_there_are_no_other_pages(here: Address, path: str) -> None:
+    assert (await ask(here, "GET", path)).code == 404
+
+
+async def test_answers_are_not_kept_or_guessed_at(here: Address) -> None:
+    answer = await ask(here, "GET", "/livez")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["connection"] == "close"
+    assert answer.headers["server"] == "fairway"
+
+
+async def test_the_ports_close_with_the_block(state: State) -> None:
+    async with opened(state) as ports:
+        here = ports.health
+        assert here is not None
+        reader, writer = await connect(here)
+    assert await heard(reader) == b""
+    writer.transport.abort()
+    with pytest.raises(ConnectionRefusedError):
+        await connect(here)
+
+
+async def test_a_port_that_is_taken_is_an_error(state: State) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = Address(host="127.0.0.1", port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="address already in use"):
+            async with opened(state, health=address):
+                raise AssertionError("it was opened all the same")
+
+
+# Those who mean ill
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 500 + b"\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+    ],
+    ids=["tls", "nothing", "negative", "two lengths", "null", "long line", "many headers", "long header"],
+)
+async def test_what_is_no_request_is_refused_without_a_word_of_it(here: Address, sent: bytes) -> None:
+    pieces = await send(here, sent)
+    assert pieces.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+    assert pieces.endswith(connections.NOT_HTTP.encode())
+
+
+async def test_another_version_of_http_is_not_spoken(here: Address) -> None:
+    pieces = await send(here, b"GET /livez HTTP/2.0\r\nHost: a\r\n\r\n")
+    assert b" 505 " in pieces.split(b"\r\n")[0] or b" 400 " in pieces.split(b"\r\n")[0]
+
+
+async def test_a_connection_carries_one_request(here: Address) -> None:
+    one = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+    assert (await send(here, one * 5)).count(b"HTTP/1.1 200") == 1
+
+
+async def test_the_slow_are_cut_off(here: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "CONNECTION_SECONDS", 0.2)
+    for sent in (
+        b"",
+        b"GET /livez HTTP/1.1\r\n",
+        b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n",
+    ):
+        reader, writer = await connect(here)
+        writer.write(sent)
+        assert await heard(reader) == b""
+        writer.transport.abort()
+
+
+async def test_there_are_only_so_many_connections(here: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS", 3)
+    held = [await connect(here) for _ in range(3)]
+    reader, writer = await connect(here)
+    assert await heard(reader) == b""
+    writer.transport.abort()
+    for _, each in held:
+        each.transport.abort()
+    # The server needs a moment to see that they are gone.
+    while not (await send(here, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")).startswith(b"HTTP/1.1 200"):
+        pass

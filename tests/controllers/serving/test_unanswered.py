@@ -1,0 +1,122 @@
+"""When the hub does not answer the questions about who may: nobody may, and strangers learn nothing."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controllers.serving.asking import LOOPBACK, Answer, ask
+from controllers.serving.inspecting import Fleet
+from fairway.controllers.serving import Address, endpoint
+from fairway.controllers.serving.access import Access, Busy, User, Verdict
+from fairway.controllers.serving.connection import listening
+from fairway.controllers.serving.endpoint import Endpoint
+from fairway.kube import Client, Connection, Forbidden, KubeError, TransportError
+from fairway.testing.builders import placement
+
+PATH = "/debug/placements/ns1/p1"
+WORDS = 'User "system:serviceaccount:fairway-system:fairway" cannot create resource'
+
+
+class Questions(Access):
+    """Answers yes to everything, unless told otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__(Client(Connection(server="https://hub.invalid")))
+        self.of_user: Exception | None = None
+        self.of_path: Exception | None = None
+        self.of_placements: Exception | None = None
+
+    async def user(self, token: str) -> User | None:
+        if self.of_user is not None:
+            raise self.of_user
+        return User(name="alice")
+
+    async def path(self, user: User, *, verb: str, path: str) -> Verdict:
+        if self.of_path is not None:
+            raise self.of_path
+        return Verdict(True)
+
+    async def placements(self, user: User, *, verb: str, namespace: str) -> Verdict:
+        if self.of_placements is not None:
+            raise self.of_placements
+        return Verdict(True)
+
+
+@pytest.fixture
+def questions() -> Questions:
+    return Questions()
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet([placement()])
+
+
+@pytest.fixture
+async def here(questions: Questions, fleet: Fleet) -> AsyncIterator[Address]:
+    served = Endpoint(questions, fleet, ready=lambda: ())
+    async with listening(LOOPBACK, served.handle) as address:
+        yield address
+
+
+async def get(here: Address) -> Answer:
+    return await ask(here, "GET", PATH, token="t")
+
+
+async def test_with_every_yes_it_is_answered(here: Address) -> None:
+    assert (await get(here)).code == 200
+
+
+async def test_a_failed_token_review_is_a_500_without_its_words(
+    here: Address, questions: Questions, fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    questions.of_user = Forbidden(WORDS, code=403)
+    answer = await get(here)
+    assert (answer.code, answer.error) == (500, endpoint.UNCHECKED.format(why=endpoint.NO_REVIEW))
+    assert WORDS in caplog.text
+    assert fleet.seen == []
+
+
+@pytest.mark.parametrize("error", [Forbidden(WORDS, code=403), TransportError("no answer within 10 s")])
+async def test_a_failed_access_review_of_the_path_is_a_500(
+    here: Address, questions: Questions, fleet: Fleet, error: KubeError
+) -> None:
+    questions.of_path = error
+    answer = await get(here)
+    assert (answer.code, answer.error) == (500, f"failed to check permissions: {error}")
+    assert fleet.seen == []
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_failed_access_review_of_placements_is_a_500(
+    here: Address, questions: Questions, fleet: Fleet, method: str
+) -> None:
+    questions.of_placements = TransportError("no answer within 10 s")
+    path = PATH if method == "GET" else "/debug/placements/"
+    answer = await ask(here, method, path, token="t", body={"spec": {}} if method == "POST" else None)
+    assert (answer.code, answer.error) == (500, "failed to check permissions: no answer within 10 s")
+    assert fleet.seen == []
+
+
+async def test_too_many_strangers_are_a_429(here: Address, questions: Questions) -> None:
+    questions.of_user = Busy()
+    answer = await get(here)
+    assert (answer.code, answer.error) == (429, "too many requests, please try again later")
+    assert answer.headers["retry-after"] == "1"
+
+
+async def test_only_so_many_users_are_remembered(
+    here: Address, questions: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "USERS", 2)
+    monkeypatch.setattr(endpoint, "BURST", 1)
+    monkeypatch.setattr(endpoint, "EVERY", 1e6)
+    names = iter(["a", "b", "a", "c", "a", "b"])
+
+    async def user(token: str) -> User | None:
+        return User(name=next(names))
+
+    monkeypatch.setattr(questions, "user", user)
+    codes = [(await get(here)).code for _ in range(6)]
+    # With c there, b was forgotten: the one who had not asked for the longest time.
+    assert codes == [200, 200, 429, 200, 429, 200]
