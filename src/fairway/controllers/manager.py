@@ -59,6 +59,9 @@ OCM_SECONDS: Final = 30.0
 STALE_SECONDS: Final = 60.0
 """What is known is taken for useless when the hub was out of reach for so long."""
 
+MANY: Final = 5000
+"""Objects."""
+
 NOT_LISTED: Final = "{kind} not listed yet"
 OUT_OF_REACH: Final = "the hub is out of reach for {seconds:.0f} s"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that read it find no score"
@@ -149,9 +152,10 @@ class Manager:
 
     async def _run(self) -> None:
         await self.sources.synced()
-        # What is known by now mostly stays: the collector need not walk through it again and again.
-        gc.collect()
-        gc.freeze()
+        if sum(self.sources.counts().values()) >= MANY:
+            # What is known by now mostly stays: the collector need not walk through it again and again.
+            gc.collect()
+            gc.freeze()
         groups = self._groups()
         try:
             async with asyncio.TaskGroup() as tasks:
