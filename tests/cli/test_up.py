@@ -139,7 +139,7 @@ class TestTour:
         assert up_tour.fairway_command([str(program)]) == "'my venv/bin/fairway'"
         monkeypatch.chdir(program.parent)
         assert up_tour.fairway_command(["./fairway"]) == "./fairway"
-        monkeypatch.chdir("/")
+        monkeypatch.chdir(ROOT)
         assert up_tour.fairway_command([str(program)]) == f"'{program}'"
         monkeypatch.setenv("PATH", str(program.parent))
         assert up_tour.fairway_command([str(program)]) == "fairway"

@@ -1,0 +1,94 @@
+"""What the README says about `make run` is what happens."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.up_process import ROOT, environment, fairway, until, up
+from fairway.cli.hub import PORT
+from fairway.cli.hub_serve import HOW_TO_STOP, NOT_KEPT, READY
+from fairway.cli.up_parts import CONTROLLERS, ELSEWHERE, FLEET, TRY
+from fairway.cli.up_tour import steps
+from fairway.controllers.manager import ALL
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.whatif.moving import AGENT, LEASE_SECONDS, STOPPED
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CLUSTERS, PERIOD = 12, 10
+
+
+def blocks() -> list[str]:
+    """Of no language: what is printed."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [text for language, text in found if not language]
+
+
+def test_the_recipe_is_what_the_readme_says() -> None:
+    printed = subprocess.run(
+        ["make", "--dry-run", "--always-make", "run", "ARGS=--port 0"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout
+    (line,) = (line for line in printed.splitlines() if line.startswith(".venv/bin/fairway"))
+    options = f"--clusters {CLUSTERS} --period {PERIOD} --kubeconfig-out .cache/kubeconfig --port 0"
+    assert line == f".venv/bin/fairway up {options}"
+    assert f'echo "==> fairway up {options}"' in printed
+
+
+def test_what_make_run_prints() -> None:
+    (shown,) = (block for block in blocks() if block.startswith("hub ready"))
+    printed = [
+        READY.format(url=f"https://127.0.0.1:{PORT}", kept=NOT_KEPT),
+        CONTROLLERS.format(names=", ".join(sorted(ALL))),
+        FLEET.format(count=CLUSTERS, period=PERIOD),
+        "",
+        ELSEWHERE,
+        "  export KUBECONFIG=/path/to/checkout/.cache/kubeconfig",
+        TRY,
+        *(f"  {step}" for step in steps(".venv/bin/fairway")),
+        "",
+        HOW_TO_STOP,
+    ]
+    assert shown.splitlines() == printed
+
+
+async def test_what_explain_answers(tmp_path: Path) -> None:
+    (shown,) = (block for block in blocks() if block.startswith("default/most-free-cpu"))
+    with up(tmp_path, "--clusters", CLUSTERS, "--period", 86400) as started:
+        async with started.client() as client:
+            example = yaml.safe_load((ROOT / "examples" / "most-free-cpu.yaml").read_text())
+            await client.create(PLACEMENTS, example, namespace="default")
+            await until(
+                client,
+                PLACEMENT_DECISIONS,
+                lambda decisions: any(each.status.decisions for each in decisions.values()),
+            )
+        done = subprocess.run(
+            shlex.split(started.told["try"][2]),
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment(KUBECONFIG=str(started.kubeconfig)),
+            cwd=ROOT,
+        )
+    assert done.stdout.startswith(shown)
+
+
+def test_the_plug() -> None:
+    assert f"{AGENT}={STOPPED}`: five minutes later" in README
+    assert 5 * LEASE_SECONDS == 300
+
+
+@pytest.mark.parametrize("words", [("get", "decisions", "--watch"), ("explain", "placement"), ("run",)])
+def test_commands_that_are_named_are_there(words: tuple[str, ...]) -> None:
+    assert f"fairway {' '.join(words)}" in README
+    verbs = [word for word in words if not word.startswith("--")][: 2 if words[0] == "get" else 1]
+    helped = fairway(*verbs, "--help")
+    assert helped.returncode == 0
+    assert all(word in helped.stdout for word in words if word.startswith("--"))
