@@ -1,0 +1,255 @@
+"""Laws of the steps, from any pages to any others: nothing is lost on the way, and nothing is done twice."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from controllers.steps.paper import (
+    Decisions,
+    assigned,
+    by_name,
+    carried_out,
+    decision_of,
+    honest,
+    own,
+    paged,
+    planned,
+    situations,
+    states,
+    union,
+    wanted_pages,
+    without_scores,
+)
+from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
+from fairway.api.meta import ObjectMeta
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step
+from fairway.plugins.pages import Page
+
+Situation = tuple[Decisions, tuple[Page, ...]]
+
+
+def pages_of(*groups: str) -> tuple[Page, ...]:
+    """A group for each word, a cluster for each letter."""
+    return paged(
+        [(f"g{at}", [ClusterDecision(clusterName=each) for each in group]) for at, group in enumerate(groups)]
+    )
+
+
+def decided(*groups: str) -> Decisions:
+    return by_name(decision_of(page) for page in pages_of(*groups))
+
+
+FOUR = ("ab", "c", "d", "ef")
+SWAPPED_BETWEEN_TWO_THAT_SHRINK = ("a", "db", "cf", "e")
+"""Neither the first page nor the last can help the two in the middle."""
+
+
+@settings(max_examples=300)
+@given(situation=situations, refresh=st.booleans())
+@example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False)
+def test_a_cluster_that_stays_chosen_never_vanishes(situation: Situation, refresh: bool) -> None:
+    before, pages = situation
+    stays = union(before) & {cluster for page in pages for cluster in page.clusters}
+    for state in states(planned(pages, before, refresh=refresh), before):
+        assert stays <= union(state)
+
+
+@settings(max_examples=300)
+@given(situation=situations)
+def test_with_a_refresh_it_ends_with_exactly_the_pages(situation: Situation) -> None:
+    before, pages = situation
+    after = states(planned(pages, before, refresh=True), before)[-1]
+    assert {name: (each.metadata.labels, each.status.decisions) for name, each in own(after).items()} == {
+        page.name: (page.labels, page.decisions) for page in pages
+    }
+    assert all(each.metadata.ownerReferences[-1].uid == "uid-p" for each in own(after).values())
+    assert planned(pages, after, refresh=True) == ()
+
+
+@settings(max_examples=300)
+@given(situation=situations)
+def test_without_one_it_ends_with_the_same_decision(situation: Situation) -> None:
+    """Which page of a group a cluster is on, and in what order, may be as it was."""
+    before, pages = situation
+    after = states(planned(pages, before, refresh=False), before)[-1]
+    wanted = by_name(decision_of(page) for page in pages)
+    assert assigned(after) == assigned(wanted)
+    assert own(after).keys() == wanted.keys()
+    assert planned(pages, after, refresh=False) == ()
+
+
+@settings(max_examples=300)
+@given(situation=situations, refresh=st.booleans(), data=st.data())
+def test_who_takes_over_after_a_crash_finishes_it(
+    situation: Situation, refresh: bool, data: st.DataObject
+) -> None:
+    before, pages = situation
+    reached = states(planned(pages, before, refresh=refresh), before)
+    left = data.draw(st.sampled_from(reached))
+    again = states(planned(pages, left, refresh=False), left)
+    assert assigned(again[-1]) == assigned(by_name(decision_of(page) for page in pages))
+    stays = union(before) & {cluster for page in pages for cluster in page.clusters}
+    assert all(stays <= union(state) for state in again)
+
+
+@settings(max_examples=300)
+@given(situation=situations, meanwhile=wanted_pages(), data=st.data())
+def test_who_takes_over_after_a_crash_may_want_something_else(
+    situation: Situation, meanwhile: tuple[Page, ...], data: st.DataObject
+) -> None:
+    before, pages = situation
+    left = data.draw(st.sampled_from(states(planned(meanwhile, before, refresh=False), before)))
+    after = states(planned(pages, left, refresh=False), left)[-1]
+    assert assigned(after) == assigned(by_name(decision_of(page) for page in pages))
+
+
+def kinds(steps: Sequence[Step]) -> Counter[tuple[str, str]]:
+    return Counter(
+        ("passing" if isinstance(step, Fill) and step.passing else type(step).__name__, _page(step))
+        for step in steps
+    )
+
+
+def _page(step: Step) -> str:
+    return step.page.name if isinstance(step, Create | Relabel) else step.page
+
+
+@settings(max_examples=300)
+@given(situation=situations, refresh=st.booleans())
+@example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False)
+def test_every_step_changes_something_and_none_is_taken_twice(situation: Situation, refresh: bool) -> None:
+    before, pages = situation
+    steps = planned(pages, before, refresh=refresh)
+    assert max(kinds(steps).values(), default=0) <= 1
+    state = dict(before)
+    for step in steps:
+        after = carried_out(step, state)
+        assert after != state, step
+        state = after
+
+
+@settings(max_examples=300)
+@given(before=honest, pages=wanted_pages())
+@example(before=decided(*FOUR), pages=pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK))
+def test_no_page_is_written_twice_without_need(before: Decisions, pages: tuple[Page, ...]) -> None:
+    """One write for each fact that is wrong, and one more for a page of each circle in which pages swap clusters."""
+    steps = planned(pages, before, refresh=True)
+    wanted = {page.name: page for page in pages}
+    wrong = {
+        name
+        for name, page in wanted.items()
+        if (before[name].status.decisions if name in before else ()) != page.decisions
+    }
+    relabelled = {
+        name for name in wanted if name in before and before[name].metadata.labels != wanted[name].labels
+    }
+    assert {page for kind, page in kinds(steps) if kind == "Fill"} == wrong
+    assert {page for kind, page in kinds(steps) if kind == "Create"} == wanted.keys() - before.keys()
+    assert {page for kind, page in kinds(steps) if kind == "Relabel"} == relabelled
+    assert {page for kind, page in kinds(steps) if kind == "Delete"} == before.keys() - wanted.keys()
+    passing = {page for kind, page in kinds(steps) if kind == "passing"}
+    assert passing <= circling(before, pages)
+    assert not passing or len(passing) < len(circling(before, pages))
+
+
+def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
+    """Pages that wait, by way of others, for themselves."""
+    source = {each.clusterName: name for name, page in before.items() for each in page.status.decisions}
+    waits: dict[str, set[str]] = {}
+    for page in pages:
+        for cluster in page.clusters:
+            if cluster in source and source[cluster] != page.name:
+                waits.setdefault(source[cluster], set()).add(page.name)
+
+    def reachable(start: str) -> set[str]:
+        found: set[str] = set()
+        todo = [start]
+        while todo:
+            for each in waits.get(todo.pop(), set()) - found:
+                found.add(each)
+                todo.append(each)
+        return found
+
+    kept = {page.name for page in pages}
+    return {name for name in waits if name in reachable(name) and name in kept}
+
+
+@settings(max_examples=300)
+@given(situation=situations, refresh=st.booleans())
+def test_a_page_is_said_to_have_changed_when_it_names_other_clusters(
+    situation: Situation, refresh: bool
+) -> None:
+    """Which is what events tell: one for each page, with its last write."""
+    before, pages = situation
+    for step in planned(pages, before, refresh=refresh):
+        if isinstance(step, Fill) and not step.passing:
+            names = tuple(each.clusterName for each in step.decisions)
+            old = before.get(step.page)
+            known = () if old is None else tuple(each.clusterName for each in old.status.decisions)
+            assert step.changed == (names != known)
+
+
+def test_pages_that_are_right_are_left_alone() -> None:
+    assert planned(pages_of("ab", "c"), decided("ab", "c"), refresh=True) == ()
+
+
+def test_a_shift_to_the_back_begins_with_the_last_page() -> None:
+    steps = planned(pages_of("xabcdef"), decided("abcdef"), refresh=False)
+    assert [(type(each), _page(each)[-1]) for each in steps] == [
+        (Create, "4"),
+        (Fill, "4"),
+        (Fill, "3"),
+        (Fill, "2"),
+        (Fill, "1"),
+    ]
+
+
+def test_a_shift_to_the_front_begins_with_the_first_page() -> None:
+    steps = planned(pages_of("bcdefg"), decided("abcdefg"), refresh=False)
+    assert [(type(each), _page(each)[-1]) for each in steps] == [
+        (Fill, "1"),
+        (Fill, "2"),
+        (Fill, "3"),
+        (Delete, "4"),
+    ]
+
+
+def test_pages_that_swap_go_through_one_that_has_both() -> None:
+    before, pages = decided("ab", "cd"), pages_of("cd", "ab")
+    steps = planned(pages, before, refresh=False)
+    assert [(_page(each)[-1], isinstance(each, Fill) and each.passing) for each in steps] == [
+        ("1", True),
+        ("2", False),
+        ("1", False),
+    ]
+    assert without_scores(states(steps, before)[-1]) == without_scores(decided("cd", "ab"))
+
+
+def test_a_page_that_was_taken_for_anothers_is_filled_with_the_scores_of_now() -> None:
+    pages = pages_of("ab")
+    stranger = structs.replace(
+        decision_of(pages[0]),
+        metadata=ObjectMeta(name=pages[0].name, namespace="ns1", labels={PLACEMENT_LABEL: "other"}),
+        status=PlacementDecisionStatus(
+            decisions=(ClusterDecision(clusterName="a", score=7), ClusterDecision(clusterName="b"))
+        ),
+    )
+    assert planned(pages, by_name([stranger]), refresh=False) == (
+        Fill(pages[0].name, pages[0].decisions, changed=False),
+        Relabel(pages[0]),
+    )
+
+
+def test_a_page_that_had_both_when_its_writer_died_is_put_right_at_once() -> None:
+    """Not when scores may be refreshed: until then the decision would name a cluster twice."""
+    before, pages = decided("abcd"), pages_of("cdab")
+    passing, *_ = planned(pages, before, refresh=True)
+    assert isinstance(passing, Fill)
+    assert passing.passing
+    left = carried_out(passing, before)
+    after = states(planned(pages, left, refresh=False), left)[-1]
+    assert max(assigned(after).values()) == 1
