@@ -3,31 +3,20 @@
 import asyncio
 import json
 import ssl
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from fairway.controllers.serving import Address
+from security import wire
 
 HOST = "127.0.0.1"
 LOOPBACK = Address(host=HOST)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    code: int
-    headers: Mapping[str, str]
-    body: bytes
-
+class Answer(wire.Answer):
     @property
     def text(self) -> str:
         return self.body.decode()
-
-    @property
-    def document(self) -> dict[str, Any]:
-        found = json.loads(self.body)
-        assert isinstance(found, dict)
-        return found
 
     @property
     def error(self) -> str:

@@ -1,6 +1,11 @@
 """The debug endpoint, with real tokens and real rights: what OCM's tests pin down, on both hubs."""
 
+import asyncio
+import json
 import logging
+import os
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +19,12 @@ from controllers.serving.accounts import (
     TEAM,
     VIEWER,
 )
-from controllers.serving.conftest import Debugged
+from controllers.serving.conftest import Debugged, Hub
 from fairway.controllers.serving import endpoint
 from fairway.controllers.serving.access import ACCESS_REVIEWS, TOKEN_REVIEWS
+from fairway.testing.kubernetes import KUBECTL, Tools
 
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 P1 = f"/debug/placements/{TEAM}/p1"
 POST = "/debug/placements/"
 
@@ -98,6 +105,20 @@ async def test_a_misconfigured_placement_is_a_200(debugged: Debugged) -> None:
     )
     assert answer.code == 200
     assert set(answer.document) == {"placement", "filteredPipelineResults"}
+
+
+async def test_the_command_of_the_document_works(debugged: Debugged, hub: Hub, kube_tools: Tools) -> None:
+    (command,) = re.findall(r"^curl .*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    command = command.replace("HOST:PORT", f"127.0.0.1:{debugged.address.port}")
+    programs = f"{kube_tools.path(KUBECTL).parent}:{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_shell(
+        command,
+        env={"PATH": programs, "KUBECONFIG": str(hub.kubeconfig)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    assert json.loads(output)["placement"]["metadata"] == {"name": "p1", "namespace": TEAM}
 
 
 # Bad requests, in the order in which they are found

@@ -242,3 +242,32 @@ async def test_there_are_only_so_many_connections(here: Address, monkeypatch: py
     # The server needs a moment to see that they are gone.
     while not (await send(here, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")).startswith(b"HTTP/1.1 200"):
         pass
+
+
+async def test_who_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "CONNECTION_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "CONNECTIONS", 1)
+    size = 64 * 2**20
+    async with serving(
+        health=None, metrics=LOOPBACK, debug=None, ready=lambda: (), expose=lambda: b"x" * size
+    ) as ports:
+        assert ports.metrics is not None
+        reader, writer = await connect(ports.metrics)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        # There is room for another one as soon as this one is gone, and not before.
+        while not (await send(ports.metrics, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")).startswith(
+            b"HTTP/1.1 404"
+        ):
+            pass
+        assert len(await heard(reader)) < size
+        writer.transport.abort()
+
+
+async def test_without_a_host_it_listens_everywhere(state: State) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with opened(state, health=Address(port=port), metrics=None) as ports:
+        assert ports.health == Address(port=port)
+        assert (await ask(ports.health, "GET", "/livez")).code == 200
