@@ -1,0 +1,74 @@
+"""Kubernetes' own kinds that acceptance deals with: as much of them as it has a use for."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from fairway.api.meta import ObjectMeta
+from fairway.kube import Resource
+from fairway.kube.resource import T
+
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+
+
+class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class PolicyRule(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+    """What may be done with which resources. No ``resource_names`` means all of them."""
+
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = field(default=(), name="nonResourceURLs")
+
+
+class Subject(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+    kind: str = ""
+    api_group: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
+class RoleRef(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+    kind: str = ""
+    api_group: str = ""
+    name: str = ""
+
+
+class ClusterRole(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    metadata: ObjectMeta = ObjectMeta()
+    rules: tuple[PolicyRule, ...] = ()
+
+
+class ClusterRoleBinding(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+    metadata: ObjectMeta = ObjectMeta()
+    role_ref: RoleRef = RoleRef()
+    subjects: tuple[Subject, ...] = ()
+
+
+class RoleBinding(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+    metadata: ObjectMeta = ObjectMeta()
+    role_ref: RoleRef = RoleRef()
+    subjects: tuple[Subject, ...] = ()
+
+
+def _rbac(plural: str, struct: type[T], *, namespaced: bool) -> Resource[T]:
+    return Resource(
+        group=RBAC_GROUP,
+        version="v1",
+        plural=plural,
+        kind=struct.__name__,
+        namespaced=namespaced,
+        type=struct,
+    )
+
+
+NAMESPACES: Final = Resource(
+    group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False, type=Namespace
+)
+CLUSTER_ROLES: Final = _rbac("clusterroles", ClusterRole, namespaced=False)
+CLUSTER_ROLE_BINDINGS: Final = _rbac("clusterrolebindings", ClusterRoleBinding, namespaced=False)
+ROLE_BINDINGS: Final = _rbac("rolebindings", RoleBinding, namespaced=True)

@@ -1,0 +1,63 @@
+"""What sets and bindings say about themselves.
+
+Types, reasons and messages are OCM's, to the letter: where its own controller runs beside this one, two that disagreed
+would overwrite each other for ever. That is why ``Bound`` has no message. Of a set with a broken selector OCM says
+nothing at all, so there the words are ours.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fairway.api.clusterset import LABEL_SELECTOR, ManagedClusterSelector
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition
+from fairway.api.selector import IN, requirement_problems
+
+EMPTY: Final = "ClusterSetEmpty"
+NONE_MATCHED: Final = "NoClusterMatched"
+SELECTED: Final = "ClustersSelected"
+INVALID: Final = "InvalidSelector"
+NONE_SELECTED: Final = "No ManagedCluster selected"
+COUNT_SELECTED: Final = "{count} ManagedClusters selected"
+
+BOUND: Final = "Bound"
+SET_BOUND: Final = "ClusterSetBound"
+SET_NOT_FOUND: Final = "ClusterSetNotFound"
+
+_PLACE: Final = "spec.clusterSelector"
+
+
+def empty_condition(*, count: int) -> Condition:
+    if count == 0:
+        return Condition(type=EMPTY, status=TRUE, reason=NONE_MATCHED, message=NONE_SELECTED)
+    return Condition(type=EMPTY, status=FALSE, reason=SELECTED, message=COUNT_SELECTED.format(count=count))
+
+
+def broken_condition(message: str) -> Condition:
+    return Condition(type=EMPTY, status=UNKNOWN, reason=INVALID, message=message)
+
+
+def bound_condition(*, exists: bool) -> Condition:
+    if exists:
+        return Condition(type=BOUND, status=TRUE, reason=SET_BOUND)
+    return Condition(type=BOUND, status=FALSE, reason=SET_NOT_FOUND)
+
+
+def fault(selector: ManagedClusterSelector, *, error: str) -> str:
+    """Where and what: ``error``, as it was found when the selector was compiled, with the place it is about."""
+    if selector.selectorType != LABEL_SELECTOR:
+        return f"{_PLACE}.selectorType: {error}"
+    place, problem = next(_problems(selector), ("", error))
+    return f"{_PLACE}.labelSelector{place}: {problem}"
+
+
+def _problems(selector: ManagedClusterSelector) -> Iterator[tuple[str, str]]:
+    labels = selector.labelSelector
+    if labels is None:
+        return
+    for key in sorted(labels.matchLabels):
+        for _, problem in requirement_problems(key=key, operator=IN, values=(labels.matchLabels[key],)):
+            yield ".matchLabels", problem
+    for index, each in enumerate(labels.matchExpressions):
+        found = requirement_problems(key=each.key, operator=each.operator, values=each.values)
+        for place, problem in found:
+            yield f".matchExpressions[{index}].{place}", problem

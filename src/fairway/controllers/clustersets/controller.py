@@ -1,0 +1,211 @@
+"""The state of cluster sets and of the bindings to them, and the sets every hub has."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final
+
+from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.kinds import encode
+from fairway.controllers.acceptance.writes import Writes, settled, shortened
+from fairway.controllers.clustersets import conditions, defaults
+from fairway.controllers.clustersets.membership import Membership
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.kube import (
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    Added,
+    AlreadyExists,
+    Batch,
+    Client,
+    Clock,
+    Deleted,
+    Informer,
+    Updated,
+)
+from fairway.kube.resource import key_of
+from fairway.observe.meters import Meters
+
+CLUSTER: Final = "ManagedCluster"
+"""In the place of a namespace, in keys of clusters: no namespace has capital letters, and sets have none."""
+
+
+class ClusterSets(Reconciler):
+    """``default_sets``: keep ``default`` and ``global``. ``default_label``: clusters without a set are put into
+    ``default``, which on a hub of OCM its webhook does.
+
+    To be run when all sources are synced: until then nobody knows how many clusters a set has.
+    """
+
+    name: ClassVar[str] = "clustersets"
+
+    _clusters: Informer[ManagedCluster]
+    _sets: Informer[ManagedClusterSet]
+    _bindings: Informer[ManagedClusterSetBinding]
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        default_sets: bool = True,
+        default_label: bool = True,
+        workers: int = 4,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        self._default_sets, self._default_label = default_sets, default_label
+        self._membership = Membership()
+        self._bindings_to: defaultdict[str, set[Key]] = defaultdict(set)
+        self._writes = Writes(client, meters=meters, controller=self.name)
+
+    def watch(self, sources: Sources) -> None:
+        self._clusters = sources.of(MANAGED_CLUSTERS)
+        self._sets = sources.of(MANAGED_CLUSTER_SETS)
+        self._bindings = sources.of(MANAGED_CLUSTER_SET_BINDINGS)
+        self._clusters.subscribe(self._clusters_changed)
+        self._sets.subscribe(self._sets_changed)
+        self._bindings.subscribe(self._bindings_changed)
+
+    def keys(self) -> Iterator[Key]:
+        yield from self._sets.store
+        yield from self._bindings.store
+        if self._default_sets:
+            yield from (("", name) for name in defaults.SELECTORS)
+        for cluster in self._clusters.store.values():
+            if self._unlabelled(cluster):
+                yield CLUSTER, cluster.metadata.name
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        place, name = key
+        if place == CLUSTER:
+            await self._label(name, leadership)
+        elif place:
+            await self._bind(name, place, leadership)
+        else:
+            await self._tell(name, leadership)
+
+    def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(new) | Updated(_, new):
+                    meta = new.metadata
+                    self._affected(self._membership.put_cluster(meta.name, meta.labels))
+                    if self._unlabelled(new):
+                        self.queue.add((CLUSTER, meta.name))
+                case Deleted(old):
+                    self._affected(self._membership.drop_cluster(old.metadata.name))
+
+    def _affected(self, sets: Iterable[str]) -> None:
+        for name in sets:
+            self.queue.add(("", name))
+
+    def _sets_changed(self, batch: Batch[ManagedClusterSet]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(new):
+                    self._membership.put_set(new)
+                    self._set_came_or_went(new.metadata.name)
+                case Updated(_, new):
+                    self._membership.put_set(new)
+                    self.queue.add(("", new.metadata.name))
+                case Deleted(old):
+                    self._membership.drop_set(old.metadata.name)
+                    self._set_came_or_went(old.metadata.name)
+
+    def _set_came_or_went(self, name: str) -> None:
+        self.queue.add(("", name))
+        for key in self._bindings_to.get(name, ()):
+            self.queue.add(key)
+
+    def _bindings_changed(self, batch: Batch[ManagedClusterSetBinding]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(new):
+                    self._bindings_to[new.spec.clusterSet].add(key_of(new))
+                    self.queue.add(key_of(new))
+                case Updated(old, new):
+                    self._unbind(old)
+                    self._bindings_to[new.spec.clusterSet].add(key_of(new))
+                    self.queue.add(key_of(new))
+                case Deleted(old):
+                    self._unbind(old)
+
+    def _unbind(self, old: ManagedClusterSetBinding) -> None:
+        keys = self._bindings_to[old.spec.clusterSet]
+        keys.discard(key_of(old))
+        if not keys:
+            del self._bindings_to[old.spec.clusterSet]
+
+    def _unlabelled(self, cluster: ManagedCluster) -> bool:
+        meta = cluster.metadata
+        return (
+            self._default_label and not meta.labels.get(CLUSTER_SET_LABEL) and meta.deletionTimestamp is None
+        )
+
+    async def _label(self, name: str, leadership: Leadership) -> None:
+        cluster = self._clusters.get(name)
+        if cluster is None or not self._unlabelled(cluster):
+            return
+        body = {"metadata": {"labels": {CLUSTER_SET_LABEL: defaults.DEFAULT}}}
+        async with leadership.batch():
+            await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, body, leadership=leadership)
+
+    async def _bind(self, name: str, namespace: str, leadership: Leadership) -> None:
+        seen = self._bindings.get(name, namespace=namespace)
+        if seen is None or seen.metadata.deletionTimestamp is not None:
+            return
+        exists = self._sets.get(seen.spec.clusterSet) is not None
+        before = seen.status.conditions
+        wanted = settled(before, conditions.bound_condition(exists=exists), clock=self.clock)
+        if wanted == before:
+            return
+        async with leadership.batch():
+            await self._writes.conditions(
+                MANAGED_CLUSTER_SET_BINDINGS, seen.metadata, wanted, leadership=leadership
+            )
+
+    async def _tell(self, name: str, leadership: Leadership) -> None:
+        seen = self._sets.get(name)
+        if seen is None:
+            if self._default_sets and name in defaults.SELECTORS:
+                await self._create(name, leadership)
+            return
+        if seen.metadata.deletionTimestamp is not None:
+            return
+        if self._default_sets and defaults.astray(seen):
+            # What is counted then follows from the change this makes.
+            selector = _selector(name)
+            body = [{"op": "add", "path": "/spec/clusterSelector", "value": selector}]
+            async with leadership.batch():
+                await self._writes.patch(MANAGED_CLUSTER_SETS, seen.metadata, body, leadership=leadership)
+            return
+        error = self._membership.error(name)
+        if error is None:
+            condition = conditions.empty_condition(count=self._membership.count(name))
+        else:
+            said = conditions.fault(seen.spec.clusterSelector, error=error)
+            condition = conditions.broken_condition(shortened(said))
+        before = seen.status.conditions
+        wanted = settled(before, condition, clock=self.clock)
+        if wanted != before:
+            async with leadership.batch():
+                await self._writes.conditions(
+                    MANAGED_CLUSTER_SETS, seen.metadata, wanted, leadership=leadership
+                )
+
+    async def _create(self, name: str, leadership: Leadership) -> None:
+        body = {"metadata": {"name": name}, "spec": {"clusterSelector": _selector(name)}}
+        async with leadership.batch():
+            try:
+                await self._writes.create(MANAGED_CLUSTER_SETS, body, leadership=leadership)
+            except AlreadyExists:
+                return  # the news of it is on its way
+
+
+def _selector(name: str) -> dict[str, Any]:
+    return encode(defaults.SELECTORS[name])

@@ -1,0 +1,35 @@
+"""The two sets every hub has: ``default``, of clusters nobody put elsewhere, and ``global``, of all clusters."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import structs
+
+from fairway.api.clusterset import (
+    EXCLUSIVE_LABEL,
+    LABEL_SELECTOR,
+    ManagedClusterSelector,
+    ManagedClusterSet,
+)
+from fairway.api.selector import LabelSelector
+
+DEFAULT: Final = "default"
+GLOBAL: Final = "global"
+
+AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
+"""An annotation; ``"false"`` means that the selector is the user's own."""
+
+SELECTORS: Final[Mapping[str, ManagedClusterSelector]] = {
+    DEFAULT: ManagedClusterSelector(selectorType=EXCLUSIVE_LABEL),
+    GLOBAL: ManagedClusterSelector(selectorType=LABEL_SELECTOR, labelSelector=LabelSelector()),
+}
+
+
+def astray(seen: ManagedClusterSet) -> bool:
+    """Whether it is one of the two, with a selector that nobody asked to be kept."""
+    wanted = SELECTORS.get(seen.metadata.name)
+    if wanted is None or seen.metadata.annotations.get(AUTO_UPDATE) == "false":
+        return False
+    selector = seen.spec.clusterSelector
+    found = structs.replace(selector, selectorType=selector.selectorType or EXCLUSIVE_LABEL)
+    return found != wanted

@@ -1,0 +1,366 @@
+"""Cluster sets on a hub: what is counted, bound, kept and labelled, and what cannot be."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from controllers.clustersets.stage import Stage, at_work, edit, fresh, gone, until
+from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.meta import find_condition
+from fairway.controllers.acceptance.kinds import NAMESPACES
+from fairway.controllers.clustersets import ClusterSets
+from fairway.controllers.clustersets.conditions import (
+    BOUND,
+    EMPTY,
+    INVALID,
+    NONE_MATCHED,
+    NONE_SELECTED,
+    SELECTED,
+    SET_BOUND,
+    SET_NOT_FOUND,
+)
+from fairway.controllers.clustersets.defaults import AUTO_UPDATE, DEFAULT, GLOBAL, SELECTORS
+from fairway.kube import (
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    Client,
+    Invalid,
+    Resource,
+)
+from fairway.observe.meters import Meters
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    async with at_work(client, ClusterSets(client, meters=Meters())) as begun:
+        yield begun
+
+
+async def add_cluster(client: Client, name: str, **labels: str) -> ManagedCluster:
+    """Underscores in keys are for the label of the set, which is no identifier."""
+    written = {CLUSTER_SET_LABEL if key == "member_of" else key: value for key, value in labels.items()}
+    body = {"metadata": {"name": name, "labels": written}, "spec": {"hubAcceptsClient": True}}
+    return await client.create(MANAGED_CLUSTERS, body)
+
+
+async def add_set(client: Client, name: str, selector: Mapping[str, Any] | None = None) -> ManagedClusterSet:
+    """By the exclusive label unless a label selector is given."""
+    how = {"selectorType": "LabelSelector", "labelSelector": selector}
+    body = {"metadata": {"name": name}, "spec": {"clusterSelector": how} if selector is not None else {}}
+    return await client.create(MANAGED_CLUSTER_SETS, body)
+
+
+async def bind(client: Client, name: str, namespace: str) -> ManagedClusterSetBinding:
+    await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    body = {"metadata": {"name": name}, "spec": {"clusterSet": name}}
+    return await client.create(MANAGED_CLUSTER_SET_BINDINGS, body, namespace=namespace)
+
+
+def emptiness(each: ManagedClusterSet) -> tuple[str, str, str]:
+    found = find_condition(each.status.conditions, EMPTY)
+    return ("", "", "") if found is None else (found.status, found.reason, found.message)
+
+
+def counted(count: int) -> tuple[str, str, str]:
+    return ("False", SELECTED, f"{count} ManagedClusters selected")
+
+
+NOBODY = ("True", NONE_MATCHED, NONE_SELECTED)
+
+
+async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedClusterSet:
+    return await until(client, MANAGED_CLUSTER_SETS, name, lambda each: emptiness(each) == wanted)
+
+
+async def test_a_set_without_clusters_says_so(client: Client, stage: Stage) -> None:
+    name = fresh("set")
+    await add_set(client, name)
+    await told(client, name, NOBODY)
+
+
+async def test_clusters_that_come_and_go_are_counted(client: Client, stage: Stage) -> None:
+    name, first, second = fresh("set"), fresh("c"), fresh("c")
+    await add_set(client, name)
+    await add_cluster(client, first, member_of=name)
+    await told(client, name, counted(1))
+    await add_cluster(client, second, member_of=name)
+    await told(client, name, counted(2))
+    await client.delete(MANAGED_CLUSTERS, first)
+    await client.delete(MANAGED_CLUSTERS, second)
+    await told(client, name, NOBODY)
+
+
+async def test_a_cluster_that_moves_changes_both_sets(client: Client, stage: Stage) -> None:
+    before, after, mover, stayer = fresh("set"), fresh("set"), fresh("c"), fresh("c")
+    await add_set(client, before)
+    await add_set(client, after)
+    await add_cluster(client, mover, member_of=before)
+    await add_cluster(client, stayer, member_of=before)
+    await told(client, before, counted(2))
+    await told(client, after, NOBODY)
+    await edit(client, MANAGED_CLUSTERS, mover, {"metadata": {"labels": {CLUSTER_SET_LABEL: after}}})
+    await told(client, before, counted(1))
+    await told(client, after, counted(1))
+
+
+async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Stage) -> None:
+    name, cluster, zone = fresh("set"), fresh("c"), fresh("zone")
+    await add_set(client, name, {"matchLabels": {"zone": zone}})
+    await add_cluster(client, cluster)
+    await told(client, name, NOBODY)
+    await edit(client, MANAGED_CLUSTERS, cluster, {"metadata": {"labels": {"zone": zone}}})
+    await told(client, name, counted(1))
+    await edit(client, MANAGED_CLUSTERS, cluster, {"metadata": {"labels": {"zone": None}}})
+    await told(client, name, NOBODY)
+
+
+async def test_two_sets_with_the_same_selector_have_the_same_clusters(client: Client, stage: Stage) -> None:
+    one, other, zone = fresh("set"), fresh("set"), fresh("zone")
+    await add_set(client, one, {"matchLabels": {"zone": zone}})
+    await add_set(client, other, {"matchLabels": {"zone": zone}})
+    await add_cluster(client, fresh("c"), zone=zone)
+    await told(client, one, counted(1))
+    await told(client, other, counted(1))
+
+
+async def test_a_set_that_changes_its_selector_is_counted_anew(client: Client, stage: Stage) -> None:
+    name, zone = fresh("set"), fresh("zone")
+    await add_cluster(client, fresh("c"), zone=zone)
+    await add_set(client, name, {"matchLabels": {"zone": "nowhere"}})
+    await told(client, name, NOBODY)
+    selector = {"clusterSelector": {"labelSelector": {"matchLabels": {"zone": zone}}}}
+    await edit(client, MANAGED_CLUSTER_SETS, name, {"spec": selector})
+    await told(client, name, counted(1))
+
+
+async def test_a_selector_type_without_a_selector_selects_nothing(client: Client, stage: Stage) -> None:
+    name = fresh("set")
+    await add_cluster(client, fresh("c"))
+    body = {"metadata": {"name": name}, "spec": {"clusterSelector": {"selectorType": "LabelSelector"}}}
+    await client.create(MANAGED_CLUSTER_SETS, body)
+    await told(client, name, NOBODY)
+
+
+async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
+    client: Client, stage: Stage
+) -> None:
+    broken, sound, zone = fresh("set"), fresh("set"), fresh("zone")
+    expressions = [
+        {"key": "zone", "operator": "Exists"},
+        {"key": "zone", "operator": "Near", "values": ["here"]},
+    ]
+    await add_set(client, broken, {"matchExpressions": expressions})
+    await add_set(client, sound, {"matchLabels": {"zone": zone}})
+    await add_cluster(client, fresh("c"), zone=zone)
+    place = "spec.clusterSelector.labelSelector.matchExpressions[1].operator"
+    problem = '"Near" is not a valid label selector operator'
+    await told(client, broken, ("Unknown", INVALID, f"{place}: {problem}"))
+    await told(client, sound, counted(1))
+
+    await edit(
+        client,
+        MANAGED_CLUSTER_SETS,
+        broken,
+        {"spec": {"clusterSelector": {"labelSelector": {"matchExpressions": expressions[:1]}}}},
+    )
+    await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
+
+
+async def test_an_unknown_selector_type_is_refused_by_the_hub(client: Client) -> None:
+    selector = {"clusterSelector": {"selectorType": "Astrology"}}
+    with pytest.raises(Invalid, match="Astrology"):
+        await client.create(MANAGED_CLUSTER_SETS, {"metadata": {"name": fresh("set")}, "spec": selector})
+
+
+async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:
+    name = fresh("set")
+    await add_set(client, name)
+    seen = await told(client, name, NOBODY)
+    stranger = {
+        "type": EMPTY,
+        "status": "False",
+        "reason": "Told",
+        "message": "full",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    other = {**stranger, "type": "Painted"}
+    conditions = [stranger, other, {**stranger, "reason": "Again"}]
+    await edit(
+        client, MANAGED_CLUSTER_SETS, name, {"status": {"conditions": conditions}}, subresource="status"
+    )
+    repaired = await told(client, name, NOBODY)
+    assert [each.type for each in repaired.status.conditions] == [EMPTY, "Painted"]
+    assert repaired.metadata.uid == seen.metadata.uid
+
+
+async def test_nothing_is_written_that_is_there_already(client: Client, stage: Stage) -> None:
+    name, zone = fresh("set"), fresh("zone")
+    await add_set(client, name, {"matchLabels": {"zone": zone}})
+    cluster = await add_cluster(client, fresh("c"), zone=zone)
+    seen = await told(client, name, counted(1))
+    changed = await edit(
+        client, MANAGED_CLUSTERS, cluster.metadata.name, {"metadata": {"labels": {"tier": "gold"}}}
+    )
+    await stage.caught_up(MANAGED_CLUSTERS, changed)
+    assert (await client.get(MANAGED_CLUSTER_SETS, name)).metadata == seen.metadata
+
+
+async def test_a_binding_is_bound_when_its_set_exists(client: Client, stage: Stage) -> None:
+    name, namespace = fresh("set"), fresh("ns")
+    await bind(client, name, namespace)
+
+    async def bound(status: str, reason: str) -> None:
+        def wanted(each: ManagedClusterSetBinding) -> bool:
+            found = find_condition(each.status.conditions, BOUND)
+            return found is not None and (found.status, found.reason, found.message) == (status, reason, "")
+
+        await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, wanted, namespace=namespace)
+
+    await bound("False", SET_NOT_FOUND)
+    await add_set(client, name)
+    await bound("True", SET_BOUND)
+    await client.delete(MANAGED_CLUSTER_SETS, name)
+    await bound("False", SET_NOT_FOUND)
+
+
+async def test_a_binding_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:
+    name, namespace = fresh("set"), fresh("ns")
+    await add_set(client, name)
+    await bind(client, name, namespace)
+
+    def bound(each: ManagedClusterSetBinding) -> bool:
+        return [(one.type, one.status) for one in each.status.conditions] == [(BOUND, "True")]
+
+    await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, bound, namespace=namespace)
+    await edit(
+        client,
+        MANAGED_CLUSTER_SET_BINDINGS,
+        name,
+        {"status": {"conditions": []}},
+        namespace=namespace,
+        subresource="status",
+    )
+    await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, bound, namespace=namespace)
+
+
+async def test_a_binding_to_another_set_follows_that_one(client: Client, stage: Stage) -> None:
+    missing, there, namespace = fresh("set"), fresh("set"), fresh("ns")
+    await add_set(client, there)
+    await bind(client, missing, namespace)
+
+    def saying(status: str) -> Any:
+        return lambda each: [one.status for one in each.status.conditions] == [status]
+
+    await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("False"), namespace=namespace)
+    await edit(
+        client, MANAGED_CLUSTER_SET_BINDINGS, missing, {"spec": {"clusterSet": there}}, namespace=namespace
+    )
+    await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("True"), namespace=namespace)
+    await add_set(client, missing)
+    await client.delete(MANAGED_CLUSTER_SETS, there)
+    await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("False"), namespace=namespace)
+
+
+@pytest.mark.parametrize("name", [DEFAULT, GLOBAL])
+async def test_the_sets_every_hub_has_are_made_and_made_again(
+    name: str, client: Client, stage: Stage
+) -> None:
+    made = await until(
+        client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
+    )
+    await client.delete(MANAGED_CLUSTER_SETS, name)
+    await until(
+        client,
+        MANAGED_CLUSTER_SETS,
+        name,
+        lambda each: each.metadata.uid != made.metadata.uid and each.spec.clusterSelector == SELECTORS[name],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "edited"),
+    [
+        (DEFAULT, {"selectorType": "LabelSelector", "labelSelector": {}}),
+        (GLOBAL, {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"a": "b"}}}),
+        (GLOBAL, {"selectorType": "ExclusiveClusterSetLabel", "labelSelector": None}),
+    ],
+)
+async def test_their_selectors_are_put_back(
+    name: str, edited: Mapping[str, Any], client: Client, stage: Stage
+) -> None:
+    await until(client, MANAGED_CLUSTER_SETS, name, lambda each: each.metadata.name != "")
+    spec = {"clusterSelector": edited, "managedNamespaces": [{"name": "mine"}]}
+    changed = await edit(client, MANAGED_CLUSTER_SETS, name, {"spec": spec})
+    assert changed.spec.clusterSelector != SELECTORS[name]
+    restored = await until(
+        client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
+    )
+    assert [each.name for each in restored.spec.managedNamespaces] == ["mine"], "the rest is the user's"
+
+
+async def test_an_annotation_keeps_the_selector_as_the_user_wants_it(client: Client, stage: Stage) -> None:
+    await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
+    zone = fresh("zone")
+    mine = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": zone}}}
+    annotated = {"metadata": {"annotations": {AUTO_UPDATE: "false"}}, "spec": {"clusterSelector": mine}}
+    await edit(client, MANAGED_CLUSTER_SETS, GLOBAL, annotated)
+    await told(client, GLOBAL, NOBODY)
+    await add_cluster(client, fresh("c"), zone=zone)
+    await told(client, GLOBAL, counted(1))
+    await edit(client, MANAGED_CLUSTER_SETS, GLOBAL, {"metadata": {"annotations": {AUTO_UPDATE: None}}})
+    await until(
+        client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.spec.clusterSelector == SELECTORS[GLOBAL]
+    )
+
+
+async def test_a_cluster_without_a_set_is_put_into_the_default_one(client: Client, stage: Stage) -> None:
+    bare, blank = fresh("c"), fresh("c")
+    await add_cluster(client, bare, zone="z")
+    await add_cluster(client, blank, member_of="")
+    for name in (bare, blank):
+        labelled = await until(
+            client,
+            MANAGED_CLUSTERS,
+            name,
+            lambda each: each.metadata.labels.get(CLUSTER_SET_LABEL) == DEFAULT,
+        )
+        assert labelled.metadata.labels.get("zone") == ("z" if name == bare else None)
+
+
+async def test_what_a_leader_finds_is_put_right_too(client: Client) -> None:
+    cluster, name, namespace = fresh("c"), fresh("set"), fresh("ns")
+    await add_cluster(client, cluster)
+    await add_set(client, name)
+    await bind(client, name, namespace)
+    async with at_work(client, ClusterSets(client, meters=Meters())):
+        await told(client, name, NOBODY)
+        await until(client, MANAGED_CLUSTERS, cluster, lambda each: CLUSTER_SET_LABEL in each.metadata.labels)
+        await until(
+            client,
+            MANAGED_CLUSTER_SET_BINDINGS,
+            name,
+            lambda each: [one.status for one in each.status.conditions] == ["True"],
+            namespace=namespace,
+        )
+
+
+async def test_both_defaults_can_be_switched_off(client: Client) -> None:
+    controller = ClusterSets(client, meters=Meters(), default_sets=False, default_label=False)
+    async with at_work(client, ClusterSets(client, meters=Meters())):
+        await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
+    async with at_work(client, controller) as stage:
+        await client.delete(MANAGED_CLUSTER_SETS, GLOBAL)
+        await gone(client, MANAGED_CLUSTER_SETS, GLOBAL)
+        cluster = await add_cluster(client, fresh("c"))
+        await stage.caught_up(MANAGED_CLUSTERS, cluster)
+        await stage.caught_up(MANAGED_CLUSTER_SETS, await add_set(client, fresh("set")))
+        assert GLOBAL not in {each.metadata.name for each in await every(client, MANAGED_CLUSTER_SETS)}
+        found = await client.get(MANAGED_CLUSTERS, cluster.metadata.name)
+        assert CLUSTER_SET_LABEL not in found.metadata.labels
+
+
+async def every(client: Client, resource: Resource[ManagedClusterSet]) -> tuple[ManagedClusterSet, ...]:
+    return (await client.list(resource)).items

@@ -1,0 +1,93 @@
+"""What sets say, and where they say that something is wrong."""
+
+import pytest
+
+from controllers.clustersets.ticking import Standing
+from fairway.api import Condition, LabelSelector, LabelSelectorRequirement
+from fairway.api.clusterset import ManagedClusterSelector
+from fairway.controllers.acceptance.writes import LONGEST_MESSAGE, settled, shortened
+from fairway.controllers.clustersets.conditions import EMPTY, broken_condition, empty_condition, fault
+from fairway.controllers.clustersets.defaults import AUTO_UPDATE, SELECTORS, astray
+from fairway.fleet.hostset import host_set
+from fairway.testing.builders import cluster_set, requirement, selector
+
+
+def told(labels: LabelSelector | None, *, kind: str = "LabelSelector") -> str:
+    each = cluster_set("s", selector=labels, kind=kind)
+    error = host_set(each).error
+    assert error is not None
+    return fault(each.spec.clusterSelector, error=error)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        (requirement("zone", "Near"), "matchExpressions[1].operator"),
+        (requirement("not a key", "Exists"), "matchExpressions[1].key"),
+        (requirement("zone", "In"), "matchExpressions[1].values"),
+        (requirement("zone", "Exists", "x"), "matchExpressions[1].values"),
+        (requirement("zone", "In", "fine", "no good"), "matchExpressions[1].values[1]"),
+    ],
+)
+def test_a_fault_is_told_with_its_place(wrong: LabelSelectorRequirement, place: str) -> None:
+    said = told(selector(requirement("sound", "Exists"), wrong))
+    assert said.startswith(f"spec.clusterSelector.labelSelector.{place}: ")
+    assert len(said) > len(f"spec.clusterSelector.labelSelector.{place}: ")
+
+
+def test_a_fault_of_a_plain_label_too() -> None:
+    said = told(selector(labels={"zone": "no good"}))
+    assert said.startswith("spec.clusterSelector.labelSelector.matchLabels: ")
+    assert '"no good"' in said
+
+
+def test_an_unknown_selector_type_is_told() -> None:
+    place = "spec.clusterSelector.selectorType"
+    assert told(None, kind="Astrology") == f"{place}: selectorType is not right: Astrology"
+
+
+def test_a_fault_as_long_as_an_object_is_cut() -> None:
+    said = shortened(told(selector(labels={"zone": "x" * 100_000})))
+    assert len(broken_condition(said).message) == LONGEST_MESSAGE
+    assert said.endswith("…")
+    assert shortened("short") == "short"
+
+
+def test_a_condition_keeps_its_moment_while_its_status_stays() -> None:
+    clock = Standing()
+    one = settled((), empty_condition(count=1), clock=clock)
+    clock.advance(60)
+    two = settled(one, empty_condition(count=2), clock=clock)
+    none = settled(two, empty_condition(count=0), clock=clock)
+    assert two[0].lastTransitionTime == one[0].lastTransitionTime
+    assert two[0].message == "2 ManagedClusters selected"
+    assert none[0].lastTransitionTime == clock.wall()
+
+
+def test_of_two_conditions_of_one_type_one_stays() -> None:
+    clock = Standing()
+    wanted = empty_condition(count=1)
+    other = Condition(type="Painted", status="True", reason="Red", lastTransitionTime=clock.wall())
+    double = (*settled((other,), wanted, clock=clock), Condition(type=EMPTY, status="True"))
+    assert [each.type for each in settled(double, wanted, clock=clock)] == ["Painted", EMPTY]
+    assert settled(None, wanted, clock=clock) == settled((), wanted, clock=clock)
+
+
+def test_which_selectors_are_put_back() -> None:
+    for name, right in SELECTORS.items():
+        each = cluster_set(name, selector=right.labelSelector, kind=right.selectorType)
+        assert not astray(each)
+    assert not astray(cluster_set("default")), "no type is the exclusive label"
+    assert astray(cluster_set("global"))
+    assert astray(cluster_set("default", selector=selector(), kind="ExclusiveClusterSetLabel"))
+    assert not astray(cluster_set("mine"))
+
+
+def test_the_annotation_must_say_false() -> None:
+    edited = cluster_set("global")
+    for value, put_back in (("false", False), ("true", True), ("", True)):
+        annotated = type(edited)(
+            metadata=type(edited.metadata)(name="global", annotations={AUTO_UPDATE: value}), spec=edited.spec
+        )
+        assert astray(annotated) is put_back
+    assert SELECTORS["default"] == ManagedClusterSelector(selectorType="ExclusiveClusterSetLabel")

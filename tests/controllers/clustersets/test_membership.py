@@ -1,0 +1,160 @@
+"""Counts kept change by change are those of a recount, whatever happens in whatever order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from fairway.api import LabelSelector, LabelSelectorRequirement, ManagedClusterSet
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.selector import Selector
+from fairway.controllers.clustersets.membership import Membership
+from fairway.fleet.hostset import host_set
+from fairway.testing.builders import cluster_set, requirement, selector
+
+CLUSTERS = st.sampled_from([f"c{number}" for number in range(5)])
+SETS = st.sampled_from(["default", "red", "blue", "both"])
+KEYS = st.sampled_from([CLUSTER_SET_LABEL, "zone", "tier"])
+VALUES = st.sampled_from(["", "red", "blue", "default"])
+LABELS = st.dictionaries(KEYS, VALUES, max_size=3)
+
+
+@st.composite
+def requirements(draw: st.DrawFn) -> LabelSelectorRequirement:
+    operator = draw(st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Near"]))
+    values = draw(st.lists(VALUES, max_size=2)) if "In" in operator else []
+    return requirement(draw(KEYS), operator, *values)
+
+
+SELECTORS = st.builds(
+    lambda expressions, labels: selector(*expressions, labels=labels),
+    st.lists(requirements(), max_size=2),
+    st.dictionaries(KEYS, VALUES, max_size=1),
+)
+
+
+class Fleet(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.membership = Membership()
+        self.clusters: dict[str, Mapping[str, str]] = {}
+        self.sets: dict[str, ManagedClusterSet] = {}
+
+    def matching(self, labels: Mapping[str, str] | None) -> set[str]:
+        if labels is None:
+            return set()
+        return {name for name, each in self.sets.items() if host_set(each).selector.matches(labels)}
+
+    @rule(name=CLUSTERS, labels=LABELS)
+    def a_cluster_comes_or_changes(self, name: str, labels: Mapping[str, str]) -> None:
+        before = self.matching(self.clusters.get(name))
+        assert self.membership.put_cluster(name, labels) == before ^ self.matching(labels)
+        self.clusters[name] = labels
+
+    @rule(name=CLUSTERS)
+    def a_cluster_goes(self, name: str) -> None:
+        assert self.membership.drop_cluster(name) == self.matching(self.clusters.pop(name, None))
+
+    @rule(name=SETS, chosen=st.none() | SELECTORS, kind=st.sampled_from(["", "LabelSelector", "Astrology"]))
+    def a_set_comes_or_changes(self, name: str, chosen: LabelSelector | None, kind: str) -> None:
+        self.sets[name] = cluster_set(name, selector=chosen, kind=kind)
+        self.membership.put_set(self.sets[name])
+
+    @rule(name=SETS)
+    def a_set_goes(self, name: str) -> None:
+        self.sets.pop(name, None)
+        self.membership.drop_set(name)
+
+    @invariant()
+    def counts_are_those_of_a_recount(self) -> None:
+        for name, each in self.sets.items():
+            wanted = host_set(each)
+            matched = [labels for labels in self.clusters.values() if wanted.selector.matches(labels)]
+            assert self.membership.count(name) == len(matched)
+            assert self.membership.error(name) == wanted.error
+        assert self.membership.count("no such set") == 0
+
+    @invariant()
+    def nothing_is_remembered_of_what_is_gone(self) -> None:
+        if not self.sets and not self.clusters:
+            assert all(not kept for kept in vars(self.membership).values())
+
+
+TestFleet = Fleet.TestCase
+
+
+@dataclass
+class Asked:
+    """Counts the clusters that selectors are asked about."""
+
+    labels: list[Mapping[str, str]] = field(default_factory=list)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    made = Asked()
+    matches = Selector.matches
+
+    def counted(self: Selector, labels: Mapping[str, str]) -> bool:
+        made.labels.append(labels)
+        return matches(self, labels)
+
+    monkeypatch.setattr(Selector, "matches", counted)
+    return made
+
+
+def large_fleet(*, clusters: int, sets: int) -> Membership:
+    """Half of the sets are exclusive, half select by a label."""
+    membership = Membership()
+    for number in range(clusters):
+        group = f"s{number % sets}"
+        membership.put_cluster(f"c{number}", {CLUSTER_SET_LABEL: group, "group": group})
+    for number in range(sets):
+        name = f"s{number}"
+        membership.put_set(cluster_set(name))
+        membership.put_set(cluster_set(f"by-{name}", selector=selector(labels={"group": name})))
+    return membership
+
+
+def test_a_cluster_event_asks_only_the_sets_it_may_be_in(asked: Asked) -> None:
+    membership = large_fleet(clusters=1000, sets=100)
+    asked.labels.clear()
+    touched = membership.put_cluster("c0", {CLUSTER_SET_LABEL: "s1", "group": "s0"})
+    assert touched == {"s0", "s1"}
+    assert len(asked.labels) == 2, "the set it moved to, and the one its other label speaks for"
+    assert (membership.count("s0"), membership.count("s1"), membership.count("by-s0")) == (9, 11, 10)
+
+
+def test_a_change_that_is_none_of_its_labels_asks_nobody(asked: Asked) -> None:
+    membership = large_fleet(clusters=10, sets=2)
+    asked.labels.clear()
+    assert membership.put_cluster("c0", {CLUSTER_SET_LABEL: "s0", "group": "s0"}) == frozenset()
+    assert asked.labels == []
+
+
+def test_a_new_set_asks_only_the_clusters_that_may_be_in_it(asked: Asked) -> None:
+    membership = large_fleet(clusters=1000, sets=100)
+    asked.labels.clear()
+    membership.put_set(
+        cluster_set(
+            "new",
+            selector=selector(requirement("colour", "NotIn", "red"), requirement("group", "In", "s1", "s2")),
+        )
+    )
+    assert membership.count("new") == len(asked.labels) == 20
+
+
+def test_a_set_whose_status_changed_asks_nobody(asked: Asked) -> None:
+    membership = large_fleet(clusters=10, sets=2)
+    asked.labels.clear()
+    membership.put_set(cluster_set("s0"))
+    assert asked.labels == []
+
+
+def test_a_set_of_an_unknown_type_says_so_and_has_nobody() -> None:
+    membership = large_fleet(clusters=4, sets=2)
+    membership.put_set(cluster_set("s0", kind="Astrology"))
+    assert membership.error("s0") == "selectorType is not right: Astrology"
+    assert (membership.count("s0"), membership.count("s1")) == (0, 2)
