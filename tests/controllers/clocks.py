@@ -1,4 +1,8 @@
-"""Clocks for controllers, so that a moment that can only be written in whole seconds comes soon enough for a test."""
+"""A clock for controllers that stands still until a test moves it.
+
+Nothing depends on how fast a test gets ahead then. Timers run by the machine's own clock all the same: one that was set
+for a moment just ahead of a clock that stands still comes again and again, and finds the moment there once it is.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,22 +10,15 @@ from fairway.kube import SYSTEM_CLOCK
 
 NOON = datetime(2031, 5, 5, 12, 0, tzinfo=UTC)
 """Some moment. Hubs keep no time for anything here, so it need not be today."""
-SOON = timedelta(milliseconds=300)
-"""Enough for a test to make what it needs, and see it before its time comes."""
+JUST = timedelta(milliseconds=50)
 
 
-class Shifted:
-    """Goes as fast as any other, and begins at ``now``."""
-
+class Stopped:
     def __init__(self, now: datetime = NOON) -> None:
-        self._shift = now - SYSTEM_CLOCK.wall()
+        self.now = now
 
     def wall(self) -> datetime:
-        return SYSTEM_CLOCK.wall() + self._shift
+        return self.now
 
     def monotonic(self) -> float:
         return SYSTEM_CLOCK.monotonic()
-
-    def set(self, now: datetime) -> None:
-        """From here on. Timers that run already do not notice."""
-        self._shift = now - SYSTEM_CLOCK.wall()

@@ -71,9 +71,7 @@ def complaints() -> Iterator[None]:
 
 
 @pytest.fixture
-def start(
-    hub: HubUnderTest, rights: Rights, complaints: None, monkeypatch: pytest.MonkeyPatch
-) -> Start:
+def start(hub: HubUnderTest, rights: Rights, complaints: None, monkeypatch: pytest.MonkeyPatch) -> Start:
     # A manager takes what is in memory for eternal. That is true of a process, but not of one that runs tests.
     collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
     monkeypatch.setattr("fairway.controllers.manager.gc", collector)

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairway.api import crds
 from fairway.kube import Client, Connection, KubeError, load
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import CONTROLLERS, Tools, background, real_hub
+from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
 from fairway.testing.processes import POLL
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -36,9 +36,14 @@ def hub_of(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[H
         with hub_in_thread(folder=folder) as embedded:
             yield HubUnderTest(kind=kind, kubeconfig=embedded.kubeconfig)
         return
-    with background(real_hub(tools(), folder=folder, controllers=CONTROLLERS)) as real:
+    with background(real_hub(tools(), folder=folder)) as real:
+        # First the kinds: the garbage collector looks for new ones only every half minute.
         asyncio.run(_define(real.kubeconfig))
-        yield HubUnderTest(kind=kind, kubeconfig=real.kubeconfig)
+        upkeep = controller_manager(
+            tools(), kubeconfig=real.kubeconfig, folder=folder, controllers=CONTROLLERS, leader_elect=False
+        )
+        with background(upkeep):
+            yield HubUnderTest(kind=kind, kubeconfig=real.kubeconfig)
 
 
 async def _define(kubeconfig: Path) -> None:
@@ -49,7 +54,9 @@ async def _define(kubeconfig: Path) -> None:
             for definition in crds():
                 spec = definition["spec"]
                 for version in spec["versions"]:
-                    await _served(client, f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}")
+                    await _served(
+                        client, f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                    )
 
 
 async def _served(client: Client, path: str) -> None:

@@ -1,7 +1,7 @@
 """What a test sees of placements: their status, pages and events, in the words it made clusters by."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 from msgspec import json
@@ -19,6 +19,10 @@ from fairway.api.placement import (
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Batch, Client, Deleted, Informer, Updated
 from fairway.kube.events import EVENTS
 from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+
+
+Versions = dict[tuple[str, str, str], str]
+"""Resource versions by kind, namespace and name."""
 
 
 class View:
@@ -145,12 +149,26 @@ class View:
             for each in decision.status.decisions
         }
 
+    def versions_of(self, things: Iterable[Placement | PlacementDecision]) -> Versions:
+        """Of what is in a namespace of ours."""
+        return {
+            (each.kind, each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
+            for each in things
+            if self._ours(each)
+        }
+
+    def seen_versions(self) -> Versions:
+        return self.versions_of((*self._placements.store.values(), *self._decisions.store.values()))
+
     def describe(self) -> str:
         placements = (each for each in self._placements.store.values() if self._ours(each))
         decisions = (each for each in self._decisions.store.values() if self._ours(each))
         return "\n".join(
             [
-                *(f"placement {each.metadata.name}: {json.encode(each.status).decode()}" for each in placements),
+                *(
+                    f"placement {each.metadata.name}: {json.encode(each.status).decode()}"
+                    for each in placements
+                ),
                 *(
                     f"decision {each.metadata.name} {each.metadata.labels}: {' '.join(self._words(each))}"
                     for each in decisions

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from controllers.view import View
+from controllers.view import Versions, View
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
@@ -241,7 +241,14 @@ class World(View):
         body = {"spec": msgspec.to_builtins(spec)}
         return await self.edit(PLACEMENTS, name, body, namespace=self.namespace)
 
-    async def hold(self, name: str, *words: str, placement: str = "", namespace: str = "") -> PlacementDecision:
+    async def touch(self, name: str) -> Placement:
+        """Has a placement looked at again, though it asks for the same as before."""
+        body = {"metadata": {"annotations": {"fairway.dev/touched": uuid.uuid4().hex}}}
+        return await self.edit(PLACEMENTS, name, body, namespace=self.namespace)
+
+    async def hold(
+        self, name: str, *words: str, placement: str = "", namespace: str = ""
+    ) -> PlacementDecision:
         """A decision that nobody made. Without a placement it bears no label."""
         namespace = namespace or self.namespace
         built = builders.decision(name, (), placement=placement, namespace=namespace)
@@ -308,14 +315,14 @@ class World(View):
         await self.eventually(chosen)
 
     async def after(self, manager: Manager, resource: Resource[T], written: T) -> None:
-        """Until controllers have seen what was written, and have nothing left to do."""
+        """Until controllers have seen what was written and have nothing left to do, and all they wrote is seen here."""
         informer, version = manager.sources.of(resource), int(written.metadata.resourceVersion)
         await self._seen(manager, resource, lambda: int(informer.resource_version) >= version)
 
     async def after_deleting(
         self, manager: Manager, resource: Resource[T], name: str, *, namespace: str = ""
     ) -> None:
-        """Until controllers know that it is gone, and have nothing left to do."""
+        """The same for what was deleted."""
         store = manager.sources.of(resource).store
         await self._seen(manager, resource, lambda: (namespace, name) not in store)
 
@@ -325,13 +332,11 @@ class World(View):
                 if seen():
                     break
             await manager.quiet()
+        there = await self.versions()
+        await self.eventually(lambda: self.seen_versions() == there)
 
-    async def versions(self) -> dict[tuple[str, str, str], str]:
+    async def versions(self) -> Versions:
         """Resource versions of all placements and decisions here: another one tells of a write."""
         placements = await self.client.list(PLACEMENTS)
         decisions = await self.client.list(PLACEMENT_DECISIONS)
-        return {
-            (each.kind, each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
-            for each in (*placements.items, *decisions.items)
-            if each.metadata.namespace in self._namespaces
-        }
+        return self.versions_of((*placements.items, *decisions.items))

@@ -1,0 +1,92 @@
+"""What becomes of decisions when their placement goes."""
+
+import pytest
+
+from controllers.figures import wakes
+from controllers.world import World
+from fairway.controllers.manager import Manager
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.kube.options import Propagation
+
+
+@pytest.mark.parametrize("how", ["Background", "Foreground"])
+async def test_decisions_go_with_their_placement(manager: Manager, world: World, how: Propagation) -> None:
+    await world.clusters("a")
+    await world.place()
+    await world.chooses("p", "a")
+    await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation=how)
+    await world.eventually(lambda: world.placement("p") is None and not world.decisions("p"))
+    await world.after_deleting(manager, PLACEMENT_DECISIONS, "p-decision-1", namespace=world.namespace)
+    assert await world.versions() == {}
+
+
+async def test_decisions_that_are_orphaned_stay_and_nobody_cares_for_them(
+    manager: Manager, world: World
+) -> None:
+    await world.clusters("a")
+    await world.place()
+    await world.chooses("p", "a")
+    await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
+    await world.eventually(lambda: world.placement("p") is None)
+    await world.after_deleting(manager, PLACEMENTS, "p", namespace=world.namespace)
+    before = wakes(manager)
+    changed = await world.overwrite("p-decision-1")
+    await world.after(manager, PLACEMENT_DECISIONS, changed)
+    assert wakes(manager) == before
+    assert world.pages("p") == {"p-decision-1": ()}
+
+
+async def test_a_placement_that_is_made_again_has_a_decision_of_its_own(
+    manager: Manager, world: World
+) -> None:
+    await world.clusters("a")
+    await world.place()
+    await world.chooses("p", "a")
+    await world.delete(PLACEMENTS, "p")
+    again = await world.place()
+
+    def owned() -> bool:
+        owners = [owner.uid for each in world.decisions("p") for owner in each.metadata.ownerReferences]
+        return owners == [again.metadata.uid] and world.chosen("p") == ["a"]
+
+    await world.eventually(owned)
+    await world.chooses("p", "a")
+
+
+async def test_one_takes_over_what_was_orphaned(manager: Manager, world: World) -> None:
+    await world.clusters("a", "b")
+    await world.place()
+    await world.chooses("p", "a", "b")
+    await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
+    await world.eventually(lambda: world.placement("p") is None)
+    (orphan,) = world.decisions("p")
+    again = await world.place()
+    await world.chooses("p", "a", "b")
+    await world.eventually(
+        lambda: (
+            [owner.uid for owner in world.decisions("p")[0].metadata.ownerReferences] == [again.metadata.uid]
+        )
+    )
+    assert world.decisions("p")[0].metadata.uid == orphan.metadata.uid
+    assert all("a" in pages["p-decision-1"] for pages in world.history if len(pages["p-decision-1"]) > 0)
+
+
+async def test_while_it_is_being_deleted_nothing_happens(manager: Manager, world: World) -> None:
+    """Somebody holds it up; decisions are left as they are until it is gone."""
+    await world.clusters("a")
+    await world.place()
+    await world.chooses("p", "a")
+    held = {"metadata": {"finalizers": ["fairway.dev/wait"]}}
+    await world.after(manager, PLACEMENTS, await world.edit(PLACEMENTS, "p", held, namespace=world.namespace))
+    await world.delete(PLACEMENTS, "p")
+    await world.eventually(
+        lambda: (found := world.placement("p")) is not None and found.metadata.deletionTimestamp is not None
+    )
+    leaving = world.placement("p")
+    assert leaving is not None
+    await world.after(manager, PLACEMENTS, leaving)
+    await world.clusters("b")
+    await world.after(manager, PLACEMENT_DECISIONS, await world.overwrite("p-decision-1"))
+    assert world.pages("p") == {"p-decision-1": ()}
+    await world.edit(PLACEMENTS, "p", {"metadata": {"finalizers": None}}, namespace=world.namespace)
+    await world.eventually(lambda: not world.decisions("p"))
