@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.options import load_files, moment, optional_files_options, require_files
+from fairway.cli.live import HubChoice
+from fairway.cli.options import Input, input_options, load_input, moment
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
@@ -38,13 +39,15 @@ Examples:
   fairway lint -f fleet/ --severity info
   fairway lint -f fleet/ --rule score-expired --rule score-used-expired --now 2026-01-02T10:00:00Z
   fairway lint -f fleet/ --strict -o json
+  fairway lint
+  fairway lint -f new-placement.yaml --hub
 
 \b
 Give placements together with the clusters, sets, bindings and scores of their hub: most mistakes show only there.
+Without -f everything on the hub is looked at; with -f and --hub, the files as they would be on the hub.
 Exit status: 0 no error, 1 errors (with --strict: or warnings), 2 bad input.
 """,
 )
-@optional_files_options
 @click.option("--now", type=moment, metavar="TIME", help="The moment to look at scores.  [default: now]")
 @click.option(
     "--severity",
@@ -55,12 +58,15 @@ Exit status: 0 no error, 1 errors (with --strict: or warnings), 2 bad input.
 )
 @click.option("--rule", "rules", multiple=True, metavar="ID", help="Apply only this rule. May be repeated.")
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
-@click.option("--list-rules", is_flag=True, help="List all rules and exit; needs no files.")
+@click.option("--list-rules", is_flag=True, help="List all rules and exit; needs no input.")
 @output_option
+@input_options
 def lint(
     files: tuple[str, ...],
     max_file_size: int,
     verbose: bool,
+    with_hub: bool,
+    hub: HubChoice,
     now: datetime | None,
     severity: str,
     rules: tuple[str, ...],
@@ -76,13 +82,12 @@ def lint(
     if list_rules:
         _list_rules(output)
         return EXIT_OK
-    require_files(files)
     _check_rules(rules)
-    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose)
+    given = load_input(files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub)
     micros = to_micros(now or datetime.now(UTC))
-    found = apply((each.object for each in loaded), now=micros, only=rules)
+    found = _asked(apply((each.object for each in given.objects), now=micros, only=rules), given)
     least = Severity(severity)
-    shown = _placed([each for each in found if each.severity.reaches(least)], loaded, max_file_size)
+    shown = _placed([each for each in found if each.severity.reaches(least)], given.objects, max_file_size)
     counts = Counter(each.severity.value for each in found)
     if output == "table":
         _print(shown, counts, hidden=len(found) - len(shown))
@@ -90,6 +95,16 @@ def lint(
         emit([], columns={}, output=output, document=_document(shown, counts))
     failing = Severity.WARNING if strict else Severity.ERROR
     return EXIT_NO if any(each.severity.reaches(failing) for each in found) else EXIT_OK
+
+
+def _asked(found: Sequence["Finding"], given: Input) -> Sequence["Finding"]:
+    """Whoever has a file checked against a hub wants to know about the file."""
+    if given.files is None or not given.server:
+        return found
+    from fairway.whatif.lint import identity_of
+
+    theirs = {identity_of(each.object) for each in given.files}
+    return [each for each in found if each.identity in theirs]
 
 
 def _list_rules(output: OutputFormat) -> None:
@@ -115,7 +130,8 @@ def _check_rules(rules: Iterable[str]) -> None:
 def _print(shown: Sequence["Finding"], counts: Mapping[str, int], *, hidden: int) -> None:
     for each in shown:
         path = f"{each.path}: " if each.path else ""
-        say(f"{each.place}: {each.severity}: {each.subject}: {path}{each.message} [{each.rule}]")
+        place = f"{each.place}: " if each.place else ""
+        say(f"{place}{each.severity}: {each.subject}: {path}{each.message} [{each.rule}]")
         say(f"    to do: {each.remedy}")
     said = ", ".join(_count(counts.get(name, 0), name) for name in _SEVERITIES if counts.get(name))
     more = HIDDEN.format(count=hidden) if hidden else ""
@@ -148,7 +164,7 @@ def _document(shown: Sequence["Finding"], counts: Mapping[str, int]) -> dict[str
 
 
 def _placed(found: Iterable["Finding"], loaded: "LoadedObjects", max_file_size: int) -> list["Finding"]:
-    """By file, then line."""
+    """By file, then line; what is on the hub by name."""
     from fairway.whatif.lint import identity_of
 
     origins = {identity_of(each.object): each.origin for each in loaded}
@@ -156,12 +172,20 @@ def _placed(found: Iterable["Finding"], loaded: "LoadedObjects", max_file_size: 
     placed: list[Finding] = []
     for each in found:
         origin = origins[each.identity]
+        if not origin.line:
+            placed.append(each)  # an object of the hub is known by its name
+            continue
         in_file = lines.get(origin.file)
         if in_file is None:
             starts = [other.origin.line for other in loaded if other.origin.file == origin.file]
             in_file = lines[origin.file] = _Lines(origin.file, starts, max_file_size)
         placed.append(replace(each, file=origin.file, line=in_file.of(origin, each.path)))
-    return sorted(placed, key=lambda each: (each.file, each.line, each.severity.rank, each.rule, each.path))
+    return sorted(placed, key=_order)
+
+
+def _order(found: "Finding") -> tuple[object, ...]:
+    where = (found.file, found.line) if found.line else (found.kind, found.namespace, found.name)
+    return (*where, found.severity.rank, found.rule, found.path)
 
 
 class _Lines:

@@ -5,6 +5,7 @@ The words always name the hub, because the usual mistake is to be at another one
 
 import asyncio
 import logging
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,10 @@ class HubError(CommandError):
     """The hub cannot be reached, or refuses."""
 
 
+class NoHubError(HubError):
+    """Nothing says where a hub is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubChoice:
     """What was said about which hub is meant; nothing, usually, and then it is found as kubectl finds it."""
@@ -50,20 +55,22 @@ class HubChoice:
         """How to call kubectl for the same hub."""
         words = ["kubectl"]
         if self.kubeconfig is not None:
-            words.append(f"--kubeconfig {self.kubeconfig}")
+            words += ["--kubeconfig", self.kubeconfig]
         if self.context is not None:
-            words.append(f"--context {self.context}")
-        return " ".join(words)
+            words += ["--context", self.context]
+        return shlex.join(words)
 
     def connection(self) -> "Connection":
         """Raises HubError."""
-        from fairway.cli.live_words import unreachable
+        from fairway.cli.live_words import NO_HUB, is_nowhere
         from fairway.kube import Client, KubeError
 
         try:
             return Client.from_environment(self.kubeconfig, context=self.context).connection
         except KubeError as error:
-            raise HubError(unreachable(error)) from None
+            if is_nowhere(error):
+                raise NoHubError(NO_HUB) from None
+            raise HubError(str(error)) from None
 
 
 def unknown(what: str, name: str, known: Iterable[str], *, namespace: str = "") -> BadInputError:

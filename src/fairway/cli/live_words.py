@@ -56,11 +56,9 @@ _READING: Final = ("get", "list", "watch")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._@:/+=-]+")
 
 
-def unreachable(error: KubeError) -> str:
-    """Before anything was sent."""
-    if isinstance(error, ConfigError) and error.message == NOT_IN_A_POD:
-        return NO_HUB
-    return str(error)
+def is_nowhere(error: KubeError) -> bool:
+    """Whether neither a kubeconfig nor a pod says where the hub is."""
+    return isinstance(error, ConfigError) and error.message == NOT_IN_A_POD
 
 
 def told(error: KubeError, *, hub: "HubChoice", connection: Connection) -> str:
@@ -68,7 +66,7 @@ def told(error: KubeError, *, hub: "HubChoice", connection: Connection) -> str:
     server = connection.server
     match error:
         case ConfigError() | CredentialError():
-            return unreachable(error)
+            return str(error)
         case UntrustedError():
             return UNTRUSTED.format(why=error, place=place)
         case TransportError() if not error.sent:

@@ -65,6 +65,8 @@ VERBS: Final[dict[str, Verb]] = {
     "hub": Verb("fairway.cli.hub:hub", "Run an embedded Kubernetes API, and look after its data."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
+    "run": Verb("fairway.cli.run:run", "Run the controllers against a hub."),
+    "up": Verb("fairway.cli.up:up", "Start a hub with controllers, and a fleet to try things on."),
 }
 
 

@@ -1,14 +1,16 @@
-"""The `-f` every verb that reads objects has, and what belongs to it."""
+"""The `-f` every verb that reads objects has, the hub that may stand in for it, and what belongs to them."""
 
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from fairway.cli.errors import BadInputError
+from fairway.cli.live import HubChoice, NoHubError, hub_options, talk
 from fairway.cli.output import say
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, such as 2GiB"
 BAD_TIME: Final = "{text!r} is not a time; write it like 2026-01-01T00:00:00Z"
 NO_PLACEMENTS: Final = "no Placement in the input; give a file that has one to -f"
+NO_PLACEMENTS_ON_HUB: Final = "hub {server} has no Placement; give a file that has one to -f, with --hub"
+NO_INPUT: Final = (
+    "nothing to look at: give files with -f, or a hub with --kubeconfig or KUBECONFIG; there is no kubeconfig"
+)
 PASSED_OVER: Final = "; passed over, as of other APIs, were {kinds}"
 IGNORED: Final = "fairway: ignored {count} {objects} of kinds Fairway has no use for: {kinds}"
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*\Z", re.IGNORECASE)
@@ -52,17 +58,19 @@ def files_options(command: _Command) -> _Command:
     return _with_files(command, required=True)
 
 
-def optional_files_options(command: _Command) -> _Command:
-    """The same for a command that can do something without files; it calls `require_files` when it cannot."""
-    return _with_files(command, required=False)
+def input_options(command: _Command) -> _Command:
+    """Adds `-f` and what belongs to it, `--hub`, and which hub.
 
-
-def require_files(files: tuple[str, ...]) -> None:
-    """Complains as click does of a required option."""
-    if not files:
-        context = click.get_current_context()
-        option = next(each for each in context.command.params if each.name == "files")
-        raise click.MissingParameter(ctx=context, param=option)
+    They arrive as `files`, `max_file_size`, `verbose`, `with_hub` and `hub`. It belongs next to the function.
+    """
+    flag = click.option(
+        "--hub",
+        "with_hub",
+        is_flag=True,
+        help="With -f: the hub as it would be with the files applied. Nothing is written. Implied by --kubeconfig "
+        "and --context; without -f the hub is what is looked at anyway.",
+    )
+    return _with_files(flag(hub_options(command)), required=False)
 
 
 def _with_files(command: _Command, *, required: bool) -> _Command:
@@ -105,9 +113,56 @@ def load_files(
     return loaded
 
 
-def no_placements(loaded: "LoadedObjects") -> BadInputError:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """What a verb looks at. ``server`` is the hub's address, empty if no hub was asked."""
+
+    objects: "LoadedObjects"
+    files: "LoadedObjects | None"
+    """Those of the objects that files say something about, as they say it; None without files."""
+    server: str = ""
+    namespace: str = ""
+    """Where the context of the hub looks first."""
+
+
+def load_input(
+    files: tuple[str, ...],
+    *,
+    max_file_size: int,
+    verbose: bool,
+    with_hub: bool,
+    hub: HubChoice,
+    expressions: bool = False,
+) -> Input:
+    """Files, or the hub, or the hub with files over it."""
+    loaded = None
+    if files:
+        loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=expressions)
+        if not with_hub and not hub.given:
+            return Input(objects=loaded, files=loaded)
+    from fairway.cli.live_objects import read_hub
+    from fairway.cli.live_overlay import over
+
+    try:
+        connection = hub.connection()
+    except NoHubError:
+        if loaded is None:
+            raise BadInputError(NO_INPUT) from None
+        raise
+    found = talk(hub, read_hub)
+    return Input(
+        objects=found if loaded is None else over(found, loaded),
+        files=loaded,
+        server=connection.server,
+        namespace=connection.namespace,
+    )
+
+
+def no_placements(given: Input) -> BadInputError:
     """The complaint of a verb that needs one; a Placement of another API may be why there is none."""
-    passed_over = PASSED_OVER.format(kinds=_kinds(loaded)) if loaded.ignored else ""
+    if given.server:
+        return BadInputError(NO_PLACEMENTS_ON_HUB.format(server=given.server))
+    passed_over = PASSED_OVER.format(kinds=_kinds(given.objects)) if given.objects.ignored else ""
     return BadInputError(f"{NO_PLACEMENTS}{passed_over}")
 
 

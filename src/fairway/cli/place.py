@@ -1,4 +1,4 @@
-"""`fairway place`: schedule the placements that files hold, and print the decisions."""
+"""`fairway place`: schedule the placements of files or of a hub, and print the decisions. It never writes any."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.options import files_options, load_files, moment, no_placements
+from fairway.cli.live import HubChoice
+from fairway.cli.options import Input, input_options, load_input, moment, no_placements
 from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from fairway.whatif.world import Key, World
 
 LEFT_ALONE: Final = "left alone"
+NOT_DECIDED: Final = "not decided yet"
+SAME: Final = "the same"
 MORE: Final = "… and {count:,} more"
 NOTE: Final = "{placement}: {kind}: {message}"
 REMEDY: Final = "    to do: {remedy}"
@@ -36,6 +40,8 @@ class Placed:
     satisfied: bool
     reason: str
     advice: "tuple[Advice, ...]"
+    before: "list[str] | None" = None
+    """What was decided for it before; None if nothing was."""
 
     @property
     def name(self) -> str:
@@ -48,6 +54,19 @@ class Placed:
         count = f"{self.found.selected:,}"
         return count if wanted is None else f"{count} of {wanted:,}"
 
+    @property
+    def change(self) -> str:
+        """What would be different on the hub."""
+        if self.before is None:
+            return NOT_DECIDED
+        now = self.found.outcome.selected
+        come = [f"+{name}" for name in now if name not in self.before]
+        gone = [f"-{name}" for name in self.before if name not in now]
+        changes = come + gone
+        shown = ", ".join(changes[:SHOWN_IN_ROW])
+        more = len(changes) - SHOWN_IN_ROW
+        return f"{shown} {MORE.format(count=more)}" if more > 0 else shown or SAME
+
 
 @click.command(
     short_help="Decide placements and print the decisions.",
@@ -57,6 +76,13 @@ Examples:
   fairway place -f examples/fleet --reasons --placement ns1/most-free-cpu
   fairway place -f fleet.json --now 2026-01-02T10:00:00Z -o yaml | kubectl apply --dry-run=client -f -
   fairway place -f fleet.json --strict
+  fairway place
+  fairway place -f new-placement.yaml --hub
+
+\b
+Without -f, the placements of the hub are decided with what the hub has; with -f and --hub, those of the files
+are, or all of the hub if the files have none, with what the hub would have after kubectl apply. Nothing is
+written. ON THE HUB is then what would be different from what is decided there.
 
 \b
 Placements are decided in the order of namespace and name; each sees what the earlier ones decided.
@@ -64,19 +90,26 @@ Placements are decided in the order of namespace and name; each sees what the ea
 Exit status: 0 decided, 1 with --strict when one is not satisfied or misconfigured, 2 bad input.
 """,
 )
-@files_options
 @click.option(
-    "--placement", "wanted", multiple=True, metavar="NS/NAME", help="Decide only this one. May be repeated."
+    "--placement",
+    "wanted",
+    multiple=True,
+    metavar="NS/NAME",
+    shell_complete=complete("placements"),
+    help="Decide only this one. May be repeated.",
 )
 @click.option("--now", type=moment, metavar="TIME", help="The moment to decide for.  [default: now]")
 @click.option("--reasons", is_flag=True, help="Say of each chosen cluster why.")
 @click.option("--all", "everything", is_flag=True, help="Show all chosen clusters, however many.")
 @click.option("--strict", is_flag=True, help="Fail when a placement does not get all it wants.")
 @output_option
+@input_options
 def place(
     files: tuple[str, ...],
     max_file_size: int,
     verbose: bool,
+    with_hub: bool,
+    hub: HubChoice,
     wanted: tuple[str, ...],
     now: datetime | None,
     reasons: bool,
@@ -84,18 +117,20 @@ def place(
     strict: bool,
     output: OutputFormat,
 ) -> int:
-    """Decide all placements that files hold, against the clusters and scores in the same files."""
+    """Decide placements against the clusters and scores around them, in files or on a hub."""
     from fairway.cli.progress import tracked
     from fairway.fleet.instant import to_micros
     from fairway.whatif.names import UnknownNameError, find_placement
     from fairway.whatif.world import World
 
-    loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=True)
-    world = World(each.object for each in loaded)
+    given = load_input(
+        files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub, expressions=True
+    )
+    world = World(each.object for each in given.objects)
     if not world.placements:
-        raise no_placements(loaded)
+        raise no_placements(given)
     try:
-        keys = sorted({find_placement(world, text) for text in wanted} if wanted else world.placements)
+        keys = sorted({find_placement(world, text) for text in wanted} or _asked(given) or world.placements)
     except UnknownNameError as error:
         raise BadInputError(str(error)) from None
     micros = to_micros(now or datetime.now(UTC))
@@ -104,14 +139,24 @@ def place(
     if output != "table":
         emit([], columns={}, output=output, document=_document(world, placed))
     else:
-        _print(placed, reasons=reasons, everything=everything)
+        _print(placed, reasons=reasons, everything=everything, live=bool(given.server))
     return EXIT_NO if strict and not all(each.idle or each.satisfied for each in placed) else EXIT_OK
 
 
+def _asked(given: Input) -> "set[Key]":
+    """The placements that files hold."""
+    from fairway.api.placement import Placement
+
+    placements = given.files.of(Placement) if given.files else ()
+    return {(each.metadata.namespace, each.metadata.name) for each in placements}
+
+
 def _place(world: "World", key: "Key", now: int) -> Placed:
+    from fairway.cli.live_world import recorded
     from fairway.engine.status import Code
     from fairway.whatif.advice import advise, left_alone, satisfied
 
+    before = recorded(world, key)
     found = world.place(key, now=now)
     workload = world.workload(key)
     good, reason = satisfied(found)
@@ -122,19 +167,21 @@ def _place(world: "World", key: "Key", now: int) -> Placed:
         satisfied=good and found.status.code is not Code.MISCONFIGURED,
         reason=reason,
         advice=() if workload.idle else advise(workload.placement, found),
+        before=before,
     )
 
 
-def _print(placed: list[Placed], *, reasons: bool, everything: bool) -> None:
+def _print(placed: list[Placed], *, reasons: bool, everything: bool, live: bool) -> None:
     if reasons:
         for at, each in enumerate(placed):
-            _print_reasons(each, first=at == 0, everything=everything)
+            _print_reasons(each, first=at == 0, everything=everything, live=live)
         return
     rows = [
         {
             "placement": each.name,
             "clusters": "" if each.idle else each.clusters,
             "satisfied": LEFT_ALONE if each.idle else each.reason,
+            "change": "" if each.idle else each.change,
             "chosen": "" if each.idle else _chosen(each, everything=everything),
         }
         for each in placed
@@ -143,6 +190,7 @@ def _print(placed: list[Placed], *, reasons: bool, everything: bool) -> None:
         "placement": "Placement",
         "clusters": "Clusters",
         "satisfied": "Satisfied",
+        **({"change": "On the hub"} if live else {}),
         "chosen": "Chosen (score)",
     }
     emit(rows, columns=columns)
@@ -162,7 +210,7 @@ def _chosen(placed: Placed, *, everything: bool) -> str:
     return f"{text} {MORE.format(count=total - len(shown))}" if total > len(shown) else text
 
 
-def _print_reasons(placed: Placed, *, first: bool, everything: bool) -> None:
+def _print_reasons(placed: Placed, *, first: bool, everything: bool, live: bool) -> None:
     if not first:
         say()
     if placed.idle:
@@ -172,7 +220,7 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool) -> None:
     heading = HEADING.format(
         placement=placed.name, clusters=f"{placed.clusters} {noun}", satisfied=placed.reason
     )
-    say(heading)
+    say(f"{heading}; on the hub: {placed.change}" if live else heading)
     groups = _groups(placed.found)
     rows: list[dict[str, object]] = []
     for name, why, score in placed.found.outcome.reasons():

@@ -1,0 +1,217 @@
+"""An explanation, for people."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairway.cli.output import Row, cell, plain_table
+
+if TYPE_CHECKING:
+    from fairway.engine.trace import Contribution, HostTrace
+    from fairway.whatif.counterfactual import Counterfactual
+    from fairway.whatif.edits import Edit
+    from fairway.whatif.explain import ClusterAnswer, Explanation
+
+TITLES: Final = ("Rank", "Cluster", "Total", "Prioritizer", "Difference")
+NAMES_SHOWN: Final = 4
+CHOSEN_SHOWN: Final = 10
+MORE: Final = "… and {count:,} more"
+NO_SCORE: Final = "no score"
+NOTHING_CHOSEN: Final = "  No cluster was chosen."
+ALL_CHOSEN: Final = "  There are no others."
+NOTHING_TO_TRY: Final = (
+    "    There was nothing to try: no label, claim, taint, score or set that could matter is known."
+)
+TRIED: Final = "  Tried: with this it is chosen{losers}. With {less} it is not."
+ON_THE_HUB: Final = "on the hub: {what}"
+SAME: Final = "the same clusters"
+NOT_DECIDED: Final = "not decided yet"
+OTHERS: Final = "{names}, which is not what follows from what the hub has now"
+NONE: Final = "no cluster"
+
+
+def lines(
+    found: "Explanation", *, everything: bool, live: bool = False, recorded: list[str] | None = None
+) -> Iterator[str]:
+    """``live``: whether there is a hub, on which ``recorded`` is decided, or nothing yet."""
+    name = "/".join(found.placement)
+    if found.left_alone:
+        yield f"{name}: left alone, {found.left_alone}. If it were looked at:"
+    count = f"{len(found.chosen):,}" if found.wanted is None else f"{len(found.chosen):,} of {found.wanted:,}"
+    noun = "cluster" if len(found.chosen) == 1 else "clusters"
+    yield f"{name}: {count} {noun}, {found.reason}: {found.message}"
+    feasible = len(found.chosen) + len(found.passed_over)
+    yield f"{found.clusters:,} in the fleet, {feasible:,} passed every filter"
+    if live:
+        yield _on_hub(found, recorded)
+    for each in found.advice:
+        yield f"{each.kind}: {each.message if everything else each.brief}"
+        # To be told to come here helps nobody who is here.
+        if each.remedy and not each.remedy.startswith("fairway explain "):
+            yield f"    to do: {each.remedy}"
+    if found.cluster is not None:
+        yield ""
+        yield from _about(found.cluster)
+    yield ""
+    yield "Why these"
+    yield from _standings(found.chosen, limit=None if everything else CHOSEN_SHOWN)
+    if not found.chosen:
+        yield NOTHING_CHOSEN
+    yield ""
+    yield "Why not the others"
+    yield from _others(found, everything=everything)
+
+
+def _on_hub(found: "Explanation", before: "list[str] | None") -> str:
+    if before is None:
+        return ON_THE_HUB.format(what=NOT_DECIDED)
+    if set(before) == {each.host for each in found.chosen}:
+        return ON_THE_HUB.format(what=SAME)
+    names = ", ".join(before[:CHOSEN_SHOWN]) or NONE
+    more = len(before) - CHOSEN_SHOWN
+    names = f"{names} {MORE.format(count=more)}" if more > 0 else names
+    return ON_THE_HUB.format(what=OTHERS.format(names=names))
+
+
+def _standings(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[str]:
+    if not hosts:
+        return
+    shown = hosts if limit is None else hosts[:limit]
+    rows: list[dict[str, object]] = []
+    for each in shown:
+        row: dict[str, object] = {"rank": each.rank, "cluster": each.host, "total": each.total}
+        row |= {str(at): _product(part) for at, part in enumerate(each.contributions)}
+        rows.append(row)
+    parts = {str(at): part.plugin for at, part in enumerate(hosts[0].contributions)}
+    columns = {"rank": "Rank", "cluster": "Cluster", "total": "Total", **parts}
+    yield from _table(rows, columns, indent="  ")
+    if len(hosts) > len(shown):
+        yield f"  {MORE.format(count=len(hosts) - len(shown))} (--all shows them)"
+
+
+def _table(rows: Sequence[Row], columns: dict[str, str], *, indent: str) -> Iterator[str]:
+    """Headings that are names stay as they are written."""
+    header, *lines = plain_table(rows, columns=columns).splitlines()
+    for title in columns.values():
+        if title not in TITLES:
+            header = header.replace(title.upper(), title, 1)
+    yield f"{indent}{header}"
+    yield from (f"{indent}{line}" for line in lines)
+
+
+def _product(part: "Contribution") -> str:
+    return f"{part.score} × {part.weight} = {part.points}" if part.known else NO_SCORE
+
+
+def _others(found: "Explanation", *, everything: bool) -> Iterator[str]:
+    if not found.passed_over and not found.rejected:
+        yield ALL_CHOSEN
+    if found.passed_over:
+        groups: dict[str, list[str]] = {}
+        for each in found.passed_over:
+            # Ranks and totals are in the list; what differs otherwise is what the spread policy says.
+            spread = "" if each.reason.startswith("passed every filter") else each.reason
+            groups.setdefault(spread, []).append(f"{each.host} (rank {each.rank}, {each.total})")
+        for reason, names in groups.items():
+            why = reason or ("none is wanted" if found.wanted == 0 else "ranked lower")
+            yield f"  {_count(len(names))} passed every filter but {why}"
+            yield from _names(names, everything=everything)
+    for group in found.rejected:
+        yield f"  {_count(len(group.clusters))} turned away by {group.plugin or 'the cycle'}: {cell(group.reason)}"
+        yield from _names(group.clusters, everything=everything)
+
+
+def _count(number: int) -> str:
+    return "1 cluster" if number == 1 else f"{number:,} clusters"
+
+
+def _names(names: "Sequence[str]", *, everything: bool) -> Iterator[str]:
+    shown = names if everything else names[:NAMES_SHOWN]
+    more = len(names) - len(shown)
+    listed = ", ".join(shown)
+    yield f"      {listed} {MORE.format(count=more)}" if more else f"      {listed}"
+
+
+def _about(answer: "ClusterAnswer") -> Iterator[str]:
+    trace = answer.trace
+    yield f"Why {trace.host}" if trace.selected else f"Why not {trace.host}"
+    if trace.rank is None:
+        for each in answer.checks:
+            verdict = "passes" if each.passed else f"turns it away: {cell(each.reason)}"
+            yield f"  {each.plugin} {verdict}"
+    else:
+        terms = ", ".join(f"{part.plugin} {_product(part)}" for part in trace.contributions)
+        yield f"  rank {trace.rank} with {trace.total} points" + (f": {terms}" if terms else "")
+        if trace.reason:
+            yield f"  {trace.reason}"
+    if answer.comparison is not None:
+        other, gap = answer.comparison.other, answer.comparison.gap
+        behind = (
+            f"{gap:,} points behind" if gap > 0 else "level with" if gap == 0 else f"{-gap:,} points ahead of"
+        )
+        yield f"  {behind} {other.host}, the last one chosen:"
+        rows = [
+            {
+                "prioritizer": mine.plugin,
+                "mine": _product(mine),
+                "theirs": _product(theirs),
+                "difference": mine.points - theirs.points,
+            }
+            for mine, theirs in zip(trace.contributions, other.contributions, strict=True)
+        ]
+        columns = {
+            "prioritizer": "Prioritizer",
+            "mine": trace.host,
+            "theirs": other.host,
+            "difference": "Difference",
+        }
+        yield from _table(rows, columns, indent="    ")
+    yield ""
+    yield from _what_if(answer.counterfactual)
+
+
+def _what_if(what: "Counterfactual") -> Iterator[str]:
+    from fairway.whatif.counterfactual import NOTHING_FOUND, State
+
+    if what.state is State.SELECTED:
+        yield "How safe its place is"
+        yield f"  {_margin(what)}"
+        return
+    yield "What would make it win"
+    if what.state is State.BLOCKED:
+        yield f"  Nothing yet: {cell(what.obstacle)}"
+        return
+    if what.state is State.NOT_FOUND:
+        yield f"  {NOTHING_FOUND.capitalize()}: {cell(what.obstacle)}"
+        yield from (f"    tried: {each}" for each in what.tried)
+        if not what.tried:
+            yield NOTHING_TO_TRY
+        return
+    yield from _edits(what.edits)
+    losers = f"; {', '.join(what.displaced)} would lose a place" if what.displaced else ""
+    yield TRIED.format(losers=losers, less=_less(what.edits))
+    for edits in what.alternatives:
+        yield "  Or:"
+        yield from _edits(edits, indent="    ")
+
+
+def _less(edits: "Sequence[Edit]") -> str:
+    """What was tried and is not enough. Amounts are tried in steps, so between two steps nothing is known."""
+    from fairway.whatif.number_edits import Allocate
+
+    steps = [f"{each.unit} {each.resource} less" for each in edits if isinstance(each, Allocate)]
+    if not steps:
+        return "anything less"
+    return ", ".join(steps) + (", or without any one of these," if len(edits) > 1 else "")
+
+
+def _edits(edits: "Sequence[Edit]", indent: str = "  ") -> Iterator[str]:
+    for number, each in enumerate(edits, 1):
+        yield f"{indent}{number}. {each.describe()}" if len(edits) > 1 else f"{indent}{each.describe()}"
+
+
+def _margin(what: "Counterfactual") -> str:
+    if what.margin is None:
+        return "The spread policy decides, so there is no margin in points."
+    if what.margin.points is None:
+        return "Nobody competes for it."
+    return f"It may lose {what.margin.points:,} points before {what.margin.runner_up} takes it."

@@ -1,0 +1,77 @@
+"""`fairway explain --watch`: the answer again, whenever it is another one."""
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from fairway.api.meta import format_time
+from fairway.cli.errors import BadInputError
+from fairway.cli.explain import Question, answer, find, show
+from fairway.cli.live import HubChoice, talk
+from fairway.cli.live_objects import PLACING
+from fairway.cli.live_world import LiveWorld
+from fairway.cli.output import say
+from fairway.cli.watching import Feed, following
+from fairway.engine.points import NEVER_CHANGES
+from fairway.fleet.instant import to_micros
+from fairway.kube import Client
+
+if TYPE_CHECKING:
+    from fairway.cli.files import LoadedObjects
+    from fairway.whatif.world import Key, World
+
+HEADING: Final = "\n--- {moment}\n"
+GATHER_SECONDS: Final = 0.1
+"""What a controller writes comes in several pieces; one answer is enough for them."""
+
+
+def follow(hub: HubChoice, asked: Question, files: "LoadedObjects | None") -> None:
+    """Until interrupted. Raises BadInputError if what is asked for is not there at the beginning."""
+
+    async def work(client: Client) -> None:
+        known = LiveWorld(files)
+        feeds = [Feed(resource=each) for each in PLACING]
+        last: str | dict[str, Any] | None = None
+        async with following(client, feeds, known.hear) as bell:
+            while True:
+                told, wait = _look(known.world(), asked, client.namespace, first=last is None)
+                if told != last:
+                    _print(told, asked, first=last is None)
+                    last = told
+                await bell.wait(wait)
+                await asyncio.sleep(GATHER_SECONDS)
+
+    talk(hub, work)
+
+
+def _look(
+    world: "World", asked: Question, namespace: str, *, first: bool
+) -> tuple[str | dict[str, Any], float | None]:
+    """The answer of the moment, and in how many seconds it may change by itself."""
+    now = to_micros(datetime.now(UTC))
+    try:
+        key, cluster = find(world, asked, namespace=namespace)
+    except BadInputError as error:
+        if first:
+            raise
+        return str(error), None
+    return answer(world, key, cluster, asked, now=now, live=True), _wait(world, key, now)
+
+
+def _wait(world: "World", key: "Key", now: int) -> float | None:
+    until = world.look(key, now=now).outcome.until
+    return None if until == NEVER_CHANGES else max(0.0, (until - now) / 1e6)
+
+
+def _print(told: str | dict[str, Any], asked: Question, *, first: bool) -> None:
+    if isinstance(told, str) and asked.output != "table":
+        # What is gone can be explained to people; a program sees nothing where something was.
+        say(told, stream=sys.stderr)
+        return
+    if not first and asked.output == "yaml":
+        say("---")
+    if not first and asked.output == "table":
+        say(HEADING.format(moment=format_time(datetime.now(UTC))))
+    show(told, asked.output)
+    sys.stdout.flush()

@@ -1,0 +1,69 @@
+"""The world of a live hub, kept true to it while it is watched."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fairway.api.kinds import KubeObject
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.cli.live_overlay import Identity, applied_to, identity
+from fairway.kube import Added, Deleted, Updated
+from fairway.kube.change import Change
+from fairway.whatif.world import Key, World
+
+if TYPE_CHECKING:
+    from fairway.cli.files import LoadedObjects
+
+SAME: Final = "the same"
+NOT_YET: Final = "not decided yet"
+
+
+def recorded(world: World, key: Key) -> list[str] | None:
+    """The clusters that PlacementDecisions name for a placement, in their order; None if there are none."""
+    namespace, name = key
+    pages = [
+        each
+        for each in world.decisions(namespace).values()
+        if each.metadata.labels.get(PLACEMENT_LABEL) == name
+    ]
+    if not pages:
+        return None
+    pages.sort(key=lambda each: (len(each.metadata.name), each.metadata.name))
+    return list(dict.fromkeys(each.clusterName for page in pages for each in page.status.decisions))
+
+
+class LiveWorld:
+    """Hears of changes, and has the world that follows from them, with files applied over it."""
+
+    def __init__(self, files: "LoadedObjects | None" = None) -> None:
+        self._written = {identity(each.object): each.object for each in files or ()}
+        self._objects: dict[Identity, KubeObject] = {}
+        self._changed: dict[Identity, None] = {}
+        self._world: World | None = None
+
+    def hear(self, change: Change[Any]) -> None:
+        match change:
+            case Added(thing) | Updated(_, thing):
+                self._objects[identity(thing)] = thing
+            case Deleted(thing):
+                self._objects.pop(identity(thing), None)
+                # A world only ever takes objects in; what goes is rare enough to begin anew.
+                self._world = None
+        self._changed[identity(thing)] = None
+
+    def world(self) -> World:
+        """Not to be kept: it changes with the hub."""
+        if self._world is None:
+            every = {**self._objects, **self._written}
+            self._world = World(self._now(each) for each in every)
+        else:
+            for each in self._changed:
+                self._world.put(self._now(each))
+        self._changed.clear()
+        return self._world
+
+    def _now(self, which: Identity) -> KubeObject:
+        existing = self._objects.get(which)
+        written = self._written.get(which)
+        if written is not None:
+            return applied_to(existing, written)
+        assert existing is not None
+        return existing
