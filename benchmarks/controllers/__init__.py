@@ -1,0 +1,1 @@
+"""The placement controller as its own process, on a real kube-apiserver + etcd or on the embedded hub."""

@@ -1,0 +1,149 @@
+"""The placement controller beside the raw write limit of the hub it runs on: convergence, reaction, cold start.
+
+    python -m benchmarks.controllers                   everything; half an hour
+    python -m benchmarks.controllers --quick           less of everything; two minutes
+    python -m benchmarks.controllers --only b --hub embedded
+
+(a) placements converged per second, 1,000 and 10,000 over 1,000 clusters, beside the hub's raw write limit
+(b) score written → decision written, with 1,000 clusters reporting every minute and 500 placements
+(c) CPU, memory and time from process start to the first decision, at 1k, 10k and 50k clusters
+
+The controller is a process of its own and so is every hub; the generator is this one. All of them share the machine:
+believe the ratios of one run, and compare seconds only with those of the same machine under the same load.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.controllers import convergence, reaction, start
+from benchmarks.controllers.objects import Fleet
+from benchmarks.controllers.stage import EMBEDDED, REAL, Note, Stage, staged
+from benchmarks.measure import write_json
+from fairway.testing.kubernetes import ToolsMissing
+
+PARTS = ("a", "b", "c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    clusters: int
+    placements: tuple[int, ...]
+    reacting: int
+    seconds: float
+    fleets: tuple[int, ...]
+    rounds: int
+
+
+FULL = Sizes(
+    clusters=1_000,
+    placements=(1_000, 10_000),
+    reacting=500,
+    seconds=180,
+    fleets=(1_000, 10_000, 50_000),
+    rounds=3,
+)
+QUICK = Sizes(clusters=1_000, placements=(500,), reacting=500, seconds=20, fleets=(1_000,), rounds=1)
+
+
+def machine() -> str:
+    load = os.getloadavg()
+    return f"{os.cpu_count()} cores, load {load[0]:.1f} {load[1]:.1f} {load[2]:.1f}, Python {sys.version.split()[0]}"
+
+
+def teller(prefix: str) -> Note:
+    began = time.monotonic()
+
+    def note(text: str) -> None:
+        print(f"  {time.monotonic() - began:6.1f} s  {prefix}: {text}", file=sys.stderr, flush=True)
+
+    return note
+
+
+async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profile: str) -> dict[str, Any]:
+    results: dict[str, Any] = {"machine": machine()}
+
+    def stage(kind: str, fleet: Fleet, part: str, note: Note) -> AbstractAsyncContextManager[Stage]:
+        path = os.path.join(profile, f"{part}.prof") if profile else ""
+        return staged(kind, fleet, note=note, fsync=fsync, profile=path)
+
+    print(machine(), flush=True)
+    if "a" in parts:
+        ways = []
+        for kind in kinds:
+            for count in sizes.placements:
+                note = teller(f"a {kind} {count:,}")
+                async with stage(kind, Fleet(clusters=sizes.clusters), "a", note) as hub:
+                    found = await convergence.measure(hub, count=count, note=note)
+                    ways += [(hub.name, way, figures) for way, figures in found.items()]
+        print(convergence.shown(ways), end="\n\n", flush=True)
+        results["a"] = ways
+    if "b" in parts:
+        reactions = []
+        for kind in kinds:
+            note = teller(f"b {kind}")
+            fleet = Fleet(clusters=sizes.clusters, groups=reaction.GROUPS)
+            async with stage(kind, fleet, "b", note) as hub:
+                measured = await reaction.measure(
+                    hub, placements=sizes.reacting, seconds=sizes.seconds, note=note
+                )
+                reactions.append((hub.name, measured))
+        print(reaction.shown(reactions), end="\n\n", flush=True)
+        results["b"] = reactions
+    if "c" in parts:
+        starts = []
+        for kind in kinds:
+            for size in sizes.fleets:
+                note = teller(f"c {kind} {size:,}")
+                async with stage(kind, Fleet(clusters=size), "c", note) as hub:
+                    starts.append((hub.name, await start.measure(hub, rounds=sizes.rounds, note=note)))
+        print(start.shown(starts), end="\n\n", flush=True)
+        results["c"] = starts
+    print(machine())
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.controllers",
+        description=(__doc__ or "").split("\n\n")[0],
+        epilog=(__doc__ or "").split("\n\n", 1)[1],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="such as a,c")
+    parser.add_argument("--hub", choices=(REAL, EMBEDDED, "both"), default=REAL)
+    parser.add_argument("--fsync", action="store_true", help="have etcd wait for the disk")
+    parser.add_argument("--placements", type=int, nargs="+", metavar="N", help="in (a), instead of the usual")
+    parser.add_argument("--seconds", type=float, metavar="N", help="how long (b) lasts")
+    parser.add_argument("--fleets", type=int, nargs="+", metavar="N", help="clusters in (c)")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    parser.add_argument("--profile", metavar="DIR", default="", help="write profiles of the controller there")
+    given = parser.parse_args()
+    usual = QUICK if given.quick else FULL
+    sizes = Sizes(
+        clusters=usual.clusters,
+        placements=tuple(given.placements or usual.placements),
+        reacting=usual.reacting,
+        seconds=given.seconds or usual.seconds,
+        fleets=tuple(given.fleets or usual.fleets),
+        rounds=usual.rounds,
+    )
+    kinds = [REAL, EMBEDDED] if given.hub == "both" else [given.hub]
+    try:
+        results = asyncio.run(
+            run(sizes, parts=given.only, kinds=kinds, fsync=given.fsync, profile=given.profile)
+        )
+    except ToolsMissing as missing:
+        sys.exit(f"{missing}\nRun `make kube-tools` first, or pass --hub embedded.")
+    if given.json:
+        write_json(given.json, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The controller under test, in a process of its own: what ``fairway run --controllers placement`` runs.
+
+    python -m benchmarks.controllers.child --kubeconfig FILE [--profile FILE]
+
+Answers the question ``figures``.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import logging
+import re
+import time
+from pathlib import Path
+
+from benchmarks.controllers.process import answer, questions
+from benchmarks.controllers.requests import Requests
+from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
+from fairway.kube import load
+
+_SAMPLE = re.compile(r"^(fairway_(?!build)\w+(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)
+_BUCKET = "_bucket{"
+
+
+def samples(manager: Manager) -> dict[str, float]:
+    """What the controller's own meters say, without the buckets of histograms."""
+    text = manager.meters.expose().decode()
+    return {name: float(value) for name, value in _SAMPLE.findall(text) if _BUCKET not in name}
+
+
+async def serve(kubeconfig: Path) -> None:
+    requests = Requests()
+    synced: list[float] = []
+
+    async def note(manager: Manager) -> None:
+        await manager.synced()
+        synced.append(time.monotonic())
+
+    with requests.counted():
+        settings = Settings(controllers=frozenset({PLACEMENT}))
+        async with running(load(kubeconfig).context(None), settings) as manager:
+            noting = asyncio.create_task(note(manager))
+            async for _ in questions():
+                answer(
+                    {
+                        **requests.document(),
+                        "synced": synced[0] if synced else None,
+                        "leading": bool(manager.leading) and all(manager.leading.values()),
+                        "busy": any(each.queue.busy for each in manager.controllers.values()),
+                        "samples": samples(manager),
+                    }
+                )
+            noting.cancel()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--profile", metavar="FILE", help="write what cProfile finds there")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    profile = cProfile.Profile() if arguments.profile else None
+    if profile is not None:
+        profile.enable()
+    try:
+        asyncio.run(serve(arguments.kubeconfig))
+    finally:
+        if profile is not None:
+            profile.disable()
+            profile.dump_stats(arguments.profile)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""(a) Placements converged per second, beside the raw write limit of the same hub in the same run.
+
+Two ways: *cold*, where all placements are there and the controller starts, counted from its informers being synced;
+and *running*, where the controller runs and placements are created, counted from the first create (OCM's benchmark
+starts its controller and creates placements, one after the other, at the same time). A placement has converged when
+its decision names ten clusters and its status says so; the end is the hub's answer to the last write that took, and
+then every placement is looked at.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.controllers import objects
+from benchmarks.controllers.objects import LIMIT_NAMESPACE, NAMESPACE, NUMBER
+from benchmarks.controllers.process import Child, child, memory
+from benchmarks.controllers.stage import Note, Stage
+from benchmarks.measure import table
+from fairway.api.meta import TRUE, find_condition
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.controllers.placement.controller import WORKERS
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.plugins.conditions import SATISFIED
+
+OCM_SECONDS = {1_000: 41.0, 10_000: 961.0}
+"""By number of placements: OCM's own benchmark of the same shape, recorded earlier on a machine with two cores."""
+CREATORS = 8
+EVENTS_A_PLACEMENT = 3
+
+Figures = dict[str, Any]
+
+
+class NotConverged(Exception):
+    """Says which placement is not as it should be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """Writes per second, and how many placements' worth of them."""
+
+    requests: float
+    placements: float
+    cpu: float
+    """Of the writer, per request."""
+    seconds: dict[str, float]
+    """Mean time of one request, by what it is."""
+
+
+async def limit(stage: Stage, *, count: int) -> Limit:
+    arguments = ("--namespace", LIMIT_NAMESPACE, "--count", str(count), "--workers", str(WORKERS))
+    module = "benchmarks.controllers.limit"
+    async with child(module, "--kubeconfig", str(stage.kubeconfig), *arguments) as writer:
+        found = await writer.ask("measure")
+    tallies = found["requests"]
+    requests = sum(each["count"] for each in tallies.values())
+    return Limit(
+        requests=requests / found["seconds"],
+        placements=found["placements"] / found["seconds"],
+        cpu=found["cpu"] / requests,
+        seconds={name: each["seconds"] / each["count"] for name, each in tallies.items()},
+    )
+
+
+async def converged(stage: Stage, count: int) -> None:
+    """Raises NotConverged unless every placement has what it asked for."""
+    placements = (await stage.client.list(PLACEMENTS, namespace=NAMESPACE)).items
+    decisions = (await stage.client.list(PLACEMENT_DECISIONS, namespace=NAMESPACE)).items
+    if len(placements) != count:
+        raise NotConverged(f"{len(placements)} placements instead of {count}")
+    chosen: Counter[str] = Counter()
+    for decision in decisions:
+        names = {each.clusterName for each in decision.status.decisions}
+        chosen[decision.metadata.labels[PLACEMENT_LABEL]] += len(names)
+    for placement in placements:
+        name, status = placement.metadata.name, placement.status
+        condition = find_condition(status.conditions, SATISFIED)
+        if chosen[name] != NUMBER or status.numberOfSelectedClusters != NUMBER:
+            raise NotConverged(f"{name} has {chosen[name]} clusters and {status.numberOfSelectedClusters}")
+        if condition is None or condition.status != TRUE:
+            raise NotConverged(f"{name} is not satisfied: {condition}")
+
+
+async def settled(stage: Stage, controller: Child, count: int, *, note: Note) -> Figures:
+    """The controller's figures once everything has converged."""
+    said = time.monotonic()
+    while True:
+        figures = await controller.ask("figures")
+        done = figures["requests"].get("patch placements/status", {}).get("count", 0)
+        if figures["leading"] and not figures["busy"] and done >= count:
+            await converged(stage, count)
+            return figures
+        if time.monotonic() - said > 10:
+            said = time.monotonic()
+            note(f"{done:,} of {count:,} placements")
+        await asyncio.sleep(0.1)
+
+
+async def cold(stage: Stage, count: int, *, note: Note) -> Figures:
+    note(f"{count:,} placements, then the controller")
+    await objects.add_placements(stage.client, count, lambda number: objects.placement(f"p-{number:05d}"))
+    began, hub = time.monotonic(), stage.cpu()
+    async with stage.controller() as controller:
+        figures = await settled(stage, controller, count, note=note)
+        found = accounted(
+            figures, count, since=figures["synced"], hub=stage.cpu() - hub, controller=controller
+        )
+        found["start"] = figures["synced"] - began
+    await objects.clear(stage.client, NAMESPACE)
+    return found
+
+
+async def running(stage: Stage, count: int, *, note: Note) -> Figures:
+    note(f"the controller, then {count:,} placements")
+    async with stage.controller() as controller:
+        while not (await controller.ask("figures"))["leading"]:
+            await asyncio.sleep(0.1)
+        before, hub = controller.cpu(), stage.cpu()
+        began = time.monotonic()
+        await objects.add_placements(
+            stage.client, count, lambda number: objects.placement(f"p-{number:05d}"), writers=CREATORS
+        )
+        created = time.monotonic() - began
+        figures = await settled(stage, controller, count, note=note)
+        found = accounted(figures, count, since=began, hub=stage.cpu() - hub, controller=controller)
+        found["cpu"] -= before
+        found["created"] = created
+        found["others"] = count
+    await objects.clear(stage.client, NAMESPACE)
+    return found
+
+
+def accounted(figures: Figures, count: int, *, since: float, hub: float, controller: Child) -> Figures:
+    tallies = figures["requests"]
+    writes = {
+        name: each for name, each in tallies.items() if not name.startswith("get") and "lease" not in name
+    }
+    seconds = figures["last_write"] - since
+    return {
+        "placements": count,
+        "seconds": seconds,
+        "rate": count / seconds,
+        "writes": sum(each["count"] for each in writes.values()),
+        "others": 0,
+        "failed": sum(each["failed"] for each in tallies.values()),
+        "requests": {name: each["count"] for name, each in writes.items()},
+        "request_seconds": {name: each["seconds"] / each["count"] for name, each in writes.items()},
+        "cpu": controller.cpu(),
+        "hub_cpu": hub,
+        "resident": memory(controller.pid)[0],
+    }
+
+
+async def measure(stage: Stage, *, count: int, note: Note) -> Figures:
+    """The limit is measured before and after, for machines change their mind."""
+    sample = min(count, 1_000)
+    limits = [await limit(stage, count=sample)]
+    ways = {"cold": await cold(stage, count, note=note)}
+    limits.append(await limit(stage, count=sample))
+    ways["running"] = await running(stage, count, note=note)
+    limits.append(await limit(stage, count=sample))
+    note(f"write limits, placements/s: {', '.join(f'{each.placements:.0f}' for each in limits)}")
+    for at, found in enumerate(ways.values()):
+        around = limits[at : at + 2]
+        found["limit_requests"] = sum(each.requests for each in around) / 2
+        found["limit_rate"] = sum(each.placements for each in around) / 2
+        found["limit_cpu"] = sum(each.cpu for each in around) / 2
+        found["limit_request_seconds"] = around[0].seconds
+        found["share"] = found["rate"] / found["limit_rate"]
+        found["share_writes"] = (
+            (found["writes"] + found["others"]) / found["seconds"] / found["limit_requests"]
+        )
+    return ways
+
+
+def shown(results: list[tuple[str, str, Figures]]) -> str:
+    """``results``: hub, way, figures."""
+    rows = [
+        [
+            *(
+                "hub",
+                "way",
+                "placements",
+                "seconds",
+                "placements/s",
+                "of the limit",
+                "writes/s",
+                "of the limit",
+            ),
+            *("controller CPU ms", "writer CPU ms", "OCM, seconds"),
+        ]
+    ]
+    for hub, way, found in results:
+        count = found["placements"]
+        ocm = OCM_SECONDS.get(count)
+        rows.append(
+            [
+                hub,
+                way,
+                f"{count:,}",
+                f"{found['seconds']:.1f}",
+                f"{found['rate']:.0f} / {found['limit_rate']:.0f}",
+                f"{found['share']:.0%}",
+                f"{(found['writes'] + found['others']) / found['seconds']:.0f} / {found['limit_requests']:.0f}",
+                f"{found['share_writes']:.0%}",
+                f"{found['cpu'] / count * 1e3:.2f}",
+                f"{found['limit_cpu'] * 3e3:.2f}",
+                f"{ocm:.0f} (recorded)" if ocm else "",
+            ]
+        )
+    lines = [
+        "(a) placements converged per second; CPU per placement, of the controller and of the writer that only writes",
+        table(rows),
+        "",
+        "    requests per placement, and their mean time in ms (with nothing but writes going on)",
+    ]
+    for hub, way, found in results:
+        parts = []
+        for name, count in sorted(found["requests"].items()):
+            mean = found["request_seconds"][name] * 1e3
+            alone = found["limit_request_seconds"].get(name)
+            beside = f" ({alone * 1e3:.1f})" if alone else ""
+            parts.append(f"{name} {count / found['placements']:.2f} × {mean:.1f}{beside}")
+        lines.append(
+            f"    {hub}, {way} {found['placements']:,}: {'; '.join(parts)}; failed {found['failed']}"
+        )
+        events = found["requests"].get("create events", 0)
+        whole = EVENTS_A_PLACEMENT * found["placements"]
+        lines.append(f"      events written when the last decision was: {events:,} of {whole:,}")
+    return "\n".join(lines)

@@ -1,0 +1,237 @@
+"""The fleet and the placements that are measured, and how they get onto a hub quickly."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import msgspec
+
+from fairway.api import crds
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Client,
+    NotFound,
+    ServerError,
+)
+from fairway.whatif import synthetic
+
+NAMESPACE = "bench"
+LIMIT_NAMESPACE = "limit"
+SYSTEM_NAMESPACE = "fairway-system"
+NUMBER = 10
+"""Of clusters a placement asks for, as in OCM's own benchmark."""
+SCORE, ITEM = "usage", "cpu"
+GROUP = "bench-group"
+WRITERS = 32
+VALID = timedelta(minutes=1000)
+
+_API = "cluster.open-cluster-management.io"
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_MERGE = "application/merge-patch+json"
+
+Document = dict[str, Any]
+
+
+async def rate(workers: int, total: int, work: Callable[[int], Awaitable[object]]) -> float:
+    """Calls per second."""
+    numbers = iter(range(total))
+
+    async def run() -> None:
+        for number in numbers:
+            await work(number)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(run() for _ in range(workers)))
+    return total / (time.perf_counter() - began)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """``groups`` of equal size by a label. Scores are between -100 and 100."""
+
+    clusters: int
+    groups: int = 1
+    seed: int = 1
+
+    def documents(self) -> Iterator[tuple[Document, int]]:
+        """Clusters with their scores. Synthetic ones, of 3 to 4 KB; without taints, so all can be chosen."""
+        rng = Random(f"scores {self.seed}")
+        number = 0
+        for document in synthetic.generate(clusters=self.clusters, seed=self.seed, placements=0):
+            if document["kind"] != "ManagedCluster":
+                continue
+            meta = document["metadata"]
+            del meta["resourceVersion"], meta["uid"], meta["finalizers"]
+            document["spec"].pop("taints", None)
+            meta["labels"][GROUP] = f"group-{number % self.groups}"
+            yield document, rng.randint(-100, 100)
+            number += 1
+
+
+def score(cluster: str, value: int, *, valid: timedelta = VALID) -> Document:
+    return {
+        "apiVersion": f"{_API}/v1alpha1",
+        "kind": "AddOnPlacementScore",
+        "metadata": {"name": SCORE, "namespace": cluster},
+        "status": score_status(value, valid=valid),
+    }
+
+
+def score_status(value: int, *, valid: timedelta = VALID) -> Document:
+    now = datetime.now(UTC)
+    return {
+        "conditions": [
+            {
+                "type": "ScoreUpdated",
+                "status": "True",
+                "reason": "ScoreUpdated",
+                "message": "Scores updated",
+                "lastTransitionTime": synthetic.stamp(now),
+            }
+        ],
+        "scores": [{"name": ITEM, "value": value}],
+        "validUntil": synthetic.stamp(now + valid),
+    }
+
+
+def placement(
+    name: str, *, namespace: str = NAMESPACE, group: str = "", number: int = NUMBER, only_score: bool = False
+) -> Document:
+    """By one add-on score, allocatable CPU and Balance, as in OCM's benchmark; or by the score alone."""
+    add_on = {"type": "AddOn", "addOn": {"resourceName": SCORE, "scoreName": ITEM}}
+    coordinates: list[Document] = [add_on]
+    if not only_score:
+        built_in = ("ResourceAllocatableCPU", "Balance")
+        coordinates += [{"type": "BuiltIn", "builtIn": each} for each in built_in]
+    spec: Document = {
+        "numberOfClusters": number,
+        "prioritizerPolicy": {
+            "mode": "Exact",
+            "configurations": [{"scoreCoordinate": each, "weight": 1} for each in coordinates],
+        },
+    }
+    if group:
+        selector = {"labelSelector": {"matchLabels": {GROUP: group}}}
+        spec["predicates"] = [{"requiredClusterSelector": selector}]
+    return {
+        "apiVersion": f"{_API}/v1beta1",
+        "kind": "Placement",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+async def prepare(client: Client) -> None:
+    """Definitions, namespaces, and a set of all clusters bound to the namespaces of placements.
+
+    Clusters and scores are served without a status of their own until ``load`` is done: it creates each with one
+    request instead of two.
+    """
+    for definition in crds():
+        await client.request("POST", _DEFINITIONS, body=_without_status(definition))
+    for namespace in (NAMESPACE, LIMIT_NAMESPACE, SYSTEM_NAMESPACE):
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    await _until(client, f"/apis/{_API}/v1/managedclusters")
+    await _until(client, f"/apis/{_API}/v1alpha1/addonplacementscores")
+    await _until(client, f"/apis/{_API}/v1beta2/managedclustersets")
+    await _until(client, f"/apis/{_API}/v1beta2/managedclustersetbindings")
+    await _until(client, f"/apis/{_API}/v1beta1/placements")
+    await _until(client, f"/apis/{_API}/v1beta1/placementdecisions")
+    everything = {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
+    await client.request(
+        "POST",
+        f"/apis/{_API}/v1beta2/managedclustersets",
+        body={
+            "apiVersion": f"{_API}/v1beta2",
+            "kind": "ManagedClusterSet",
+            "metadata": {"name": "global"},
+            "spec": everything,
+        },
+    )
+    await client.request(
+        "POST",
+        f"/apis/{_API}/v1beta2/namespaces/{NAMESPACE}/managedclustersetbindings",
+        body={
+            "apiVersion": f"{_API}/v1beta2",
+            "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": "global", "namespace": NAMESPACE},
+            "spec": {"clusterSet": "global"},
+        },
+    )
+
+
+async def load(client: Client, fleet: Fleet, note: Callable[[str], None]) -> dict[str, int]:
+    """Clusters, their namespaces and scores. Returns the scores by cluster."""
+    scores: dict[str, int] = {}
+    documents = fleet.documents()
+
+    async def add(number: int) -> None:
+        document, value = next(documents)
+        name = document["metadata"]["name"]
+        scores[name] = value
+        await client.request("POST", MANAGED_CLUSTERS.path(), body=msgspec.json.encode(document))
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        path = ADD_ON_PLACEMENT_SCORES.path(namespace=name)
+        await client.request("POST", path, body=score(name, value))
+        if number % 5000 == 4999:
+            note(f"{number + 1:,} of {fleet.clusters:,} clusters")
+
+    await rate(WRITERS, fleet.clusters, add)
+    for definition in crds():
+        if _is_loaded(definition):
+            path = f"{_DEFINITIONS}/{definition['metadata']['name']}"
+            versions = {"spec": {"versions": definition["spec"]["versions"]}}
+            await client.request("PATCH", path, body=versions, content_type=_MERGE)
+    first = next(iter(scores))
+    await _until(client, MANAGED_CLUSTERS.path(name=first, subresource="status"))
+    await _until(client, ADD_ON_PLACEMENT_SCORES.path(namespace=first, name=SCORE, subresource="status"))
+    return scores
+
+
+async def add_placements(
+    client: Client, count: int, body: Callable[[int], Mapping[str, Any]], *, writers: int = WRITERS
+) -> None:
+    async def add(number: int) -> None:
+        document = body(number)
+        path = f"/apis/{_API}/v1beta1/namespaces/{document['metadata']['namespace']}/placements"
+        await client.request("POST", path, body=document)
+
+    await rate(writers, count, add)
+
+
+async def clear(client: Client, namespace: str) -> None:
+    """Placements and decisions; nobody else collects the latter."""
+    await client.delete_collection(PLACEMENTS, namespace=namespace)
+    await client.delete_collection(PLACEMENT_DECISIONS, namespace=namespace)
+
+
+def _is_loaded(definition: Mapping[str, Any]) -> bool:
+    return definition["spec"]["names"]["kind"] in ("ManagedCluster", "AddOnPlacementScore")
+
+
+def _without_status(definition: Mapping[str, Any]) -> Document:
+    if not _is_loaded(definition):
+        return dict(definition)
+    versions = [
+        {key: value for key, value in version.items() if key != "subresources"}
+        for version in definition["spec"]["versions"]
+    ]
+    return {**definition, "spec": {**definition["spec"], "versions": versions}}
+
+
+async def _until(client: Client, path: str) -> None:
+    """Until it is served."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await client.request("GET", path, query={"limit": "1"})
+                return
+            except (NotFound, ServerError):
+                await asyncio.sleep(0.05)

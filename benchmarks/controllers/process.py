@@ -1,0 +1,101 @@
+"""What the system knows of a process, and processes that answer questions about themselves.
+
+A child is asked by a line on its standard input and answers with a line of JSON; it ends with its input, so none
+outlives the benchmark. Moments are those of the monotonic clock, which all processes of a machine share.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+LINE_LIMIT = 2**20
+
+
+class Ended(Exception):
+    """A child that should be there is not."""
+
+
+def cpu_seconds(pid: int) -> float:
+    """In user and kernel mode, since it began; without its children."""
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
+    fields = after_name.split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def memory(pid: int) -> tuple[int, int]:
+    """Bytes it holds now, and the most it ever held."""
+    found = {"VmRSS": 0, "VmHWM": 0}
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name in found:
+            found[name] = int(value.split()[0]) * 1024
+    return found["VmRSS"], found["VmHWM"]
+
+
+class Child:
+    """See ``child``."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def cpu(self) -> float:
+        return cpu_seconds(self.pid)
+
+    async def ask(self, question: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(question.encode() + b"\n")
+            await self._process.stdin.drain()
+            line = await self._process.stdout.readline()
+        except ConnectionError:
+            line = b""
+        if not line:
+            raise Ended(f"process {self.pid} ended; what it said is above")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@asynccontextmanager
+async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
+    """``python -m module``, from here to the end of the block. What it logs goes to our standard error."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module, *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_LIMIT,
+    )
+    try:
+        yield Child(process)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(30):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def questions() -> AsyncIterator[str]:
+    """In a child: what it is asked, until its input ends."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        yield line.decode().strip()
+
+
+def answer(document: dict[str, Any]) -> None:
+    print(json.dumps(document), flush=True)

@@ -1,0 +1,279 @@
+"""(b) From a score being written to the decisions that follow from it being written, while a whole fleet reports.
+
+Every cluster refreshes its score once a period, each at its own time. Placements choose the best few of their group
+by score alone, so what they must choose is known beforehand: a sample is, for one placement and one score that
+changes its choice, the time from the hub's answer to whoever wrote the score to the arrival of a decision that takes
+it into account, on a watch of our own. If the next score of the group came before the decision, the decision for both
+ends both samples. Nothing is subtracted: the hub's share, the watch's and the network's are in it.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from benchmarks.controllers import objects
+from benchmarks.controllers.objects import NAMESPACE, SCORE, score_status
+from benchmarks.controllers.process import Child, memory
+from benchmarks.controllers.stage import Note, Stage
+from benchmarks.measure import percentile, table
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    PLACEMENT_DECISIONS,
+    Added,
+    Batch,
+    Informer,
+    Patch,
+    Updated,
+)
+
+GROUPS = 20
+CHOSEN = 5
+PERIOD = 60.0
+STEP = 12.0
+"""Standard deviation of a score's change, of the 200 points there are."""
+VALID = timedelta(minutes=5)
+SETTLE_SECONDS = 5.0
+
+OCM = {"p50": 1.3, "p99": 3.3, "cpu": 54.0}
+"""Recorded earlier on two cores, with the limits of its client lifted: seconds, and CPU seconds per minute."""
+AIM = {"p50": 0.030, "p99": 0.150, "cpu": 6.0}
+
+
+@dataclass
+class Group:
+    """Clusters, and what is to be chosen among them ever since the beginning."""
+
+    name: str
+    scores: dict[str, int]
+    history: list[frozenset[str]] = field(default_factory=list)
+    written: list[float] = field(default_factory=list)
+    """When the hub had answered to the score that made it so; infinite while it has not."""
+
+    def best(self) -> frozenset[str]:
+        ordered = sorted(self.scores, key=lambda name: (-self.scores[name], name))
+        return frozenset(ordered[:CHOSEN])
+
+
+class Watcher:
+    """Takes the time. Knows for every placement the state of its group that it has caught up with."""
+
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self._groups = groups
+        self._caught_up: dict[str, int] = {}
+        self.samples: list[float] = []
+        self.early = 0
+        """Decisions that were here before the answer to the score's write."""
+        self.unexpected = 0
+        self.events = 0
+
+    def hear(self, batch: Batch[PlacementDecision]) -> None:
+        at = time.monotonic()
+        for change in batch.changes:
+            if isinstance(change, Added):
+                self._see(change.object, at)
+            elif isinstance(change, Updated):
+                self._see(change.new, at)
+
+    def _see(self, decision: PlacementDecision, at: float) -> None:
+        self.events += 1
+        placement = decision.metadata.labels[PLACEMENT_LABEL]
+        group = self._groups[placement.rpartition("-")[0]]
+        chosen = frozenset(each.clusterName for each in decision.status.decisions)
+        known = self._caught_up.get(placement, 0)
+        for state in range(len(group.history) - 1, known - 1, -1):
+            if group.history[state] == chosen:
+                break
+        else:
+            self.unexpected += bool(chosen)
+            return
+        for passed in range(known + 1, state + 1):
+            delay = at - group.written[passed]
+            self.early += delay < 0
+            self.samples.append(max(0.0, delay))
+        self._caught_up[placement] = state
+
+    def behind(self, placements: Mapping[str, Group]) -> list[str]:
+        """Placements that do not have what they should."""
+        return [
+            name
+            for name, group in placements.items()
+            if group.history[self._caught_up.get(name, 0)] != group.history[-1]
+        ]
+
+
+class Fleet:
+    """Plays the providers of scores, one group after its own timetable."""
+
+    def __init__(self, stage: Stage, groups: Mapping[str, Group]) -> None:
+        self._stage, self._groups = stage, groups
+        self._rng = Random("motion")
+        self.writes = 0
+        self.changes = 0
+        """Of what is best in a group."""
+
+    async def run(self, until: float) -> None:
+        await asyncio.gather(*(self._play(group, until) for group in self._groups.values()))
+
+    async def _play(self, group: Group, until: float) -> None:
+        """One write after the other, so that the order of states is known."""
+        began = time.monotonic()
+        times = sorted((self._rng.uniform(0, PERIOD), name) for name in group.scores)
+        for around in range(10**6):
+            for offset, name in times:
+                at = began + around * PERIOD + offset
+                if at >= until:
+                    return
+                await asyncio.sleep(max(0.0, at - time.monotonic()))
+                await self._write(group, name)
+
+    async def _write(self, group: Group, name: str) -> None:
+        moved = group.scores[name] + round(self._rng.gauss(0, STEP))
+        group.scores[name] = min(100, max(-100, moved))
+        best = group.best()
+        changes = best != group.history[-1]
+        if changes:
+            group.history.append(best)
+            group.written.append(float("inf"))
+        await self._stage.client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            SCORE,
+            {"status": score_status(group.scores[name], valid=VALID)},
+            kind=Patch.MERGE,
+            namespace=name,
+            subresource="status",
+        )
+        if changes:
+            group.written[-1] = time.monotonic()
+            self.changes += 1
+        self.writes += 1
+
+
+def divided(stage: Stage, names: Mapping[str, str]) -> dict[str, Group]:
+    groups = {f"group-{number}": Group(f"group-{number}", {}) for number in range(GROUPS)}
+    for cluster, group in names.items():
+        groups[group].scores[cluster] = stage.scores[cluster]
+    for each in groups.values():
+        each.history.append(each.best())
+        each.written.append(0.0)
+    return groups
+
+
+async def measure(stage: Stage, *, placements: int, seconds: float, note: Note) -> dict[str, Any]:
+    names = {name: f"group-{number % GROUPS}" for number, name in enumerate(stage.scores)}
+    groups = divided(stage, names)
+    owners = {f"group-{number % GROUPS}-{number // GROUPS}": number % GROUPS for number in range(placements)}
+    listed = list(owners.items())
+    watcher, fleet = Watcher(groups), Fleet(stage, groups)
+    informer = Informer(stage.client, PLACEMENT_DECISIONS, namespace=NAMESPACE)
+    informer.subscribe(watcher.hear)
+    async with informer:
+        await informer.synced.wait()
+        async with stage.controller() as controller:
+            await objects.add_placements(
+                stage.client,
+                placements,
+                lambda number: objects.placement(
+                    listed[number][0], group=f"group-{listed[number][1]}", number=CHOSEN, only_score=True
+                ),
+            )
+            await _settled(controller, watcher, placements)
+            note(f"{len(stage.scores):,} scores every {PERIOD:.0f} s for {seconds:.0f} s")
+            before, cpu, hub = await controller.ask("figures"), controller.cpu(), stage.cpu()
+            began = time.monotonic()
+            await fleet.run(began + seconds)
+            lasted = time.monotonic() - began
+            cpu, hub = controller.cpu() - cpu, stage.cpu() - hub
+            after = await controller.ask("figures")
+            await asyncio.sleep(SETTLE_SECONDS)
+            behind = watcher.behind({name: groups[f"group-{at}"] for name, at in listed})
+            resident = memory(controller.pid)[0]
+    if behind:
+        raise RuntimeError(f"{len(behind)} placements have not what they should, among them {behind[0]}")
+    return {
+        "placements": placements,
+        "clusters": len(stage.scores),
+        "seconds": lasted,
+        "scores": fleet.writes,
+        "changes": fleet.changes,
+        "samples": len(watcher.samples),
+        "early": watcher.early,
+        "unexpected": watcher.unexpected,
+        "p50": percentile(watcher.samples, 0.5),
+        "p90": percentile(watcher.samples, 0.9),
+        "p99": percentile(watcher.samples, 0.99),
+        "most": max(watcher.samples),
+        "cpu": cpu * 60 / lasted,
+        "hub_cpu": hub * 60 / lasted,
+        "resident": resident,
+        "requests": _less(after["requests"], before["requests"], "count"),
+        "request_seconds": _less(after["requests"], before["requests"], "seconds"),
+        "meters": {
+            name: value - before["samples"].get(name, 0.0) for name, value in after["samples"].items()
+        },
+    }
+
+
+async def _settled(controller: Child, watcher: Watcher, placements: int) -> None:
+    async with asyncio.timeout(300):
+        while True:
+            figures = await controller.ask("figures")
+            done = figures["requests"].get("patch placements/status", {}).get("count", 0)
+            if not figures["busy"] and done >= placements and watcher.events >= 2 * placements:
+                return
+            await asyncio.sleep(0.1)
+
+
+def _less(after: Mapping[str, Any], before: Mapping[str, Any], what: str) -> dict[str, float]:
+    found = {name: each[what] - before.get(name, {}).get(what, 0) for name, each in after.items()}
+    return {name: value for name, value in found.items() if value and not name.startswith("get")}
+
+
+def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
+    rows = [
+        ["", "p50 ms", "p90 ms", "p99 ms", "most ms", "CPU s/min", "hub's CPU s/min", "memory MB"],
+        *(
+            [
+                hub,
+                *(f"{found[name] * 1e3:.0f}" for name in ("p50", "p90", "p99", "most")),
+                f"{found['cpu']:.1f}",
+                f"{found['hub_cpu']:.1f}",
+                f"{found['resident'] / 1e6:.0f}",
+            ]
+            for hub, found in results
+        ),
+        *(
+            [
+                name,
+                f"{figures['p50'] * 1e3:.0f}",
+                "",
+                f"{figures['p99'] * 1e3:.0f}",
+                "",
+                f"{figures['cpu']:.0f}",
+                "",
+                "",
+            ]
+            for name, figures in (("OCM (recorded)", OCM), ("aim", AIM))
+        ),
+    ]
+    lines = ["(b) reaction: score written → decision written", table(rows), ""]
+    for hub, found in results:
+        each = found["seconds"] / 60
+        looks = found["meters"].get('fairway_workqueue_adds_total{controller="placement"}', 0)
+        lines.append(
+            f"    {hub}, a minute: {found['scores'] / each:.0f} scores written, {found['changes'] / each:.0f} of them"
+            f" change what {found['placements'] // GROUPS} placements choose; looks {looks / each:.0f};"
+            f" {found['samples']} samples in all, {found['early']} before the score's answer,"
+            f" {found['unexpected']} decisions nobody expected"
+        )
+        parts = [
+            f"{name} {count / each:.0f} × {found['request_seconds'][name] / count * 1e3:.1f} ms"
+            for name, count in sorted(found["requests"].items())
+        ]
+        lines.append(f"      requests: {'; '.join(parts)}")
+    return "\n".join(lines)

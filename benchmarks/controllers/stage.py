@@ -1,0 +1,97 @@
+"""Hubs to measure on, each from nothing and in processes of its own.
+
+etcd trusts the page cache, as in the environment OCM's own benchmark runs in, unless told to wait for the disk. The
+embedded hub always waits for it.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.controllers import objects
+from benchmarks.controllers.objects import Fleet
+from benchmarks.controllers.process import Child, child, cpu_seconds, memory
+from fairway.kube import Client
+from fairway.testing.kubernetes import HUB, Tools, real_hub
+
+REAL, EMBEDDED = "real", "embedded"
+NAMES = {REAL: "kube-apiserver + etcd", EMBEDDED: "embedded hub"}
+
+Note = Callable[[str], None]
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """``client`` is the generator's. ``scores`` are those of the fleet when it was loaded."""
+
+    kind: str
+    kubeconfig: Path
+    pids: Mapping[str, int]
+    client: Client
+    scores: dict[str, int]
+    profile: str = ""
+    """Where profiles of controllers go; empty for none."""
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.kind]
+
+    def cpu(self) -> float:
+        """Of all processes of the hub together."""
+        return sum(cpu_seconds(pid) for pid in self.pids.values())
+
+    def resident(self) -> int:
+        return sum(memory(pid)[0] for pid in self.pids.values())
+
+    @asynccontextmanager
+    async def controller(self) -> AsyncIterator[Child]:
+        profile = ("--profile", self.profile) if self.profile else ()
+        module = "benchmarks.controllers.child"
+        async with child(module, "--kubeconfig", str(self.kubeconfig), *profile) as controller:
+            yield controller
+
+
+@asynccontextmanager
+async def staged(
+    kind: str, fleet: Fleet, *, note: Note, fsync: bool = False, profile: str = ""
+) -> AsyncIterator[Stage]:
+    """A hub with the fleet on it."""
+    with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
+        note(f"{NAMES[kind]} starts")
+        hub = _real(Path(folder), fsync=fsync) if kind == REAL else _embedded(Path(folder))
+        async with hub as (kubeconfig, pids), Client.from_kubeconfig(kubeconfig) as client:
+            await objects.prepare(client)
+            note(f"loading {fleet.clusters:,} clusters")
+            scores = await objects.load(client, fleet, note)
+            yield Stage(
+                kind=kind, kubeconfig=kubeconfig, pids=pids, client=client, scores=scores, profile=profile
+            )
+
+
+@asynccontextmanager
+async def _real(folder: Path, *, fsync: bool) -> AsyncIterator[tuple[Path, Mapping[str, int]]]:
+    async with real_hub(Tools.find(*HUB), folder=folder, fsync=fsync) as hub:
+        yield hub.kubeconfig, hub.pids
+
+
+@asynccontextmanager
+async def _embedded(folder: Path) -> AsyncIterator[tuple[Path, Mapping[str, int]]]:
+    kubeconfig = folder / "kubeconfig"
+    options = (*("--port", "0"), *("--data", str(folder / "data")), *("--kubeconfig-out", str(kubeconfig)))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "fairway", "hub", "--no-crds", *options), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        while b"ready" not in (line := await process.stdout.readline()):
+            if not line:
+                raise RuntimeError("the embedded hub ended before it was ready")
+        yield kubeconfig, {"hub": process.pid}
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
