@@ -7,6 +7,7 @@ that belong together share a Lease: a shard of placements has one of its own, al
 import asyncio
 import gc
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -231,7 +232,14 @@ async def running(
         client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
         lease_client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
         recorder = await stack.enter_async_context(
-            Recorder(HubEvents(client), component=REPORTER, api=Api.EVENTS, capacity=EVENTS_KEPT, clock=clock)
+            Recorder(
+                HubEvents(client),
+                component=REPORTER,
+                instance=f"{REPORTER}-{socket.gethostname()}",
+                api=Api.EVENTS,
+                capacity=EVENTS_KEPT,
+                clock=clock,
+            )
         )
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
