@@ -10,6 +10,9 @@ from fairway.kube.resource import T
 
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 
+CLUSTER_NAME_LABEL: Final = "open-cluster-management.io/cluster-name"
+"""Of everything on the hub that is there for one cluster."""
+
 
 class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     metadata: ObjectMeta = ObjectMeta()

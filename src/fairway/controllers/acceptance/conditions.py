@@ -1,0 +1,29 @@
+"""What a cluster says about whether it was let in. The words of acceptance and denial are OCM's."""
+
+from typing import Final
+
+from fairway.api.meta import FALSE, TRUE, Condition
+
+ACCEPTED: Final = "HubAcceptedManagedCluster"
+
+ADMIN_ACCEPTED: Final = "HubClusterAdminAccepted"
+ADMIN_DENIED: Final = "HubClusterAdminDenied"
+FAILED: Final = "Error"
+NAME_REFUSED: Final = "ClusterNameRefused"
+NAMESPACE_TAKEN: Final = "NamespaceTaken"
+NAMESPACE_ENDING: Final = "NamespaceTerminating"
+
+ACCEPTED_MESSAGE: Final = "Accepted by hub cluster admin"
+DENIED_MESSAGE: Final = "Denied by hub cluster admin"
+TAKEN_MESSAGE: Final = (
+    "namespace {name} exists and is not labelled {label}={name}, so it may be somebody else's; "
+    "if it is meant for the cluster, label it"
+)
+ENDING_MESSAGE: Final = "namespace {name} is being deleted; the cluster is accepted when it is gone"
+
+GRANTED: Final = Condition(type=ACCEPTED, status=TRUE, reason=ADMIN_ACCEPTED, message=ACCEPTED_MESSAGE)
+DENIED: Final = Condition(type=ACCEPTED, status=FALSE, reason=ADMIN_DENIED, message=DENIED_MESSAGE)
+
+
+def refused(reason: str, message: str) -> Condition:
+    return Condition(type=ACCEPTED, status=FALSE, reason=reason, message=message)

@@ -1,0 +1,280 @@
+"""What becomes of ``spec.hubAcceptsClient``: a namespace for the cluster, and rights for its agent.
+
+Bindings are written once their roles are known to be there, for the hub asks what a role grants before it lets anybody
+bind it. Whatever of this is edited or deleted by somebody else is put right. The namespace stays when the cluster goes
+or is denied: it holds what users put there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import Condition, find_condition
+from fairway.controllers.acceptance import conditions, grants, names
+from fairway.controllers.acceptance.grants import Grant, Permission
+from fairway.controllers.acceptance.kinds import (
+    CLUSTER_NAME_LABEL,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    Namespace,
+)
+from fairway.controllers.acceptance.writes import Writes, settled, shortened
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.kube import (
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    Added,
+    AlreadyExists,
+    ApiError,
+    Batch,
+    Client,
+    Clock,
+    Conflict,
+    Deleted,
+    Informer,
+    NotFound,
+    Resource,
+    Updated,
+)
+from fairway.observe.meters import Meters
+
+ROLE: Final = "ClusterRole"
+"""In the place of a namespace, in keys of the roles all clusters share."""
+PATIENCE: Final = 6
+"""After so many failures in a row the cluster says so. The first ones are often a hub that has yet to take notice of
+a role that was just made."""
+
+_PERMISSIONS: Final[tuple[Resource[Any], ...]] = (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
+"""In the order to take them away."""
+
+
+class Acceptance(Reconciler):
+    name: ClassVar[str] = "acceptance"
+
+    _clusters: Informer[ManagedCluster]
+    _namespaces: Informer[Namespace]
+
+    def __init__(
+        self, client: Client, *, meters: Meters, workers: int = 4, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        self._permissions: dict[Resource[Any], Informer[Any]] = {}
+        self._writes = Writes(client, meters=meters, controller=self.name)
+
+    def watch(self, sources: Sources) -> None:
+        self._clusters = sources.of(MANAGED_CLUSTERS)
+        self._namespaces = sources.of(NAMESPACES)
+        self._clusters.subscribe(self._clusters_changed)
+        self._namespaces.subscribe(self._namespaces_changed)
+        for resource in _PERMISSIONS:
+            self._permissions[resource] = sources.of(resource)
+            self._permissions[resource].subscribe(self._heard_of(resource))
+
+    def keys(self) -> Iterator[Key]:
+        yield from self._clusters.store
+        yield from ((ROLE, name) for name in grants.COMMON)
+        for resource, informer in self._permissions.items():
+            for seen in informer.store.values():
+                name = _cluster_of(resource, seen)
+                if name is not None and self._clusters.get(name) is None:
+                    yield "", name
+
+    def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(new) | Deleted(new):
+                    self.queue.add(("", new.metadata.name))
+                case Updated(old, new):
+                    if _about(old) != _about(new):
+                        self.queue.add(("", new.metadata.name))
+
+    def _namespaces_changed(self, batch: Batch[Namespace]) -> None:
+        for change in batch.changes:
+            name = (change.new if isinstance(change, Updated) else change.object).metadata.name
+            if self._clusters.get(name) is not None:
+                self.queue.add(("", name))
+
+    def _heard_of(self, resource: Resource[Any]) -> Callable[[Batch[Any]], None]:
+        def changed(batch: Batch[Any]) -> None:
+            for change in batch.changes:
+                seen: Permission = change.new if isinstance(change, Updated) else change.object
+                if resource is CLUSTER_ROLES and seen.metadata.name in grants.COMMON:
+                    self.queue.add((ROLE, seen.metadata.name))
+                    if isinstance(change, Added):
+                        self._resume()
+                elif (name := grants.cluster_of(resource, seen)) is not None:
+                    self.queue.add(("", name))
+
+        return changed
+
+    def _resume(self) -> None:
+        """With those who wait for a role they share."""
+        for key, cluster in self._clusters.store.items():
+            if cluster.spec.hubAcceptsClient:
+                self.queue.add(key)
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        place, name = key
+        if place == ROLE:
+            await self._share(grants.COMMON[name], leadership)
+            return
+        cluster = self._clusters.get(name)
+        if cluster is None:
+            await self._forget(name, leadership)
+        elif not cluster.spec.hubAcceptsClient:
+            await self._deny(cluster, leadership)
+        elif cluster.metadata.deletionTimestamp is None:
+            # Of one that is being deleted the agent may still have to clean up, with the rights it has.
+            await self._accept(cluster, leadership)
+
+    async def _share(self, grant: Grant, leadership: Leadership) -> None:
+        accepted = any(each.spec.hubAcceptsClient for each in self._clusters.store.values())
+        if accepted and not self._is_there(grant):
+            async with leadership.batch():
+                await self._writes.apply(CLUSTER_ROLES, grant.body(), leadership=leadership)
+
+    async def _forget(self, name: str, leadership: Leadership) -> None:
+        """The garbage collector would do it too, where there is one."""
+        left = list(self._left_of(name))
+        if not left:
+            return
+        try:
+            await self.client.get(MANAGED_CLUSTERS, name)
+        except NotFound:
+            await self._take_away(left, leadership)
+        # Otherwise its permissions became known before itself.
+
+    async def _deny(self, cluster: ManagedCluster, leadership: Leadership) -> None:
+        await self._take_away(list(self._left_of(cluster.metadata.name)), leadership)
+        if find_condition(cluster.status.conditions or (), conditions.ACCEPTED) is not None:
+            # Who was never accepted was never denied: it waits.
+            await self._say(cluster, conditions.DENIED, leadership)
+
+    async def _accept(self, cluster: ManagedCluster, leadership: Leadership) -> None:
+        refused = self._refusal(cluster.metadata.name)
+        if refused is not None:
+            await self._say(cluster, refused, leadership)
+            return
+        try:
+            complete = await self._provide(cluster, leadership)
+        except ApiError as error:
+            key = ("", cluster.metadata.name)
+            if self.queue.retries(key) >= PATIENCE and not isinstance(error, Conflict):
+                failed = conditions.refused(conditions.FAILED, shortened(str(error)))
+                await self._say(cluster, failed, leadership)
+            raise
+        if complete:
+            await self._say(cluster, conditions.GRANTED, leadership)
+
+    def _refusal(self, name: str) -> Condition | None:
+        """The namespace of somebody else is left alone, and so is one that somebody wants to be rid of."""
+        if (reason := names.refusal(name)) is not None:
+            return conditions.refused(conditions.NAME_REFUSED, reason)
+        namespace = self._namespaces.get(name)
+        if namespace is None:
+            return None
+        if namespace.metadata.labels.get(CLUSTER_NAME_LABEL) != name:
+            message = conditions.TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
+            return conditions.refused(conditions.NAMESPACE_TAKEN, message)
+        if namespace.metadata.deletionTimestamp is not None:
+            return conditions.refused(
+                conditions.NAMESPACE_ENDING, conditions.ENDING_MESSAGE.format(name=name)
+            )
+        return None
+
+    async def _provide(self, cluster: ManagedCluster, leadership: Leadership) -> bool:
+        """Whether all is there; if not, news of what was written will come, and it goes on from there."""
+        name = cluster.metadata.name
+        shared = [grant for grant in grants.COMMON.values() if not self._is_there(grant)]
+        for grant in shared:
+            self.queue.add((ROLE, grant.wanted.metadata.name))
+        if self._namespaces.get(name) is None:
+            await self._found(name, leadership)
+            return False
+        role = grants.role(cluster)
+        if not self._is_there(role):
+            async with leadership.batch():
+                await self._writes.apply(CLUSTER_ROLES, role.body(), leadership=leadership)
+            return False
+        if any(self._seen(grant) is None for grant in shared):
+            return False
+        missing = [grant for grant in grants.bindings(cluster) if not self._is_there(grant)]
+        if missing:
+            async with leadership.batch():
+                for grant in missing:
+                    await self._bind(grant, leadership)
+        return True
+
+    async def _found(self, name: str, leadership: Leadership) -> None:
+        body = {"metadata": {"name": name, "labels": {CLUSTER_NAME_LABEL: name}}}
+        async with leadership.batch():
+            try:
+                await self._writes.create(NAMESPACES, body, leadership=leadership)
+            except AlreadyExists:
+                return  # whose it is, we are about to be told
+
+    async def _bind(self, grant: Grant, leadership: Leadership) -> None:
+        seen = self._seen(grant)
+        if seen is not None and grant.refers_elsewhere(seen):
+            await self._writes.delete(grant.resource, seen.metadata, leadership=leadership)
+        await self._writes.apply(grant.resource, grant.body(), leadership=leadership)
+
+    async def _take_away(self, left: list[tuple[Resource[Any], Permission]], leadership: Leadership) -> None:
+        if not left:
+            return
+        async with leadership.batch():
+            for resource, seen in left:
+                try:
+                    await self._writes.delete(resource, seen.metadata, leadership=leadership)
+                except NotFound:
+                    continue
+
+    def _left_of(self, name: str) -> Iterator[tuple[Resource[Any], Permission]]:
+        """What is there for a cluster and not being deleted yet."""
+        full = f"{names.PREFIX}{name}"
+        at: Mapping[Resource[Any], tuple[Key, ...]] = {
+            ROLE_BINDINGS: tuple((name, f"{full}:{short}") for short in (names.REGISTRATION, names.WORK)),
+            CLUSTER_ROLE_BINDINGS: (("", full),),
+            CLUSTER_ROLES: (("", full),),
+        }
+        for resource, keys in at.items():
+            for key in keys:
+                seen = self._permissions[resource].store.get(key)
+                if seen is None or seen.metadata.deletionTimestamp is not None:
+                    continue
+                if _cluster_of(resource, seen) == name:
+                    yield resource, seen
+
+    def _is_there(self, grant: Grant) -> bool:
+        seen = self._seen(grant)
+        return seen is not None and grant.met_by(seen)
+
+    def _seen(self, grant: Grant) -> Permission | None:
+        meta = grant.wanted.metadata
+        found: Permission | None = self._permissions[grant.resource].store.get((meta.namespace, meta.name))
+        return found
+
+    async def _say(self, cluster: ManagedCluster, condition: Condition, leadership: Leadership) -> None:
+        before = cluster.status.conditions
+        wanted = settled(before, condition, clock=self.clock)
+        if wanted != before:
+            async with leadership.batch():
+                await self._writes.conditions(
+                    MANAGED_CLUSTERS, cluster.metadata, wanted, leadership=leadership
+                )
+
+
+def _cluster_of(resource: Resource[Any], seen: Permission) -> str | None:
+    """By its name and its label: what only looks like ours is nobody's."""
+    name = grants.cluster_of(resource, seen)
+    return name if name is not None and seen.metadata.labels.get(CLUSTER_NAME_LABEL) == name else None
+
+
+def _about(cluster: ManagedCluster) -> tuple[object, ...]:
+    """All that matters here."""
+    meta = cluster.metadata
+    return cluster.spec.hubAcceptsClient, cluster.status.conditions, meta.deletionTimestamp, meta.uid

@@ -1,0 +1,188 @@
+"""What the agent of a cluster may do on the hub: as data, and the objects that say so.
+
+Names are OCM's, so that its agents and its users find what they look for. Everything that belongs to one cluster is
+owned by its ManagedCluster: when that goes, the hub's garbage collector takes it away, whether or not Fairway runs.
+OCM has a finalizer for that, ``cluster.open-cluster-management.io/api-resource-cleanup``, with which a cluster cannot
+be deleted any more once nobody is there to remove it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from fairway.api import GROUP
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import ObjectMeta, OwnerReference
+from fairway.controllers.acceptance.kinds import (
+    CLUSTER_NAME_LABEL,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
+from fairway.controllers.acceptance.names import GROUP_PREFIX, PREFIX, REGISTRATION, WORK
+from fairway.kube import MANAGED_CLUSTERS, Resource
+
+Permission = ClusterRole | ClusterRoleBinding | RoleBinding
+
+_READ: Final = ("get", "list", "watch")
+
+OF_REGISTRATION: Final = (
+    PolicyRule(api_groups=("coordination.k8s.io",), resources=("leases",), verbs=(*_READ, "update")),
+    PolicyRule(
+        api_groups=("addon.open-cluster-management.io",), resources=("managedclusteraddons",), verbs=_READ
+    ),
+    PolicyRule(
+        api_groups=("addon.open-cluster-management.io",),
+        resources=("managedclusteraddons/status",),
+        verbs=("patch", "update"),
+    ),
+    PolicyRule(api_groups=("events.k8s.io",), resources=("events",), verbs=("create",)),
+)
+OF_WORK: Final = (
+    PolicyRule(api_groups=("", "events.k8s.io"), resources=("events",), verbs=("create", "patch", "update")),
+    PolicyRule(
+        api_groups=("work.open-cluster-management.io",),
+        resources=("manifestworks",),
+        verbs=(*_READ, "patch", "update"),
+    ),
+    PolicyRule(
+        api_groups=("work.open-cluster-management.io",),
+        resources=("manifestworks/status",),
+        verbs=("patch", "update"),
+    ),
+)
+"""Both apply within the cluster's own namespace."""
+
+
+def of_cluster(name: str) -> tuple[PolicyRule, ...]:
+    """On the whole hub: its certificates, and its own ManagedCluster."""
+    names = (name,) if name else ()
+    return (
+        PolicyRule(
+            api_groups=("certificates.k8s.io",),
+            resources=("certificatesigningrequests",),
+            verbs=("create", *_READ),
+        ),
+        PolicyRule(
+            api_groups=("register.open-cluster-management.io",),
+            resources=("managedclusters/clientcertificates",),
+            verbs=("renew",),
+        ),
+        PolicyRule(
+            api_groups=(GROUP,),
+            resources=("managedclusters",),
+            resource_names=names,
+            verbs=(*_READ, "update"),
+        ),
+        PolicyRule(
+            api_groups=(GROUP,),
+            resources=("managedclusters/status",),
+            resource_names=names,
+            verbs=("patch", "update"),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An object there should be, and the kind of object it is."""
+
+    resource: Resource[Any]
+    wanted: Permission
+
+    def met_by(self, seen: Permission) -> bool:
+        """Labels and owners that others added do not matter."""
+        wanted = self.wanted.metadata
+        if not wanted.labels.items() <= seen.metadata.labels.items():
+            return False
+        owners = {(each.kind, each.uid) for each in seen.metadata.ownerReferences}
+        if not {(each.kind, each.uid) for each in wanted.ownerReferences} <= owners:
+            return False
+        return structs.replace(seen, metadata=wanted) == self.wanted
+
+    def refers_elsewhere(self, seen: Permission) -> bool:
+        """Whether it is a binding to another role, which cannot be changed, only replaced."""
+        if isinstance(seen, ClusterRole) or isinstance(self.wanted, ClusterRole):
+            return False
+        return seen.role_ref != self.wanted.role_ref
+
+    def body(self) -> dict[str, Any]:
+        made: dict[str, Any] = msgspec.to_builtins(self.wanted)
+        return made
+
+
+COMMON: Final = {
+    f"{PREFIX}{short}": Grant(
+        CLUSTER_ROLES,
+        ClusterRole(
+            metadata=ObjectMeta(name=f"{PREFIX}{short}", labels={CLUSTER_NAME_LABEL: ""}), rules=rules
+        ),
+    )
+    for short, rules in ((REGISTRATION, OF_REGISTRATION), (WORK, OF_WORK))
+}
+"""The roles all clusters share, by name."""
+
+
+def role(cluster: ManagedCluster) -> Grant:
+    name = cluster.metadata.name
+    return Grant(
+        CLUSTER_ROLES, ClusterRole(metadata=_meta(cluster, f"{PREFIX}{name}"), rules=of_cluster(name))
+    )
+
+
+def bindings(cluster: ManagedCluster) -> tuple[Grant, ...]:
+    name = cluster.metadata.name
+    agent = (Subject(kind="Group", api_group=RBAC_GROUP, name=f"{GROUP_PREFIX}{name}"),)
+    own = ClusterRoleBinding(
+        metadata=_meta(cluster, f"{PREFIX}{name}"), role_ref=_to(f"{PREFIX}{name}"), subjects=agent
+    )
+    shared = (
+        RoleBinding(
+            metadata=_meta(cluster, f"{PREFIX}{name}:{short}", namespace=name),
+            role_ref=_to(f"{PREFIX}{short}"),
+            subjects=agent,
+        )
+        for short in (REGISTRATION, WORK)
+    )
+    return (Grant(CLUSTER_ROLE_BINDINGS, own), *(Grant(ROLE_BINDINGS, each) for each in shared))
+
+
+def cluster_of(resource: Resource[Any], seen: Permission) -> str | None:
+    """Whose it is, by its name; None for what has nothing to do with clusters."""
+    meta = seen.metadata
+    if resource is ROLE_BINDINGS:
+        mine = {f"{PREFIX}{meta.namespace}:{short}" for short in (REGISTRATION, WORK)}
+        return meta.namespace if meta.name in mine else None
+    if not meta.name.startswith(PREFIX) or meta.name in COMMON:
+        return None
+    return meta.name.removeprefix(PREFIX)
+
+
+def _meta(cluster: ManagedCluster, name: str, *, namespace: str = "") -> ObjectMeta:
+    owner = cluster.metadata
+    return ObjectMeta(
+        name=name,
+        namespace=namespace,
+        labels={CLUSTER_NAME_LABEL: owner.name},
+        ownerReferences=(
+            OwnerReference(
+                apiVersion=MANAGED_CLUSTERS.api_version,
+                kind=MANAGED_CLUSTERS.kind,
+                name=owner.name,
+                uid=owner.uid,
+            ),
+        ),
+    )
+
+
+def _to(name: str) -> RoleRef:
+    return RoleRef(kind="ClusterRole", api_group=RBAC_GROUP, name=name)

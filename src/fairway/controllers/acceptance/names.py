@@ -1,0 +1,55 @@
+"""Clusters that cannot be let in, because of the name they have.
+
+A cluster gets a namespace of its own name, and rights under names made of it. The hub takes other names for clusters
+than for namespaces, and names that are somebody else's already. OCM takes the namespace ``kube-system`` for that of a
+cluster of this name, and hands its agent rights there; and the role of a cluster named ``work`` replaces the one all
+clusters have in common.
+"""
+
+import re
+from typing import Final
+
+from fairway.api.annotation import NAMESPACE
+
+PREFIX: Final = "open-cluster-management:managedcluster:"
+"""Of the names of roles and bindings."""
+GROUP_PREFIX: Final = "system:open-cluster-management:"
+"""Of the groups that agents are in."""
+REGISTRATION: Final = "registration"
+WORK: Final = "work"
+EVERYBODY: Final = "managed-clusters"
+"""The group of all agents is named as that of a cluster would be."""
+
+LONGEST: Final = 63
+
+NOT_A_NAMESPACE: Final = (
+    "{name!r} cannot be the name of a namespace, which every cluster gets: it must be at most 63 lower case letters, "
+    "digits and '-', with a letter or digit at both ends; join the cluster under another name"
+)
+RESERVED: Final = "{name!r} is a name that {whose}; join the cluster under another name"
+KUBERNETES_OWN: Final = "Kubernetes has for namespaces of its own"
+OCM_OWN: Final = "Open Cluster Management has for namespaces of its own"
+FAIRWAY_OWN: Final = "Fairway has for its own namespace"
+ROLE_OF_ALL: Final = "would make the role of the cluster the one all clusters have in common"
+GROUP_OF_ALL: Final = "would make the group of its agent the one of all agents"
+
+_NAMESPACE: Final = re.compile(NAMESPACE.removesuffix("$"))
+_EXACT: Final = {
+    "default": KUBERNETES_OWN,
+    "fairway-system": FAIRWAY_OWN,
+    "open-cluster-management": OCM_OWN,
+    REGISTRATION: ROLE_OF_ALL,
+    WORK: ROLE_OF_ALL,
+    EVERYBODY: GROUP_OF_ALL,
+}
+_PREFIXES: Final = {"kube-": KUBERNETES_OWN, "open-cluster-management-": OCM_OWN}
+
+
+def refusal(name: str) -> str | None:
+    """Why a cluster of this name is not let in."""
+    if len(name) > LONGEST or not _NAMESPACE.fullmatch(name):
+        return NOT_A_NAMESPACE.format(name=name)
+    whose = _EXACT.get(name)
+    if whose is None:
+        whose = next((each for prefix, each in _PREFIXES.items() if name.startswith(prefix)), None)
+    return None if whose is None else RESERVED.format(name=name, whose=whose)

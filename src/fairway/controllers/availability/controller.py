@@ -1,0 +1,198 @@
+"""From the lease an agent renews, to whether its cluster is available, to the taints placements see.
+
+Nothing is scanned. A renewal costs the noting down of a moment: the timer of the cluster is left running, and when it
+ends, it is set anew for as long as the last renewal lasts. So of thousands of clusters that renew every minute each is
+looked at once in five.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.lease import Lease, format_micro_time
+from fairway.api.meta import TRUE, UNKNOWN, Condition, find_condition
+from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.controllers.acceptance.kinds import CLUSTER_NAME_LABEL
+from fairway.controllers.acceptance.writes import Writes, settled
+from fairway.controllers.availability import taints
+from fairway.controllers.availability.heartbeats import LEASE, Heartbeats
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.kube import (
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    Added,
+    AlreadyExists,
+    ApiError,
+    Batch,
+    Client,
+    Clock,
+    Deleted,
+    Informer,
+    Updated,
+)
+from fairway.kube.leader import LEASES
+from fairway.observe.meters import Meters
+
+DURATION: Final = 60
+"""Seconds between renewals, of clusters that do not say."""
+GRACE: Final = 5.0
+"""So many durations without a renewal are silence."""
+
+AVAILABLE: Final = "ManagedClusterConditionAvailable"
+STOPPED: Final = "ManagedClusterLeaseUpdateStopped"
+STOPPED_MESSAGE: Final = "Registration agent stopped updating its lease."
+
+
+class Availability(Reconciler):
+    """``grace``: how many durations of its lease a cluster may stay silent. ``taints``: whether taints follow."""
+
+    name: ClassVar[str] = "availability"
+
+    _clusters: Informer[ManagedCluster]
+    _leases: Informer[Lease]
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        grace: float = GRACE,
+        taints: bool = True,
+        workers: int = 4,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        self._grace, self._taints = grace, taints
+        self._heartbeats = Heartbeats()
+        self._silent: set[str] = set()
+        """Clusters whose timer has ended: the next renewal starts one."""
+        self._writes = Writes(client, meters=meters, controller=self.name)
+
+    def watch(self, sources: Sources) -> None:
+        self._clusters = sources.of(MANAGED_CLUSTERS)
+        self._leases = sources.of(LEASES, fields=f"metadata.name={LEASE}")
+        self._clusters.subscribe(self._clusters_changed)
+        self._leases.subscribe(self._leases_changed)
+
+    def keys(self) -> Iterator[Key]:
+        yield from self._clusters.store
+
+    def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(new):
+                    self.queue.add(("", new.metadata.name))
+                case Updated(old, new):
+                    if _about(old) != _about(new):
+                        self.queue.add(("", new.metadata.name))
+                case Deleted(old):
+                    self._silent.discard(old.metadata.name)
+
+    def _leases_changed(self, batch: Batch[Lease]) -> None:
+        now = self.clock.monotonic()
+        for change in batch.changes:
+            match change:
+                case Added(new):
+                    cluster = new.metadata.namespace
+                    self._heartbeats.found(cluster, new, wall=self.clock.wall(), now=now)
+                    self.queue.add(("", cluster))
+                case Updated(old, new):
+                    if old.spec.renewTime == new.spec.renewTime:
+                        continue
+                    cluster = new.metadata.namespace
+                    self._heartbeats.renewed(cluster, now=now)
+                    if cluster in self._silent:
+                        self.queue.add(("", cluster))
+                case Deleted(old):
+                    self._heartbeats.lost(old.metadata.namespace)
+                    self.queue.add(("", old.metadata.namespace))
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        cluster = self._clusters.get(key[1])
+        if cluster is None:
+            return
+        if self._needs_lease(cluster):
+            await self._create_lease(cluster.metadata.name, leadership)
+        if self._is_silent(cluster):
+            cluster = await self._declare_unknown(cluster, leadership)
+        if self._taints and cluster.metadata.deletionTimestamp is None:
+            await self._taint(cluster, leadership)
+
+    def _needs_lease(self, cluster: ManagedCluster) -> bool:
+        """Only of who is accepted at this moment: the namespace of any other need not be that of a cluster."""
+        accepted = find_condition(cluster.status.conditions or (), ACCEPTED)
+        return (
+            accepted is not None
+            and accepted.status == TRUE
+            and cluster.metadata.deletionTimestamp is None
+            and self._heartbeats.heard(cluster.metadata.name) is None
+        )
+
+    async def _create_lease(self, name: str, leadership: Leadership) -> None:
+        """The agent only ever renews it. Until it does so for the first time, it has as long as for any other."""
+        body = {
+            "metadata": {"name": LEASE, "labels": {CLUSTER_NAME_LABEL: name}},
+            "spec": {"holderIdentity": LEASE, "renewTime": format_micro_time(self.clock.wall())},
+        }
+        async with leadership.batch():
+            try:
+                await self._writes.create(LEASES, body, leadership=leadership, namespace=name)
+            except AlreadyExists:
+                return  # the news of it is on its way
+
+    def _is_silent(self, cluster: ManagedCluster) -> bool:
+        """If it is not, it will be looked at again when it could be."""
+        name = cluster.metadata.name
+        if find_condition(cluster.status.conditions or (), ACCEPTED) is None:
+            return False  # never accepted: nobody expects a sign of life
+        heard = self._heartbeats.heard(name)
+        if heard is None:
+            # Without a lease nothing will ever be heard. One that was just asked for is on its way.
+            return not self._needs_lease(cluster) and _available(cluster) is not None
+        duration = cluster.spec.leaseDurationSeconds
+        patience = self._grace * (duration if duration > 0 else DURATION)
+        left = heard + patience - self.clock.monotonic()
+        if left > 0:
+            self._silent.discard(name)
+            self.queue.add_after(("", name), delay=left)
+            return False
+        self._silent.add(name)
+        return True
+
+    async def _declare_unknown(self, cluster: ManagedCluster, leadership: Leadership) -> ManagedCluster:
+        known = _available(cluster)
+        if known is not None and known.status == UNKNOWN:
+            return cluster
+        condition = Condition(type=AVAILABLE, status=UNKNOWN, reason=STOPPED, message=STOPPED_MESSAGE)
+        conditions = settled(cluster.status.conditions, condition, clock=self.clock)
+        async with leadership.batch():
+            return await self._writes.conditions(
+                MANAGED_CLUSTERS, cluster.metadata, conditions, leadership=leadership
+            )
+
+    async def _taint(self, cluster: ManagedCluster, leadership: Leadership) -> None:
+        now, available = self.clock.wall(), _available(cluster)
+        made = taints.changes(cluster.spec.taints, available, now=now)
+        if not made:
+            return
+        async with leadership.batch():
+            try:
+                await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
+            except ApiError as error:
+                if taints.WEBHOOK_STAMPS not in error.message:
+                    raise
+                made = taints.changes(cluster.spec.taints, available, now=now, stamped=False)
+                if made:
+                    await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
+
+
+def _about(cluster: ManagedCluster) -> tuple[object, ...]:
+    """All that matters here."""
+    spec, meta = cluster.spec, cluster.metadata
+    return spec.taints, spec.leaseDurationSeconds, cluster.status.conditions, meta.deletionTimestamp
+
+
+def _available(cluster: ManagedCluster) -> Condition | None:
+    return find_condition(cluster.status.conditions or (), AVAILABLE)

@@ -1,0 +1,60 @@
+"""The taints that follow from whether a cluster is available, as changes of the list they share with others.
+
+Only single entries are touched, by their place in the list: the list is the user's, and what is not ours in it stays to
+the letter.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from fairway.api.cluster import NO_SELECT, Taint
+from fairway.api.meta import FALSE, TRUE, Condition, format_time
+
+UNREACHABLE: Final = "cluster.open-cluster-management.io/unreachable"
+UNAVAILABLE: Final = "cluster.open-cluster-management.io/unavailable"
+
+WEBHOOK_STAMPS: Final = "It is not allowed to set TimeAdded"
+"""How OCM's webhook begins to refuse a taint that brings its own time: it stamps them itself."""
+
+Operation = dict[str, Any]
+"""Of a JSON patch."""
+
+
+def wanted(available: Condition | None) -> str:
+    """The key of the taint there should be; empty for none."""
+    if available is not None and available.status == TRUE:
+        return ""
+    return UNAVAILABLE if available is not None and available.status == FALSE else UNREACHABLE
+
+
+def changes(
+    taints: Sequence[Taint], available: Condition | None, *, now: datetime, stamped: bool = True
+) -> Sequence[Operation] | Mapping[str, Any]:
+    """From the list there is to the list there should be, as a JSON patch; empty if it is that already. A list that is
+    not there yet comes as a merge patch, for maybe all around it is missing too.
+
+    ``stamped``: taints without a time get this one, for toleration counts from it; without, that is left to a webhook.
+    """
+    key = wanted(available)
+    time = {"timeAdded": format_time(now)} if stamped else {}
+    new = {"key": key, "effect": NO_SELECT, **time}
+    if not taints:
+        return {"spec": {"taints": [new]}} if key else ()
+    ours = [_is_ours(each) for each in taints]
+    dropped = [place for place, each in enumerate(taints) if ours[place] and each.key != key]
+    made: list[Operation] = []
+    if stamped:
+        made += [
+            {"op": "add", "path": f"/spec/taints/{place}/timeAdded", "value": format_time(now)}
+            for place, each in enumerate(taints)
+            if each.timeAdded is None and place not in dropped
+        ]
+    made += [{"op": "remove", "path": f"/spec/taints/{place}"} for place in reversed(dropped)]
+    if key and not any(own and each.key == key for own, each in zip(ours, taints, strict=True)):
+        made.append({"op": "add", "path": "/spec/taints/-", "value": new})
+    return made
+
+
+def _is_ours(taint: Taint) -> bool:
+    return taint.key in (UNREACHABLE, UNAVAILABLE) and taint.effect == NO_SELECT and not taint.value
