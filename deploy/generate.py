@@ -8,19 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from fairway.api import crds
 from fairway.cli.dumper import dump_yaml
-from fairway.controllers import clustersets, serving
-from fairway.controllers.acceptance.kinds import PolicyRule
+from fairway.controllers import acceptance, availability, clustersets, serving
 from fairway.controllers.placement import rules as placement
 from fairway.controllers.rules import Rule
 
 HERE: Final = Path(__file__).parent
 OURS: Final = frozenset({"ManagedClusterScore"})
 """Kinds that OCM does not have; all others it brings itself."""
-RIGHTS: Final[Mapping[str, Iterable[Rule | PolicyRule]]] = {
+RIGHTS: Final[Mapping[str, Iterable[Rule]]] = {
+    "acceptance": acceptance.RULES,
+    "availability": availability.RULES,
     "clustersets": clustersets.RULES,
     "placement": placement.RULES,
     "serving": serving.RULES,
@@ -49,7 +48,7 @@ def definitions() -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"crds/{folder}/{names['plural']}.yaml", definition
 
 
-def rights(controller: str, rules: Iterable[Rule | PolicyRule]) -> Iterator[Mapping[str, Any]]:
+def rights(controller: str, rules: Iterable[Rule]) -> Iterator[Mapping[str, Any]]:
     metadata = {"name": f"fairway-{controller}"}
     yield {
         "apiVersion": f"{_GROUP}/v1",
@@ -66,10 +65,7 @@ def rights(controller: str, rules: Iterable[Rule | PolicyRule]) -> Iterator[Mapp
     }
 
 
-def plain(rule: Rule | PolicyRule) -> dict[str, Any]:
-    if isinstance(rule, PolicyRule):
-        found: dict[str, Any] = msgspec.to_builtins(rule)
-        return {key: list(value) for key, value in found.items()}
+def plain(rule: Rule) -> dict[str, Any]:
     names = {"resourceNames": list(rule.names)} if rule.names else {}
     return {
         "apiGroups": list(rule.groups),

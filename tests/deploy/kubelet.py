@@ -58,7 +58,8 @@ class Kubelet:
     """Pods that run elsewhere."""
 
     async def run(self) -> None:
-        async with aiohttp.ClientSession(trust_env=False) as session:
+        patience = aiohttp.ClientTimeout(total=5)
+        async with aiohttp.ClientSession(trust_env=False, timeout=patience) as session:
             while True:
                 with suppress(KubeError):  # one that is refused now is tried again
                     for pod in await self._assigned():
@@ -182,13 +183,12 @@ async def kubelet(
         await client.request(
             "PATCH", f"/api/v1/nodes/{NODE}/status", body={"status": status}, content_type=Patch.MERGE.value
         )
-        work = asyncio.create_task(made.run())
         try:
-            yield made
+            async with asyncio.TaskGroup() as tasks:  # which ends the block if the node fails
+                work = tasks.create_task(made.run())
+                yield made
+                work.cancel()
         finally:
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
             await made.stop()
             await runner.cleanup()
 
@@ -210,5 +210,5 @@ async def _answers(session: aiohttp.ClientSession, running: Running, probe: Mapp
     try:
         async with session.get(running.url(probe["port"], probe["path"])) as response:
             return response.status == 200
-    except aiohttp.ClientError:
+    except (aiohttp.ClientError, TimeoutError):
         return False

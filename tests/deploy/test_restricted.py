@@ -12,6 +12,8 @@ from fairway.testing import restricted as rights
 from fairway.testing.restricted import NoRights, restricted
 
 SPEC: Mapping[str, Any] = {"holderIdentity": "me", "leaseDurationSeconds": 15}
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ROLES = f"{RBAC}/clusterroles"
 OWN = "/apis/coordination.k8s.io/v1/namespaces/fairway-system/leases"
 EVERYTHING = rights.known()
 
@@ -22,10 +24,8 @@ FORBIDDEN = (
     ("GET", "/api/v1/pods"),
     ("POST", "/api/v1/namespaces/fairway-system/pods"),
     ("POST", "/api/v1/namespaces/fairway-system/serviceaccounts/default/token"),
-    ("POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"),
     ("DELETE", f"{OWN}/anything"),
     ("DELETE", "/api/v1/namespaces/default"),
-    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
     ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
     ("GET", "/apis/apps/v1/deployments"),
     ("POST", "/apis/cluster.open-cluster-management.io/v1/managedclusters"),
@@ -58,9 +58,35 @@ async def test_even_all_controllers_together_cannot(
             )
 
 
+async def test_what_only_agents_need_is_needed_by_acceptance_only(administrator: Connection) -> None:
+    """It grants agents what they need, and nobody can grant what they do not have."""
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    connection = await restricted(administrator, controllers=EVERYTHING - {"acceptance", "availability"})
+    async with Client(connection) as client:
+        for method, path in (("POST", leases), ("PUT", f"{leases}/any"), ("POST", ROLES)):
+            with pytest.raises(Forbidden):
+                await client.request(method, path, body={"metadata": {"name": "any"}})
+
+
+async def test_nobody_can_make_themselves_administrators(administrator: Connection) -> None:
+    connection = await restricted(administrator, controllers=EVERYTHING)
+    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    account = connection.place.rpartition("/")[2]
+    binding = {
+        "metadata": {"name": "mighty"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "fairway-system"}],
+    }
+    async with Client(connection) as client:
+        with pytest.raises(Forbidden):
+            await client.request("POST", ROLES, body={"metadata": {"name": "mighty"}, "rules": rules})
+        with pytest.raises(Forbidden):
+            await client.request("POST", f"{RBAC}/clusterrolebindings", body=binding)
+
+
 async def test_a_controller_that_is_switched_off_needs_no_rights(administrator: Connection) -> None:
     clusters = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
-    leases = "/apis/coordination.k8s.io/v1/leases"
+    leases = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dmanaged-cluster-lease"
     placing = await restricted(administrator, controllers=["placement"])
     watching = await restricted(administrator, controllers=["availability"])
     async with Client(placing) as client:

@@ -1,0 +1,63 @@
+"""The commands of a document, section by section, and a shell that has what a reader has."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def sections(document: str) -> dict[str, list[str]]:
+    """Blocks of commands by heading; what is before the first one is under ""."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    starts = [*HEADING.finditer(text)]
+    ends = [*(each.start() for each in starts), len(text)]
+    parts = {"": text[: ends[0]]} | {
+        each[1]: text[each.end() : end] for each, end in zip(starts, ends[1:], strict=True)
+    }
+    return {title: BLOCK.findall(part) for title, part in parts.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """In a folder with the checkout's ``deploy`` and ``examples``, with kubectl and fairway, at one hub."""
+
+    folder: Path
+    environment: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def create(cls, folder: Path, *, kubectl: Path, kubeconfig: Path) -> "Shell":
+        programs = folder / "bin"
+        programs.mkdir(parents=True)
+        (programs / "kubectl").symlink_to(kubectl)
+        for name in ("deploy", "examples"):
+            (folder / name).symlink_to(ROOT / name)
+        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+        home = {"HOME": str(folder), "KUBECONFIG": str(kubeconfig), "COLUMNS": "120", "NO_COLOR": "1"}
+        return cls(folder=folder, environment={"PATH": path, **home})
+
+    async def run(self, commands: str) -> str:
+        """What was printed. Fails with the first command that fails."""
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            *("-e", "-u", "-o", "pipefail", "-c", commands),
+            cwd=self.folder,
+            env=self.environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        text = output.decode()
+        assert process.returncode == 0, f"{commands}\n{text}"
+        return text
