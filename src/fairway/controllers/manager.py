@@ -13,6 +13,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairway.controllers.acceptance import Acceptance
+from fairway.controllers.availability import Availability
+from fairway.controllers.clustersets import ClusterSets
 from fairway.controllers.leadership import ALONE, Elected, Leadership
 from fairway.controllers.placement import PlacementController, ocm
 from fairway.controllers.placement.controller import RESYNC_SECONDS, WORKERS
@@ -300,27 +303,13 @@ def _makers(
 
     if settings.shadow:
         return {PLACEMENT: placement}
-
-    def cluster_sets() -> Reconciler:
-        from fairway.controllers.clustersets import ClusterSets
-
-        return ClusterSets(client, meters=meters, default_label=settings.default_label, clock=clock)
-
-    def availability() -> Reconciler:
-        from fairway.controllers.availability import Availability
-
-        return Availability(client, meters=meters, grace=settings.grace, clock=clock)
-
-    def acceptance() -> Reconciler:
-        from fairway.controllers.acceptance import Acceptance
-
-        return Acceptance(client, meters=meters, clock=clock)
-
     return {
         PLACEMENT: placement,
-        CLUSTER_SETS: cluster_sets,
-        AVAILABILITY: availability,
-        ACCEPTANCE: acceptance,
+        CLUSTER_SETS: lambda: ClusterSets(
+            client, meters=meters, default_label=settings.default_label, clock=clock
+        ),
+        AVAILABILITY: lambda: Availability(client, meters=meters, grace=settings.grace, clock=clock),
+        ACCEPTANCE: lambda: Acceptance(client, meters=meters, clock=clock),
     }
 
 
