@@ -1,74 +1,50 @@
-"""A controller at work on a hub, and ways to wait for what it does."""
+"""A controller at work on a hub, with the rights it says it needs and no others, and ways to wait for what it does."""
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+import msgspec
 import pytest
 
-from fairway.api import crds
+from controllers.hubs import HubUnderTest
+from fairway.controllers.acceptance.kinds import RBAC_GROUP
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
+from fairway.controllers.rules import Rule
 from fairway.controllers.sources import Sources
-from fairway.kube import Client, Informer, KubeError, Patch, Resource
+from fairway.kube import (
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    Client,
+    Connection,
+    Informer,
+    Patch,
+    Resource,
+)
+from fairway.kube.credentials import Impersonation
 from fairway.kube.resource import T
-from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import CONTROLLERS, Tools, background, real_hub
 from fairway.testing.processes import POLL
 
-DEADLINE = 60.0
+DEADLINE: Final = 60.0
 """Seconds after which a test that waits in vain fails, and says for what."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HubUnderTest:
-    """``kind`` is only for naming; no assertion may depend on it."""
-
-    kind: str
-    kubeconfig: Path
-
-
-@contextmanager
-def hub_of(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[HubUnderTest]:
-    """With OCM's kinds, and with somebody who collects garbage."""
-    if kind == "embedded":
-        with hub_in_thread(folder=folder) as embedded:
-            yield HubUnderTest(kind=kind, kubeconfig=embedded.kubeconfig)
-        return
-    with background(real_hub(tools(), folder=folder, controllers=CONTROLLERS)) as real:
-        asyncio.run(_define(real.kubeconfig))
-        yield HubUnderTest(kind=kind, kubeconfig=real.kubeconfig)
-
-
-async def _define(kubeconfig: Path) -> None:
-    async with Client.from_kubeconfig(kubeconfig) as client:
-        for definition in crds():
-            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-            await client.request("POST", path, body=definition)
-        for definition in crds():
-            spec = definition["spec"]
-            for version in spec["versions"]:
-                await _served(client, f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}")
-
-
-async def _served(client: Client, path: str) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            try:
-                await client.request("GET", path)
-            except KubeError:
-                await asyncio.sleep(POLL)
-            else:
-                return
+MARK: Final = {"fairway.dev/stage": "here"}
+"""A label of what a test made outside of namespaces, to find it again."""
 
 
 def fresh(word: str) -> str:
     """A name nobody else uses: a hub serves all tests of a session."""
     return f"{word}-{uuid.uuid4().hex[:8]}"
+
+
+async def clear(client: Client) -> None:
+    labels = ",".join(f"{key}={value}" for key, value in MARK.items())
+    resources: tuple[Resource[Any], ...] = (MANAGED_CLUSTERS, MANAGED_CLUSTER_SETS)
+    for resource in resources:
+        await client.delete_collection(resource, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -78,9 +54,9 @@ class Stage:
     controller: Reconciler
     sources: Sources
 
-    async def caught_up(self, resource: Resource[T], written: T) -> None:
+    async def caught_up(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
         """Until the controller has seen what was written, and has nothing left to do."""
-        informer = self.sources.of(resource)
+        informer = self.sources.of(resource, fields=fields)
         async with asyncio.timeout(DEADLINE), aclosing(informer.changes()) as changes:
             async for _ in changes:
                 if int(informer.resource_version) >= int(written.metadata.resourceVersion):
@@ -89,22 +65,67 @@ class Stage:
 
 
 @asynccontextmanager
-async def at_work(client: Client, controller: Reconciler) -> AsyncIterator[Stage]:
+async def at_work(
+    hub: HubUnderTest, make: Callable[[Client], Reconciler], *, rules: Iterable[Rule]
+) -> AsyncIterator[Stage]:
     """As the only one there is. It ends between two keys: a request that is cut off leaves a TLS farewell behind,
     which the loop of a test does not live to see."""
-    sources = Sources(client)
-    controller.watch(sources)
-    async with sources:
-        await sources.synced()
-        work = asyncio.create_task(controller.run(ALONE))
-        try:
-            yield Stage(controller, sources)
-            async with asyncio.timeout(DEADLINE):
-                await controller.quiet()
-        finally:
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+    async with Client(hub.administrator) as administrator:
+        connection = await limited(administrator, hub.administrator, rules)
+    async with Client(connection) as client:
+        controller = make(client)
+        sources = Sources(client)
+        controller.watch(sources)
+        async with sources:
+            await sources.synced()
+            work = asyncio.create_task(controller.run(ALONE))
+            try:
+                yield Stage(controller, sources)
+                async with asyncio.timeout(DEADLINE):
+                    await controller.quiet()
+            finally:
+                work.cancel()
+                with suppress(asyncio.CancelledError):
+                    await work
+
+
+async def limited(administrator: Client, connection: Connection, rules: Iterable[Rule]) -> Connection:
+    """As a user who may do exactly this."""
+    user = fresh("suite")
+    granted = [
+        {
+            "apiGroups": each.groups,
+            "resources": each.resources,
+            "resourceNames": each.names,
+            "verbs": each.verbs,
+        }
+        for each in rules
+    ]
+    path = f"/apis/{RBAC_GROUP}/v1"
+    await administrator.request(
+        "POST", f"{path}/clusterroles", body={"metadata": {"name": user}, "rules": granted}
+    )
+    binding = {
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}],
+    }
+    await administrator.request("POST", f"{path}/clusterrolebindings", body=binding)
+    made = replace(connection, impersonation=Impersonation(user=user, groups=("system:authenticated",)))
+    asked = {
+        "group": granted[0]["apiGroups"][0],
+        "resource": granted[0]["resources"][0],
+        "verb": granted[0]["verbs"][0],
+    }
+    review = {"spec": {"resourceAttributes": asked}}
+    async with Client(made) as client, asyncio.timeout(DEADLINE):
+        while True:  # a real hub learns of new roles by watching itself
+            answer = await client.request(
+                "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review
+            )
+            if msgspec.json.decode(answer.body)["status"].get("allowed"):
+                return made
+            await asyncio.sleep(POLL)
 
 
 async def until(
@@ -116,16 +137,10 @@ async def until(
     namespace: str | None = None,
 ) -> T:
     """The object, as soon as it is as it should be."""
-    fields = f"metadata.name={name}"
     last: T | None = None
     try:
-        async with (
-            asyncio.timeout(DEADLINE),
-            Informer(client, resource, namespace=namespace, fields=fields) as one,
-            aclosing(one.changes()) as changes,
-        ):
-            async for _ in changes:
-                last = one.get(name, namespace=namespace or "")
+        async with asyncio.timeout(DEADLINE), aclosing(_states(client, resource, name, namespace)) as states:
+            async for last in states:
                 if last is not None and wanted(last):
                     return last
     except TimeoutError:
@@ -135,14 +150,21 @@ async def until(
 
 async def gone(client: Client, resource: Resource[T], name: str, *, namespace: str | None = None) -> None:
     """Until there is no such object."""
+    async with asyncio.timeout(DEADLINE), aclosing(_states(client, resource, name, namespace)) as states:
+        async for state in states:
+            if state is None:
+                return
+
+
+async def _states(
+    client: Client, resource: Resource[T], name: str, namespace: str | None
+) -> AsyncGenerator[T | None, None]:
     async with (
-        asyncio.timeout(DEADLINE),
         Informer(client, resource, namespace=namespace, fields=f"metadata.name={name}") as one,
         aclosing(one.changes()) as changes,
     ):
         async for _ in changes:
-            if one.get(name, namespace=namespace or "") is None:
-                return
+            yield one.get(name, namespace=namespace or "")
 
 
 async def edit(
@@ -156,11 +178,5 @@ async def edit(
 ) -> T:
     """As somebody with kubectl does it, who asks nobody."""
     return await client.patch(
-        resource,
-        name,
-        body,
-        kind=Patch.MERGE,
-        namespace=namespace,
-        subresource=subresource,
-        field_manager="stranger",
+        resource, name, body, kind=Patch.MERGE, namespace=namespace, subresource=subresource
     )

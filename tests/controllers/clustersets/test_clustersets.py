@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from controllers.clustersets.stage import Stage, at_work, edit, fresh, gone, until
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance.kinds import NAMESPACES
-from fairway.controllers.clustersets import ClusterSets
+from fairway.controllers.clustersets import RULES, ClusterSets
 from fairway.controllers.clustersets.conditions import (
     BOUND,
     EMPTY,
@@ -33,23 +34,28 @@ from fairway.kube import (
 from fairway.observe.meters import Meters
 
 
+def usual(client: Client) -> ClusterSets:
+    return ClusterSets(client, meters=Meters())
+
+
 @pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    async with at_work(client, ClusterSets(client, meters=Meters())) as begun:
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+    async with at_work(hub, usual, rules=RULES) as begun:
         yield begun
 
 
 async def add_cluster(client: Client, name: str, **labels: str) -> ManagedCluster:
     """Underscores in keys are for the label of the set, which is no identifier."""
     written = {CLUSTER_SET_LABEL if key == "member_of" else key: value for key, value in labels.items()}
-    body = {"metadata": {"name": name, "labels": written}, "spec": {"hubAcceptsClient": True}}
+    body = {"metadata": {"name": name, "labels": {**written, **MARK}}, "spec": {"hubAcceptsClient": True}}
     return await client.create(MANAGED_CLUSTERS, body)
 
 
 async def add_set(client: Client, name: str, selector: Mapping[str, Any] | None = None) -> ManagedClusterSet:
     """By the exclusive label unless a label selector is given."""
     how = {"selectorType": "LabelSelector", "labelSelector": selector}
-    body = {"metadata": {"name": name}, "spec": {"clusterSelector": how} if selector is not None else {}}
+    spec = {"clusterSelector": how} if selector is not None else {}
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": spec}
     return await client.create(MANAGED_CLUSTER_SETS, body)
 
 
@@ -139,7 +145,8 @@ async def test_a_set_that_changes_its_selector_is_counted_anew(client: Client, s
 async def test_a_selector_type_without_a_selector_selects_nothing(client: Client, stage: Stage) -> None:
     name = fresh("set")
     await add_cluster(client, fresh("c"))
-    body = {"metadata": {"name": name}, "spec": {"clusterSelector": {"selectorType": "LabelSelector"}}}
+    selector = {"clusterSelector": {"selectorType": "LabelSelector"}}
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": selector}
     await client.create(MANAGED_CLUSTER_SETS, body)
     await told(client, name, NOBODY)
 
@@ -330,12 +337,12 @@ async def test_a_cluster_without_a_set_is_put_into_the_default_one(client: Clien
         assert labelled.metadata.labels.get("zone") == ("z" if name == bare else None)
 
 
-async def test_what_a_leader_finds_is_put_right_too(client: Client) -> None:
+async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: Client) -> None:
     cluster, name, namespace = fresh("c"), fresh("set"), fresh("ns")
     await add_cluster(client, cluster)
     await add_set(client, name)
     await bind(client, name, namespace)
-    async with at_work(client, ClusterSets(client, meters=Meters())):
+    async with at_work(hub, usual, rules=RULES):
         await told(client, name, NOBODY)
         await until(client, MANAGED_CLUSTERS, cluster, lambda each: CLUSTER_SET_LABEL in each.metadata.labels)
         await until(
@@ -347,11 +354,13 @@ async def test_what_a_leader_finds_is_put_right_too(client: Client) -> None:
         )
 
 
-async def test_both_defaults_can_be_switched_off(client: Client) -> None:
-    controller = ClusterSets(client, meters=Meters(), default_sets=False, default_label=False)
-    async with at_work(client, ClusterSets(client, meters=Meters())):
+async def test_both_defaults_can_be_switched_off(hub: HubUnderTest, client: Client) -> None:
+    def neither(client: Client) -> ClusterSets:
+        return ClusterSets(client, meters=Meters(), default_sets=False, default_label=False)
+
+    async with at_work(hub, usual, rules=RULES):
         await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
-    async with at_work(client, controller) as stage:
+    async with at_work(hub, neither, rules=RULES) as stage:
         await client.delete(MANAGED_CLUSTER_SETS, GLOBAL)
         await gone(client, MANAGED_CLUSTER_SETS, GLOBAL)
         cluster = await add_cluster(client, fresh("c"))

@@ -1,0 +1,439 @@
+"""Clusters that are let in, turned away, let in again and deleted, on a hub."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.hubs import HubUnderTest
+from fairway.api import ManagedCluster
+from fairway.api.lease import format_micro_time
+from fairway.api.meta import find_condition
+from fairway.controllers.acceptance import RULES, Acceptance
+from fairway.controllers.acceptance.conditions import (
+    ACCEPTED,
+    ACCEPTED_MESSAGE,
+    ADMIN_ACCEPTED,
+    ADMIN_DENIED,
+    DENIED_MESSAGE,
+    ENDING_MESSAGE,
+    FAILED,
+    NAME_REFUSED,
+    NAMESPACE_ENDING,
+    NAMESPACE_TAKEN,
+    TAKEN_MESSAGE,
+)
+from fairway.controllers.acceptance.grants import COMMON, OF_WORK
+from fairway.controllers.acceptance.kinds import (
+    CLUSTER_NAME_LABEL,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    ROLE_BINDINGS,
+)
+from fairway.controllers.acceptance.names import PREFIX, refusal
+from fairway.controllers.rules import Rule
+from fairway.kube import (
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    BadRequest,
+    Client,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Patch,
+    Resource,
+)
+from fairway.kube.credentials import Impersonation
+from fairway.kube.leader import LEASES
+from fairway.observe.meters import Meters
+
+YES = ("True", ADMIN_ACCEPTED, ACCEPTED_MESSAGE)
+NO = ("False", ADMIN_DENIED, DENIED_MESSAGE)
+
+
+def usual(client: Client) -> Acceptance:
+    return Acceptance(client, meters=Meters())
+
+
+@pytest.fixture
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+    async with at_work(hub, usual, rules=RULES) as begun:
+        yield begun
+
+
+async def join(client: Client, name: str, *, accepted: bool = True) -> ManagedCluster:
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": accepted}}
+    return await client.create(MANAGED_CLUSTERS, body)
+
+
+async def decide(client: Client, name: str, *, accepted: bool) -> None:
+    await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": accepted}})
+
+
+def acceptance(cluster: ManagedCluster) -> tuple[str, str, str] | None:
+    found = find_condition(cluster.status.conditions or (), ACCEPTED)
+    return None if found is None else (found.status, found.reason, found.message)
+
+
+async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> ManagedCluster:
+    return await until(client, MANAGED_CLUSTERS, name, lambda each: acceptance(each) == wanted)
+
+
+def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
+    """All that an accepted cluster has, besides its namespace."""
+    return [
+        (CLUSTER_ROLES, f"{PREFIX}{name}", None),
+        (CLUSTER_ROLE_BINDINGS, f"{PREFIX}{name}", None),
+        (ROLE_BINDINGS, f"{PREFIX}{name}:registration", name),
+        (ROLE_BINDINGS, f"{PREFIX}{name}:work", name),
+    ]
+
+
+async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    cluster = await join(client, name)
+    await told(client, name, YES)
+    namespace = await client.get(NAMESPACES, name)
+    assert namespace.metadata.labels[CLUSTER_NAME_LABEL] == name
+    for resource, each, place in objects(name):
+        found = await client.get(resource, each, namespace=place)
+        assert found.metadata.labels == {CLUSTER_NAME_LABEL: name}
+        owners = [(owner.kind, owner.name, owner.uid) for owner in found.metadata.ownerReferences]
+        assert owners == [("ManagedCluster", name, cluster.metadata.uid)]
+        assert found.metadata.finalizers == ()
+
+
+async def test_its_agent_may_do_its_work_and_no_more(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+    name, neighbour = fresh("c"), fresh("c")
+    for each in (name, neighbour):
+        await join(client, each)
+        await told(client, each, YES)
+        lease = {"metadata": {"name": "managed-cluster-lease"}, "spec": {"holderIdentity": "agent"}}
+        await client.create(LEASES, lease, namespace=each)
+    agent = Impersonation(
+        user=f"system:open-cluster-management:{name}:agent",
+        groups=(f"system:open-cluster-management:{name}", "system:authenticated"),
+    )
+    renewal = {"spec": {"renewTime": format_micro_time(SYSTEM_CLOCK.wall())}}
+    status = {"status": {"version": {"kubernetes": "v1.36.0"}}}
+
+    async with Client(replace(hub.administrator, impersonation=agent)) as allowed:
+        own = await allowed.get(MANAGED_CLUSTERS, name)
+        lease = msgspec.to_builtins(await allowed.get(LEASES, "managed-cluster-lease", namespace=name))
+        await allowed.update(
+            LEASES,
+            "managed-cluster-lease",
+            {**lease, "spec": {**lease["spec"], **renewal["spec"]}},
+            namespace=name,
+        )
+        await allowed.patch(MANAGED_CLUSTERS, name, status, kind=Patch.MERGE, subresource="status")
+        assert own.metadata.name == name
+        with pytest.raises(Forbidden):
+            await allowed.patch(MANAGED_CLUSTERS, neighbour, status, kind=Patch.MERGE, subresource="status")
+        with pytest.raises(Forbidden):
+            await allowed.get(LEASES, "managed-cluster-lease", namespace=neighbour)
+        with pytest.raises(Forbidden):
+            await allowed.get(MANAGED_CLUSTERS, neighbour)
+        with pytest.raises(Forbidden):
+            await allowed.list(NAMESPACES)
+        with pytest.raises(Forbidden):
+            await allowed.delete(MANAGED_CLUSTERS, name)
+
+
+async def test_who_waits_to_be_accepted_has_nothing(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, accepted=False))
+    assert acceptance(await client.get(MANAGED_CLUSTERS, name)) is None
+    with pytest.raises(NotFound):
+        await client.get(NAMESPACES, name)
+    await decide(client, name, accepted=True)
+    await told(client, name, YES)
+
+
+async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    await decide(client, name, accepted=False)
+    await told(client, name, NO)
+    for resource, each, place in objects(name):
+        await gone(client, resource, each, namespace=place)
+    namespace = await client.get(NAMESPACES, name)
+    assert namespace.metadata.deletionTimestamp is None
+    await decide(client, name, accepted=True)
+    await told(client, name, YES)
+    for resource, each, place in objects(name):
+        await client.get(resource, each, namespace=place)
+
+
+async def test_a_deleted_cluster_leaves_only_the_namespace(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    await client.delete(MANAGED_CLUSTERS, name)
+    for resource, each, place in objects(name):
+        await gone(client, resource, each, namespace=place)
+    namespace = await client.get(NAMESPACES, name)
+    assert namespace.metadata.deletionTimestamp is None
+
+
+async def test_a_cluster_can_be_deleted_when_nobody_is_at_work(hub: HubUnderTest, client: Client) -> None:
+    name = fresh("c")
+    await join(client, name)
+    async with at_work(hub, usual, rules=RULES):
+        await told(client, name, YES)
+    await client.delete(MANAGED_CLUSTERS, name)
+    await gone(client, MANAGED_CLUSTERS, name)
+    for resource, each, place in objects(name):
+        await gone(client, resource, each, namespace=place)
+
+
+async def test_what_is_left_of_a_cluster_is_found_by_the_next_leader(
+    hub: HubUnderTest, client: Client
+) -> None:
+    """Also where no garbage collector is: these have no owner."""
+    name = fresh("c")
+    labels = {CLUSTER_NAME_LABEL: name}
+    body = {"metadata": {"name": f"{PREFIX}{name}", "labels": labels}, "rules": []}
+    await client.create(CLUSTER_ROLES, body)
+    stranger = fresh("c")
+    body = {"metadata": {"name": f"{PREFIX}{stranger}"}, "rules": []}
+    await client.create(CLUSTER_ROLES, body)
+    async with at_work(hub, usual, rules=RULES):
+        await gone(client, CLUSTER_ROLES, f"{PREFIX}{name}")
+    await client.get(CLUSTER_ROLES, f"{PREFIX}{stranger}")
+    await client.delete(CLUSTER_ROLES, f"{PREFIX}{stranger}")
+
+
+async def test_a_cluster_of_the_same_name_is_another_one(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    first = await join(client, name)
+    await told(client, name, YES)
+    await client.delete(MANAGED_CLUSTERS, name)
+    second = await join(client, name)
+    await told(client, name, YES)
+    for resource, each, place in objects(name):
+        await until(
+            client,
+            resource,
+            each,
+            lambda found: [one.uid for one in found.metadata.ownerReferences] == [second.metadata.uid],
+            namespace=place,
+        )
+    assert first.metadata.uid != second.metadata.uid
+
+
+STRANGE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}
+
+
+async def test_what_strangers_edit_is_repaired(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    cluster = await join(client, name)
+    done = await told(client, name, YES)
+    full = f"{PREFIX}{name}"
+    role = await client.get(CLUSTER_ROLES, full)
+    await edit(
+        client, CLUSTER_ROLES, full, {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+    )
+    await until(client, CLUSTER_ROLES, full, lambda each: each.rules == role.rules)
+    await edit(client, CLUSTER_ROLE_BINDINGS, full, {"subjects": [STRANGE]})
+    await until(
+        client,
+        CLUSTER_ROLE_BINDINGS,
+        full,
+        lambda each: [one.name for one in each.subjects] == [f"system:open-cluster-management:{name}"],
+    )
+    bare = {"metadata": {"labels": None, "ownerReferences": None}}
+    await edit(client, ROLE_BINDINGS, f"{full}:work", bare, namespace=name)
+    await until(
+        client,
+        ROLE_BINDINGS,
+        f"{full}:work",
+        lambda each: (
+            each.metadata.labels == {CLUSTER_NAME_LABEL: name}
+            and [one.uid for one in each.metadata.ownerReferences] == [cluster.metadata.uid]
+        ),
+        namespace=name,
+    )
+    for resource, each, place in objects(name):
+        before = await client.get(resource, each, namespace=place)
+        await client.delete(resource, each, namespace=place)
+        await until(client, resource, each, _another_than(before.metadata.uid), namespace=place)
+    assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata, "it was accepted all along"
+
+
+async def test_a_binding_to_another_role_is_replaced(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    full = f"{PREFIX}{name}:work"
+    before = await client.get(ROLE_BINDINGS, full, namespace=name)
+    await client.delete(ROLE_BINDINGS, full, namespace=name)
+    await until(client, ROLE_BINDINGS, full, _another_than(before.metadata.uid), namespace=name)
+    await decide(client, name, accepted=False)
+    await told(client, name, NO)
+    await gone(client, ROLE_BINDINGS, full, namespace=name)
+    other = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    body = {"metadata": {"name": full}, "roleRef": other, "subjects": [STRANGE]}
+    await client.create(ROLE_BINDINGS, body, namespace=name)
+    await decide(client, name, accepted=True)
+    await told(client, name, YES)
+    found = await client.get(ROLE_BINDINGS, full, namespace=name)
+    assert (found.role_ref.name, [each.name for each in found.subjects]) == (
+        f"{PREFIX}work",
+        [f"system:open-cluster-management:{name}"],
+    )
+
+
+def _another_than(uid: str) -> Callable[[Any], bool]:
+    return lambda each: each.metadata.uid != uid
+
+
+@pytest.mark.parametrize("role", sorted(COMMON))
+async def test_the_roles_all_clusters_share_are_repaired(role: str, client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    before = await client.get(CLUSTER_ROLES, role)
+    assert COMMON[role].met_by(before)
+    await edit(client, CLUSTER_ROLES, role, {"rules": []})
+    await until(client, CLUSTER_ROLES, role, lambda each: each.rules == before.rules)
+    await client.delete(CLUSTER_ROLES, role)
+    again = await until(client, CLUSTER_ROLES, role, _another_than(before.metadata.uid))
+    assert again.rules == before.rules
+
+
+async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    painted = {
+        "type": "Painted",
+        "status": "True",
+        "reason": "Red",
+        "message": "",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    lie = {**painted, "type": ACCEPTED, "status": "False", "reason": "Told"}
+    await edit(
+        client, MANAGED_CLUSTERS, name, {"status": {"conditions": [painted, lie]}}, subresource="status"
+    )
+    repaired = await told(client, name, YES)
+    assert [each.type for each in repaired.status.conditions or ()] == ["Painted", ACCEPTED]
+
+
+@pytest.mark.parametrize("name", ["kube-system", "default", "open-cluster-management-hub", "work", "eu.c1"])
+async def test_a_name_that_cannot_be_is_refused(name: str, client: Client, stage: Stage) -> None:
+    await join(client, name)
+    reason = refusal(name)
+    assert reason is not None
+    await told(client, name, ("False", NAME_REFUSED, reason))
+    await stage.controller.quiet()
+    for resource, each, place in objects(name):
+        if each not in COMMON and "." not in name:
+            with pytest.raises(NotFound):
+                await client.get(resource, each, namespace=place)
+    namespaces = {each.metadata.name: each for each in (await client.list(NAMESPACES)).items}
+    assert name not in namespaces or CLUSTER_NAME_LABEL not in namespaces[name].metadata.labels
+    await client.delete(MANAGED_CLUSTERS, name)
+
+
+async def test_a_name_like_a_path_never_becomes_a_cluster(client: Client) -> None:
+    for name in ("..", "../secrets", "a/b"):
+        with pytest.raises((Invalid, BadRequest)):
+            await join(client, name)
+
+
+async def test_a_namespace_of_somebody_else_is_left_alone(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    theirs = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"team": "blue"}}})
+    await join(client, name)
+    message = TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
+    await told(client, name, ("False", NAMESPACE_TAKEN, message))
+    await stage.controller.quiet()
+    found = await client.get(NAMESPACES, name)
+    assert found.metadata.labels.keys() == theirs.metadata.labels.keys()
+    assert (await client.list(ROLE_BINDINGS, namespace=name)).items == ()
+
+    await edit(client, NAMESPACES, name, {"metadata": {"labels": {CLUSTER_NAME_LABEL: name}}})
+    await told(client, name, YES)
+
+
+async def test_a_namespace_that_is_being_deleted_is_waited_for(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    held = {"name": name, "labels": {CLUSTER_NAME_LABEL: name}, "finalizers": ["fairway.dev/held"]}
+    first = await client.create(NAMESPACES, {"metadata": held})
+    await client.delete(NAMESPACES, name)
+    await join(client, name)
+    await told(client, name, ("False", NAMESPACE_ENDING, ENDING_MESSAGE.format(name=name)))
+    await edit(client, NAMESPACES, name, {"metadata": {"finalizers": None}})
+    await told(client, name, YES)
+    assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
+
+
+async def test_a_deleted_namespace_comes_again(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    before = await client.get(NAMESPACES, name)
+    await client.delete(NAMESPACES, name)
+    await until(client, NAMESPACES, name, _another_than(before.metadata.uid))
+    await told(client, name, YES)
+
+
+async def test_an_agent_that_cleans_up_keeps_its_rights_until_the_cluster_is_gone(
+    client: Client, stage: Stage
+) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": ["fairway.dev/held"]}})
+    await client.delete(MANAGED_CLUSTERS, name)
+    leaving = await until(
+        client, MANAGED_CLUSTERS, name, lambda each: each.metadata.deletionTimestamp is not None
+    )
+    await stage.caught_up(MANAGED_CLUSTERS, leaving)
+    for resource, each, place in objects(name):
+        await client.get(resource, each, namespace=place)
+    await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": None}})
+    for resource, each, place in objects(name):
+        await gone(client, resource, each, namespace=place)
+
+
+async def test_rights_it_cannot_grant_are_told(hub: HubUnderTest, client: Client) -> None:
+    """Without a right of the agents it may not write their role: the hub refuses, and the cluster says so."""
+    lacking = [each for each in RULES if each.resources != ("managedclusters/clientcertificates",)]
+    name = fresh("c")
+    await join(client, name)
+
+    def failed(each: ManagedCluster) -> bool:
+        return (acceptance(each) or ("", "", ""))[:2] == ("False", FAILED)
+
+    async with at_work(hub, usual, rules=lacking):
+        found = await until(client, MANAGED_CLUSTERS, name, failed)
+        assert "clientcertificates" in (acceptance(found) or ("", "", ""))[2]
+    async with at_work(hub, usual, rules=RULES):
+        await told(client, name, YES)
+
+
+async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, client: Client) -> None:
+    name = fresh("c")
+    await join(client, name)
+    async with at_work(hub, usual, rules=RULES):
+        done = await told(client, name, YES)
+    before = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
+    async with at_work(hub, usual, rules=RULES) as stage:
+        await stage.controller.quiet()
+    after = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
+    assert after == before
+    assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata
+
+
+def test_the_rules_have_no_wildcards_and_cover_what_agents_get() -> None:
+    assert all("*" not in (*each.groups, *each.resources, *each.verbs) for each in RULES)
+    for granted in OF_WORK:
+        assert Rule(groups=granted.api_groups, resources=granted.resources, verbs=granted.verbs) in RULES
