@@ -184,12 +184,13 @@ async def measure(stage: Stage, *, placements: int, seconds: float, note: Note) 
             )
             await _settled(controller, watcher, placements)
             note(f"{len(stage.scores):,} scores every {PERIOD:.0f} s for {seconds:.0f} s")
-            before, cpu, hub = await controller.ask("figures"), controller.cpu(), stage.cpu()
+            before, meters = await controller.ask("figures"), await controller.ask("meters")
+            cpu, hub = controller.cpu(), stage.cpu()
             began = time.monotonic()
             await fleet.run(began + seconds)
             lasted = time.monotonic() - began
             cpu, hub = controller.cpu() - cpu, stage.cpu() - hub
-            after = await controller.ask("figures")
+            after, meters_after = await controller.ask("figures"), await controller.ask("meters")
             await asyncio.sleep(SETTLE_SECONDS)
             behind = watcher.behind({name: groups[f"group-{at}"] for name, at in listed})
             resident = memory(controller.pid)[0]
@@ -213,9 +214,7 @@ async def measure(stage: Stage, *, placements: int, seconds: float, note: Note) 
         "resident": resident,
         "requests": _less(after["requests"], before["requests"], "count"),
         "request_seconds": _less(after["requests"], before["requests"], "seconds"),
-        "meters": {
-            name: value - before["samples"].get(name, 0.0) for name, value in after["samples"].items()
-        },
+        "meters": {name: value - meters.get(name, 0.0) for name, value in meters_after.items()},
     }
 
 
