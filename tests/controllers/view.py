@@ -20,7 +20,6 @@ from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Batch, Client, Deleted
 from fairway.kube.events import EVENTS
 from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
 
-
 Versions = dict[tuple[str, str, str], str]
 """Resource versions by kind, namespace and name."""
 

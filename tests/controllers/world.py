@@ -246,12 +246,10 @@ class World(View):
         body = {"metadata": {"annotations": {"fairway.dev/touched": uuid.uuid4().hex}}}
         return await self.edit(PLACEMENTS, name, body, namespace=self.namespace)
 
-    async def hold(
-        self, name: str, *words: str, placement: str = "", namespace: str = ""
-    ) -> PlacementDecision:
-        """A decision that nobody made. Without a placement it bears no label."""
+    async def hold(self, name: str, *words: str, namespace: str = "") -> PlacementDecision:
+        """A decision of nobody, without a label."""
         namespace = namespace or self.namespace
-        built = builders.decision(name, (), placement=placement, namespace=namespace)
+        built = builders.decision(name, (), namespace=namespace)
         await self.client.create(PLACEMENT_DECISIONS, built, namespace=namespace)
         return await self.overwrite(name, *words, namespace=namespace)
 

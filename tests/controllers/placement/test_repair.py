@@ -1,0 +1,264 @@
+"""What others do to decisions and to a placement's status does not last."""
+
+import pytest
+
+from controllers.world import World
+from fairway.api.meta import Condition
+from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
+from fairway.controllers.manager import Manager
+from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+from fairway.testing import builders
+
+BY_NAME = builders.policy(builders.addon("nobody-publishes"), mode="Exact")
+LABELS = {PLACEMENT_LABEL: "p", GROUP_INDEX_LABEL: "0", GROUP_NAME_LABEL: ""}
+
+
+@pytest.fixture
+async def placed(manager: Manager, world: World) -> None:
+    """The placement ``p`` of ``a`` and ``b``; ``c`` is there, too. What was decided before makes no difference."""
+    await world.clusters("a", "b", "c")
+    await world.place("p", PlacementSpec(numberOfClusters=2, prioritizerPolicy=BY_NAME))
+    await world.chooses("p", "a", "b")
+    await manager.quiet()
+
+
+@pytest.mark.usefixtures("placed")
+async def test_a_decision_that_is_deleted_is_made_again(manager: Manager, world: World) -> None:
+    (old,) = world.decisions("p")
+    await world.delete(PLACEMENT_DECISIONS, "p-decision-1")
+    await world.eventually(
+        lambda: world.chosen("p") == ["a", "b"] and world.decisions("p")[0].metadata.uid != old.metadata.uid
+    )
+
+
+@pytest.mark.usefixtures("placed")
+@pytest.mark.parametrize("words", [(), ("c",), ("a",), ("b", "a"), ("a", "b", "c"), ("a", "a", "b")])
+async def test_clusters_that_somebody_puts_on_a_page(
+    manager: Manager, world: World, words: tuple[str, ...]
+) -> None:
+    await world.after(manager, PLACEMENT_DECISIONS, await world.overwrite("p-decision-1", *words))
+    assert world.chosen("p") == ["a", "b"]
+
+
+@pytest.mark.usefixtures("placed")
+async def test_scores_and_reasons_that_somebody_invents(manager: Manager, world: World) -> None:
+    invented = [
+        {"clusterName": world.full(word), "reason": "I like it", "score": 12345} for word in ("a", "b")
+    ]
+    written = await world.edit(
+        PLACEMENT_DECISIONS,
+        "p-decision-1",
+        {"status": {"decisions": invented}},
+        namespace=world.namespace,
+        status=True,
+    )
+    await world.after(manager, PLACEMENT_DECISIONS, written)
+    assert 12345 not in world.scores("p").values()
+    assert all(each.reason.startswith("Rank ") for each in world.decisions("p")[0].status.decisions)
+
+
+@pytest.mark.usefixtures("placed")
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {GROUP_NAME_LABEL: "mine"},
+        {GROUP_INDEX_LABEL: "7"},
+        {GROUP_INDEX_LABEL: None},
+        {"foreign": "label"},
+        {PLACEMENT_LABEL: None},
+        {PLACEMENT_LABEL: "another"},
+    ],
+    ids=lambda labels: ",".join(f"{key.rpartition('/')[2]}={value}" for key, value in labels.items()),
+)
+async def test_labels(manager: Manager, world: World, labels: dict[str, str | None]) -> None:
+    (old,) = world.decisions("p")
+    written = await world.edit(
+        PLACEMENT_DECISIONS, "p-decision-1", {"metadata": {"labels": labels}}, namespace=world.namespace
+    )
+    await world.after(manager, PLACEMENT_DECISIONS, written)
+    (new,) = world.decisions("p")
+    assert new.metadata.labels == LABELS
+    assert new.metadata.uid == old.metadata.uid
+    assert world.chosen("p") == ["a", "b"]
+
+
+@pytest.mark.usefixtures("placed")
+async def test_owners(manager: Manager, world: World) -> None:
+    """The placement is owner again; others may be, too, unless they claim control."""
+    placement = world.placement("p")
+    assert placement is not None
+    owners = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": f"{world.prefix}-1"},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "y",
+            "uid": f"{world.prefix}-2",
+            "controller": True,
+        },
+    ]
+    written = await world.edit(
+        PLACEMENT_DECISIONS,
+        "p-decision-1",
+        {"metadata": {"ownerReferences": owners, "finalizers": ["fairway.dev/keep"]}},
+        namespace=world.namespace,
+    )
+    await world.after(manager, PLACEMENT_DECISIONS, written)
+    (new,) = world.decisions("p")
+    in_control = [each.name for each in new.metadata.ownerReferences if each.controller]
+    await world.edit(
+        PLACEMENT_DECISIONS,
+        "p-decision-1",
+        {"metadata": {"finalizers": None}},
+        namespace=world.namespace,
+    )
+    assert in_control == ["p"]
+
+
+@pytest.mark.usefixtures("placed")
+async def test_what_is_none_of_ours_stays(manager: Manager, world: World) -> None:
+    """Annotations and finalizers of decisions and placements, and conditions of other types."""
+    mine = {"annotations": {"example.com/mine": "yes"}, "finalizers": ["example.com/mine"]}
+    await world.edit(PLACEMENT_DECISIONS, "p-decision-1", {"metadata": mine}, namespace=world.namespace)
+    own = {**mine, "labels": {"example.com/mine": "yes"}}
+    await world.edit(PLACEMENTS, "p", {"metadata": own}, namespace=world.namespace)
+    other = Condition(type="Other", status="True", reason="Mine", message="stays")
+    known = [*world.status("p").conditions, other]
+    conditions = [
+        {
+            "type": each.type,
+            "status": each.status,
+            "reason": each.reason,
+            "message": each.message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for each in known
+    ]
+    await world.edit(
+        PLACEMENTS, "p", {"status": {"conditions": conditions}}, namespace=world.namespace, status=True
+    )
+    await world.replace("p", numberOfClusters=1)
+    await world.chooses("p", "a")
+    decision, placement = world.decisions("p")[0], world.placement("p")
+    assert placement is not None
+    assert {each.type for each in placement.status.conditions} == {MISCONFIGURED, SATISFIED, "Other"}
+    for meta in (decision.metadata, placement.metadata):
+        assert meta.annotations["example.com/mine"] == "yes"
+        assert meta.finalizers == ("example.com/mine",)
+    assert placement.metadata.labels == {"example.com/mine": "yes"}
+    for resource, name in ((PLACEMENT_DECISIONS, "p-decision-1"), (PLACEMENTS, "p")):
+        await world.client.request(
+            "PATCH",
+            resource.path(namespace=world.namespace, name=name),
+            body={"metadata": {"finalizers": None}},
+            content_type="application/merge-patch+json",
+        )
+
+
+@pytest.mark.usefixtures("placed")
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"numberOfSelectedClusters": 99},
+        {"decisionGroups": []},
+        {"decisionGroups": None, "numberOfSelectedClusters": None, "conditions": None},
+        {"conditions": []},
+    ],
+    ids=["number", "groups", "all", "conditions"],
+)
+async def test_the_status_of_a_placement(manager: Manager, world: World, status: dict[str, object]) -> None:
+    right = world.status("p")
+    written = await world.edit(PLACEMENTS, "p", {"status": status}, namespace=world.namespace, status=True)
+    await world.after(manager, PLACEMENTS, written)
+    now = world.status("p")
+    assert (now.numberOfSelectedClusters, now.decisionGroups) == (2, right.decisionGroups)
+    assert world.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
+    assert world.condition("p", MISCONFIGURED)[0] == "False"
+
+
+@pytest.mark.usefixtures("placed")
+async def test_a_condition_that_somebody_turns_round(manager: Manager, world: World) -> None:
+    wrong = {
+        "type": SATISFIED,
+        "status": "False",
+        "reason": "NoManagedClusterMatched",
+        "message": "so they say",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    written = await world.edit(
+        PLACEMENTS, "p", {"status": {"conditions": [wrong]}}, namespace=world.namespace, status=True
+    )
+    await world.after(manager, PLACEMENTS, written)
+    assert world.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
+
+
+# Decisions that nobody made for this placement
+
+
+@pytest.mark.usefixtures("placed")
+async def test_a_foreign_decision_with_the_placements_label_is_deleted(
+    manager: Manager, world: World
+) -> None:
+    await world.hold("foreign", "c")
+    claimed = {"metadata": {"labels": {PLACEMENT_LABEL: "p"}}}
+    await world.edit(PLACEMENT_DECISIONS, "foreign", claimed, namespace=world.namespace)
+    await world.eventually(lambda: world.decision("foreign") is None)
+    assert world.chosen("p") == ["a", "b"]
+    await world.eventually(
+        lambda: (
+            [each.note for each in world.events("DecisionDelete")]
+            == [f"Decision foreign is deleted with placement p in namespace {world.namespace}"]
+        )
+    )
+
+
+@pytest.mark.usefixtures("placed")
+async def test_a_foreign_decision_without_it_is_left_alone(manager: Manager, world: World) -> None:
+    held = await world.hold("foreign", "c")
+    await world.after(manager, PLACEMENT_DECISIONS, held)
+    found = world.decision("foreign")
+    assert found is not None
+    assert found.metadata.resourceVersion == held.metadata.resourceVersion
+
+
+async def test_a_page_whose_name_is_taken(manager: Manager, world: World) -> None:
+    """It becomes the placement's; its clusters are right before anybody finds it by its label."""
+    await world.clusters("a", "b")
+    taken = await world.hold("p-decision-1", "b")
+    await world.after(manager, PLACEMENT_DECISIONS, taken)
+    await world.place("p", PlacementSpec(numberOfClusters=1))
+    await world.chooses("p", "a")
+    (page,) = world.decisions("p")
+    assert page.metadata.uid == taken.metadata.uid
+    assert page.metadata.labels == LABELS
+    assert [each.name for each in page.metadata.ownerReferences if each.controller] == ["p"]
+
+
+async def test_two_placements_that_want_the_same_name(manager: Manager, world: World) -> None:
+    """``p-decision-1`` is a page of ``p``; a placement of that name has pages of its own."""
+    await world.clusters("a")
+    await world.place("p")
+    await world.place("p-decision-1")
+    await world.chooses("p", "a")
+    await world.chooses("p-decision-1", "a")
+    assert set(world.pages("p-decision-1")) == {"p-decision-1-decision-1"}
+
+
+@pytest.mark.usefixtures("placed")
+async def test_everything_at_once(manager: Manager, world: World) -> None:
+    await world.edit(
+        PLACEMENT_DECISIONS,
+        "p-decision-1",
+        {"metadata": {"labels": {PLACEMENT_LABEL: None}}},
+        namespace=world.namespace,
+    )
+    await world.overwrite("p-decision-1", "c")
+    await world.delete(MANAGED_CLUSTERS, world.full("a"))
+    await world.hold("foreign", "c")
+    claimed = {"metadata": {"labels": {PLACEMENT_LABEL: "p"}}}
+    await world.edit(PLACEMENT_DECISIONS, "foreign", claimed, namespace=world.namespace)
+    await world.edit(PLACEMENTS, "p", {"status": {"conditions": []}}, namespace=world.namespace, status=True)
+    await world.chooses("p", "b", "c")
+    await world.eventually(lambda: set(world.pages("p")) == {"p-decision-1"})
+    await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
