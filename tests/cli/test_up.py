@@ -33,7 +33,8 @@ from fairway.kube import (
     Patch,
 )
 from fairway.kube.leader import LEASES
-from fairway.whatif.moving import LEASE
+from fairway.kube.resource import key_of
+from fairway.whatif.moving import AGENT, LEASE, STOPPED
 from fairway.whatif.moving_creation import NAMESPACES, ensure
 from fairway.whatif.moving_objects import SCORE
 
@@ -50,6 +51,10 @@ def chosen(decisions: Decisions) -> set[str]:
 async def apply_example(client: Client) -> None:
     example = yaml.safe_load(fairway("up", "--example").stdout)
     await client.patch(PLACEMENTS, "most-free-cpu", example, kind=Patch.APPLY, namespace="default")
+
+
+async def decisions_of(client: Client) -> Decisions:
+    return {key_of(each): each for each in (await client.list(PLACEMENT_DECISIONS)).items}
 
 
 async def free_cpu(client: Client) -> dict[str, int]:
@@ -172,6 +177,22 @@ class TestDecisions:
                 await until(client, PLACEMENT_DECISIONS, lambda decisions: worst in chosen(decisions))
             assert started.stop() == 0
             assert started.errors.read_text() == ""
+
+    async def test_a_cluster_whose_agent_is_stopped_is_left_and_comes_back(self, tmp_path: Path) -> None:
+        with up(tmp_path, "--clusters", 6, *CALM) as started:
+            async with started.client() as client:
+                await apply_example(client)
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
+                free = await free_cpu(client)
+                best = max(free, key=lambda name: free[name])
+                # Silence counts in durations of the lease, and a minute is long.
+                plug = {"metadata": {"labels": {AGENT: STOPPED}}, "spec": {"leaseDurationSeconds": 1}}
+                await client.patch(MANAGED_CLUSTERS, best, plug, kind=Patch.MERGE)
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: best not in chosen(decisions))
+                assert len(chosen(await decisions_of(client))) == 3
+                back = {"metadata": {"labels": {AGENT: None}}}
+                await client.patch(MANAGED_CLUSTERS, best, back, kind=Patch.MERGE)
+                await until(client, PLACEMENT_DECISIONS, lambda decisions: best in chosen(decisions))
 
     async def test_scores_move(self, tmp_path: Path) -> None:
         with up(tmp_path, "--clusters", 3, "--period", 1) as started:

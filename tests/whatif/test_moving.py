@@ -9,6 +9,7 @@ import pytest
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.kinds import encode
+from fairway.api.lease import Lease
 from fairway.api.meta import Condition, find_condition, set_condition
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import (
@@ -228,6 +229,21 @@ class TestMotion:
             await mark(client, name, None)
             await until(client, MANAGED_CLUSTERS, lambda clusters: status_of(clusters, name) == "True")
             assert name in agents.names
+
+    async def test_an_agent_keeps_to_the_lease_it_is_told(self, client: Client) -> None:
+        await create(client, QUICK)
+        name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
+        async with moving(client, Motion(period=60.0)):
+            body = {"spec": {"leaseDurationSeconds": 1}}
+            await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE)
+            seen: set[str] = set()
+
+            def renewed(leases: Informer[Lease]) -> bool:
+                lease = leases.get(LEASE, namespace=name)
+                seen.add(lease.spec.renewTime if lease else "")
+                return len(seen) > 4
+
+            await until(client, LEASES, renewed)
 
     async def test_agents_end_and_begin_with_their_clusters(self, client: Client) -> None:
         await create(client, QUICK)

@@ -152,6 +152,31 @@ class TestRounds:
             await asyncio.sleep(60)
         assert len(paper.publications) - before in (1, 2)
 
+    async def test_told_to_stop_it_finishes_what_it_is_at(self) -> None:
+        class Slow(Paper):
+            async def renew(self, cluster: str) -> None:
+                await asyncio.sleep(3)
+                await super().renew(cluster)
+
+        paper = Slow(values=IDLE)
+        async with playing(paper) as agent:
+            await asyncio.sleep(1)
+            agent.stop()
+            await asyncio.sleep(600)
+        assert paper.renewals == [3]
+        assert paper.publications == []
+
+    @pytest.mark.parametrize("down", [False, True])
+    async def test_told_to_stop_it_does_not_finish_its_rest(self, down: bool) -> None:
+        paper = Paper(values=IDLE)
+        paper.down = down
+        async with playing(paper) as agent:
+            await asyncio.sleep(1)
+            agent.stop()
+            (task,) = asyncio.all_tasks() - {asyncio.current_task()}
+            await task
+            assert asyncio.get_running_loop().time() == 1
+
     async def test_a_fault_of_its_own_does_not_end_an_agent(self, caplog: pytest.LogCaptureFixture) -> None:
         class Faulty(Paper):
             async def renew(self, cluster: str) -> None:

@@ -45,6 +45,7 @@ AGENT: Final = "fairway.dev/agent"
 STOPPED: Final = "stopped"
 MISSED: Final = 5
 """A score is good for so many periods: a provider that misses one or two is no emergency."""
+FAREWELL_SECONDS: Final = 2.0
 SELECTED: Final = f"{SYNTHETIC}=true"
 
 
@@ -112,7 +113,8 @@ class Agents:
         self._clusters, self._motion, self._clock = clusters, motion, clock
         self._wire = HubWire(client, clusters, scores, motion=motion, clock=clock)
         self._turnstile = Turnstile(rate=motion.rate, clock=clock)
-        self._playing: dict[str, tuple[Agent, asyncio.Task[None]]] = {}
+        self._playing: dict[str, Agent] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._unsubscribe: Callable[[], None] = lambda: None
 
     @property
@@ -126,12 +128,15 @@ class Agents:
             self._look(name)
 
     async def stop(self) -> None:
+        """Requests on their way are given a moment to come back."""
         self._unsubscribe()
-        tasks = [task for _, task in self._playing.values()]
-        self._playing.clear()
-        for task in tasks:
+        for name in list(self._playing):
+            self._end(name)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=FAREWELL_SECONDS)
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _see(self, batch: Batch[ManagedCluster]) -> None:
         for change in batch.changes:
@@ -140,25 +145,36 @@ class Agents:
 
     def _look(self, name: str) -> None:
         cluster = self._clusters.get(name)
-        playing = self._playing.get(name)
         if cluster is None or _silent(cluster):
-            if playing is not None:
-                del self._playing[name]
-                playing[1].cancel()
-        elif playing is None:
-            agent = Agent(
-                name,
-                wire=self._wire,
-                pace=Pace(
-                    period=self._motion.period, lease=cluster.spec.leaseDurationSeconds or LEASE_SECONDS
-                ),
-                turnstile=self._turnstile,
-                clock=self._clock,
-                seed=self._motion.seed,
-            )
-            self._playing[name] = (agent, asyncio.create_task(agent.run(), name=f"agent of {name}"))
+            self._end(name)
+            return
+        lease = cluster.spec.leaseDurationSeconds or LEASE_SECONDS
+        pace = Pace(period=self._motion.period, lease=lease)
+        playing = self._playing.get(name)
+        if playing is None or playing.pace != pace:
+            self._end(name)
+            self._begin(name, pace)
         elif self._wire.outage(name):
-            playing[0].wake()
+            playing.wake()
+
+    def _begin(self, name: str, pace: Pace) -> None:
+        agent = Agent(
+            name,
+            wire=self._wire,
+            pace=pace,
+            turnstile=self._turnstile,
+            clock=self._clock,
+            seed=self._motion.seed,
+        )
+        self._playing[name] = agent
+        task = asyncio.create_task(agent.run(), name=f"agent of {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _end(self, name: str) -> None:
+        agent = self._playing.pop(name, None)
+        if agent is not None:
+            agent.stop()
 
 
 class HubWire:

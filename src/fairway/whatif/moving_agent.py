@@ -99,25 +99,31 @@ class Agent:
     def __init__(
         self, name: str, *, wire: Wire, pace: Pace, turnstile: Turnstile, clock: Clock, seed: int
     ) -> None:
-        self.name = name
-        self._wire, self._pace, self._turnstile, self._clock = wire, pace, turnstile, clock
+        self.name, self.pace = name, pace
+        self._wire, self._turnstile, self._clock = wire, turnstile, clock
         self._rng = random.Random(f"fairway agent {seed} {name}")
         self._home: dict[str, int] | None = None
         self._woken = asyncio.Event()
+        self._over = asyncio.Event()
         self._renew_at = self._publish_at = 0.0
 
     def wake(self) -> None:
         """Something about its cluster is not as it should be."""
         self._woken.set()
 
+    def stop(self) -> None:
+        """Have ``run`` return; what it is asking of the hub is asked to the end."""
+        self._over.set()
+        self._woken.set()
+
     async def run(self) -> None:
         now = self._clock.monotonic()
         self._renew_at = now
         # What still holds for a while is replaced at the agent's own place in the round.
-        spare = max(0.0, self._wire.left(self.name) - self._pace.period)
-        self._publish_at = now + min(spare, share(self.name) * self._pace.period)
+        spare = max(0.0, self._wire.left(self.name) - self.pace.period)
+        self._publish_at = now + min(spare, share(self.name) * self.pace.period)
         first = True
-        while True:
+        while not self._over.is_set():
             self._woken.clear()
             retry = False
             try:
@@ -138,7 +144,7 @@ class Agent:
             await self._wire.renew(self.name)
             # All begin at once; from then on each has its own place in the round.
             self._renew_at = self._next(
-                self._renew_at, self._pace.lease * (share(self.name) if first else 1.0)
+                self._renew_at, self.pace.lease * (share(self.name) if first else 1.0)
             )
         if outage and self._wire.outage(self.name):
             await self._turnstile.pass_through()
@@ -146,7 +152,7 @@ class Agent:
         if self._clock.monotonic() >= self._publish_at:
             await self._turnstile.pass_through()
             await self._wire.publish(self.name, self._step())
-            self._publish_at = self._next(self._publish_at, self._pace.period)
+            self._publish_at = self._next(self._publish_at, self.pace.period)
 
     def _next(self, before: float, after: float) -> float:
         """What was missed, as by a machine that slept, is not made up for."""
@@ -160,10 +166,9 @@ class Agent:
         return stepped(values, home=self._home, rng=self._rng)
 
     async def _rest(self, *, retry: bool) -> None:
-        if retry:
-            await asyncio.sleep(RETRY_SECONDS)
-            return
-        wait = min(self._renew_at, self._publish_at) - self._clock.monotonic()
+        now = self._clock.monotonic()
+        until = now + RETRY_SECONDS if retry else min(self._renew_at, self._publish_at)
+        heard = self._over if retry else self._woken
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, wait)):
-                await self._woken.wait()
+            async with asyncio.timeout(max(0.0, until - now)):
+                await heard.wait()
