@@ -1,5 +1,6 @@
 """What the wire must know of a kind: where it is served, and the type its objects are read into."""
 
+import re
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
@@ -18,6 +19,9 @@ BAD_SEGMENT: Final = (
 NEEDS_NAMESPACE: Final = "{kind} lives in namespaces: say in which one {name!r} is"
 NO_NAMESPACE: Final = "{kind} does not live in namespaces: leave out {namespace!r}"
 SUBRESOURCE_OF_WHAT: Final = "subresource {subresource!r} of which {kind}? give its name"
+
+_PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
+"""Nearly every name there is; quoting it takes as long as all the rest of a path together."""
 
 
 class KubeStruct(Protocol):
@@ -79,6 +83,8 @@ class Resource(Generic[T]):
 
 
 def _segment(what: str, given: str) -> str:
+    if _PLAIN.fullmatch(given):
+        return given
     if given in ("", ".", "..") or "/" in given or "%" in given:
         raise ValueError(BAD_SEGMENT.format(what=what, given=given))
     return quote(given, safe=":@!$&'()*+,;=~")

@@ -19,6 +19,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import urlencode
 
@@ -212,7 +213,7 @@ class Transport:
             all_headers["Content-Type"] = content_type
         if headers:
             all_headers.update(headers)
-        asked = f"?{urlencode(query)}" if query else ""
+        asked = f"?{_encoded(tuple(query.items() if isinstance(query, Mapping) else query))}" if query else ""
         return _Call(
             method=method,
             path=path,
@@ -316,6 +317,12 @@ class Transport:
                 if text not in self._warned and len(self._warned) < 1000:
                     self._warned.add(text)
                     _log.warning("%s: %s", self.connection.server, re.sub(r"\\(.)", r"\1", text))
+
+
+@lru_cache(maxsize=256)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """Writes all ask for the same few things."""
+    return urlencode(query)
 
 
 def abandon(response: aiohttp.ClientResponse) -> None:
