@@ -39,9 +39,10 @@ async def show(client: Client, view: View, output: OutputFormat) -> None:
 
 async def _show_table(client: Client, view: View) -> None:
     feeds = view.feeds()
-    for feed, things in zip(feeds, await _all(client, feeds), strict=True):
-        if feed.resource in view.shown:
-            view.check({key for each in things for key in view.names_of(each)})
+    found = await _all(client, feeds)
+    shown = found[: len(view.shown)]
+    view.check({key for things in shown for each in things for key in view.names_of(each)})
+    for things in found:
         for each in things:
             view.put(each)
     now = _now()

@@ -72,6 +72,7 @@ class View(abc.ABC):
     def columns(self) -> Mapping[str, str]: ...
 
     def feeds(self) -> tuple[Feed, ...]:
+        """Of what is shown, in that order, then of what is needed besides."""
         return tuple(self.feed(each) for each in self.shown) + tuple(
             Feed(resource=each, namespace=self.wanted.where if each.namespaced else None)
             for each in self.beside

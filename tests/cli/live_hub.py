@@ -1,0 +1,132 @@
+"""Hubs with something on them, for tests of commands that talk to one, and those commands as processes."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairway.api.kinds import KubeObject, encode
+from fairway.cli.files import load
+from fairway.cli.live_names import NAMESPACES
+from fairway.cli.live_objects import PLACING
+from fairway.kube import AlreadyExists, Client, Patch, Resource
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "fleet"
+RESOURCES: dict[str, Resource[Any]] = {each.kind: each for each in PLACING}
+
+R = TypeVar("R")
+
+
+def act(kubeconfig: Path, work: Callable[[Client], Awaitable[R]]) -> R:
+    """As the administrator, from a test that has no loop."""
+
+    async def inside() -> R:
+        async with Client.from_kubeconfig(kubeconfig) as client:
+            return await work(client)
+
+    return asyncio.run(inside())
+
+
+def fill(kubeconfig: Path, *objects: KubeObject, paths: Sequence[Path] = ()) -> None:
+    """Creates the objects, and those of files, with their status and the namespaces they need."""
+    loaded = [each.object for each in load([str(path) for path in paths])] if paths else []
+    act(kubeconfig, lambda client: put(client, [*objects, *loaded]))
+
+
+async def put(client: Client, objects: Iterable[KubeObject]) -> None:
+    every = list(objects)
+    await asyncio.gather(
+        *(_namespace(client, name) for name in {each.metadata.namespace for each in every} - {""})
+    )
+    await asyncio.gather(*(_create(client, each) for each in every))
+
+
+async def _namespace(client: Client, name: str) -> None:
+    try:
+        await client.create(NAMESPACES, {"metadata": {"name": name}})
+    except AlreadyExists:
+        return
+
+
+async def _create(client: Client, thing: KubeObject) -> None:
+    resource = RESOURCES[thing.kind]
+    document = encode(thing)
+    status = document.pop("status", None)
+    namespace = thing.metadata.namespace or None
+    await client.create(resource, document, namespace=namespace)
+    if status:
+        await write_status(client, thing, status)
+
+
+async def write_status(client: Client, thing: KubeObject, status: object) -> None:
+    await client.patch(
+        RESOURCES[thing.kind],
+        thing.metadata.name,
+        {"status": status},
+        kind=Patch.MERGE,
+        namespace=thing.metadata.namespace or None,
+        subresource="status",
+    )
+
+
+async def merge(client: Client, thing: KubeObject, patch: object) -> None:
+    assert isinstance(patch, dict)
+    meta = thing.metadata
+    await client.patch(
+        RESOURCES[thing.kind], meta.name, patch, kind=Patch.MERGE, namespace=meta.namespace or None
+    )
+
+
+async def remove(client: Client, thing: KubeObject) -> None:
+    meta = thing.metadata
+    await client.delete(RESOURCES[thing.kind], meta.name, namespace=meta.namespace or None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """A command that goes on."""
+
+    process: "subprocess.Popen[str]"
+    errors: Path
+
+    def line(self) -> str:
+        """The next one it prints; waits for it."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.errors.read_text()
+        return line.rstrip("\n")
+
+    def lines(self, count: int) -> list[str]:
+        return [self.line() for _ in range(count)]
+
+    def interrupt(self) -> tuple[int, str]:
+        """As Ctrl-C does: its exit status, and what it said on stderr."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(), self.errors.read_text()
+
+
+@contextmanager
+def watch(tmp_path: Path, kubeconfig: Path, *arguments: str) -> Iterator[Watch]:
+    """`fairway` with these arguments, as a process of its own that is killed at the end."""
+    errors = tmp_path / "watch.stderr"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-m", "fairway", *arguments, "--kubeconfig", str(kubeconfig)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env={**os.environ, "FAIRWAY_DEBUG": ""},
+        ) as process,
+    ):
+        try:
+            yield Watch(process=process, errors=errors)
+        finally:
+            process.kill()

@@ -1,0 +1,310 @@
+"""`fairway accept`, with the certificate requests that OCM's agents make."""
+
+from base64 import b64encode
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from msgspec import structs
+
+from cli.live_hub import act, fill
+from fairway.api.cluster import ManagedCluster
+from fairway.cli.accept_requests import (
+    ADD_ON_LABEL,
+    ARN_ANNOTATION,
+    CLUSTER_LABEL,
+    COMMON_GROUP,
+    SIGNERS,
+    SIGNING_REQUESTS,
+    SUBJECT_PREFIX,
+    SigningRequest,
+    judged,
+)
+from fairway.cli.main import run
+from fairway.kube import MANAGED_CLUSTERS, Client
+from fairway.testing.builders import cluster
+from fairway.testing.hub import HubAddress
+
+Capture = pytest.CaptureFixture[str]
+
+BOOTSTRAP = "system:serviceaccount:open-cluster-management:agent-registration-bootstrap"
+BOOTSTRAP_GROUP = "system:serviceaccounts:open-cluster-management"
+_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def subject(cluster: str = "c1", *, agent: str = "a1") -> tuple[str, list[str]]:
+    """As the registration agent of OCM writes it."""
+    return f"{SUBJECT_PREFIX}{cluster}:{agent}", [f"{SUBJECT_PREFIX}{cluster}", COMMON_GROUP]
+
+
+def request_for(common_name: str, groups: list[str]) -> bytes:
+    name = x509.Name(
+        [
+            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in groups),
+            *([x509.NameAttribute(NameOID.COMMON_NAME, common_name)] if common_name else []),
+        ]
+    )
+    made = x509.CertificateSigningRequestBuilder().subject_name(name).sign(_KEY, hashes.SHA256())
+    return made.public_bytes(Encoding.PEM)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request that waits; ``user`` is who makes it."""
+
+    name: str
+    cluster: str = "c1"
+    subject: tuple[str, list[str]] = field(default_factory=subject)
+    signer: str = SIGNERS[0]
+    user: str = BOOTSTRAP
+    groups: tuple[str, ...] = (BOOTSTRAP_GROUP,)
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+async def ask(client: Client, *asked: Asked) -> None:
+    """As whoever asks: the API server writes down who that was."""
+    for each in asked:
+        body = {
+            "apiVersion": "certificates.k8s.io/v1",
+            "kind": "CertificateSigningRequest",
+            "metadata": {"name": each.name, "labels": {CLUSTER_LABEL: each.cluster, **each.labels}},
+            "spec": {
+                "request": b64encode(request_for(*each.subject)).decode(),
+                "signerName": each.signer,
+                "usages": ["digital signature", "client auth"],
+            },
+        }
+        headers = {"Impersonate-User": each.user}
+        path = SIGNING_REQUESTS.path()
+        # aiohttp takes a header once here; one group is what an agent needs to be told apart by.
+        headers["Impersonate-Group"] = each.groups[0] if each.groups else "system:authenticated"
+        await client.request("POST", path, body=body, headers=headers)
+
+
+ASKERS: list[dict[str, Any]] = [
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "asks"},
+        "rules": [
+            {
+                "apiGroups": ["certificates.k8s.io"],
+                "resources": ["certificatesigningrequests"],
+                "verbs": ["create"],
+            }
+        ],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "asks"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "asks"},
+        "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}
+            for name in ("system:authenticated", "system:unauthenticated")
+        ],
+    },
+]
+
+
+async def allow(client: Client) -> None:
+    """Everybody may ask for a certificate, as on hubs that let clusters join."""
+    for body in ASKERS:
+        path = f"/apis/rbac.authorization.k8s.io/v1/{body['kind'].lower()}s"
+        await client.request("POST", path, body=body)
+
+
+def waiting(name: str, **annotations: str) -> ManagedCluster:
+    found = cluster(name)
+    metadata = structs.replace(found.metadata, annotations=annotations)
+    return structs.replace(found, metadata=metadata, spec=structs.replace(found.spec, hubAcceptsClient=False))
+
+
+@pytest.fixture
+def hub(fairway_hub: HubAddress) -> HubAddress:
+    fill(fairway_hub.kubeconfig, waiting("c1"), waiting("c2"), cluster("old"))
+    act(fairway_hub.kubeconfig, allow)
+    return fairway_hub
+
+
+def accept(hub: HubAddress, *arguments: str) -> int:
+    return run(["accept", *arguments, "--kubeconfig", str(hub.kubeconfig)])
+
+
+def state(hub: HubAddress) -> tuple[set[str], set[str]]:
+    """Clusters that are accepted, and requests that are approved."""
+
+    async def read(client: Client) -> tuple[set[str], set[str]]:
+        clusters = await client.list(MANAGED_CLUSTERS)
+        requests = await client.list(SIGNING_REQUESTS)
+        return (
+            {each.metadata.name for each in clusters.items if each.spec.hubAcceptsClient},
+            {each.metadata.name for each in requests.items if each.has("Approved")},
+        )
+
+    return act(hub.kubeconfig, read)
+
+
+def test_a_cluster_that_joins(hub: HubAddress, capsys: Capture) -> None:
+    asked = (Asked(name="c1-x"), Asked(name="c2-x", cluster="c2", subject=subject("c2")))
+    act(hub.kubeconfig, lambda client: ask(client, *asked))
+    assert accept(hub, "c1") == 0
+    assert capsys.readouterr() == (
+        "certificate request c1-x of cluster c1 is approved\ncluster c1 is accepted\n",
+        "",
+    )
+    assert state(hub) == ({"old", "c1"}, {"c1-x"})
+    # Once more changes nothing.
+    assert accept(hub, "--clusters", "c1") == 0
+    assert capsys.readouterr().out == (
+        "certificate request c1-x of cluster c1 is approved already\ncluster c1 is accepted already\n"
+    )
+    assert accept(hub, "c1", "--clusters", "c1,c2") == 0
+    assert "cluster c2 is accepted\n" in capsys.readouterr().out
+    assert state(hub) == ({"old", "c1", "c2"}, {"c1-x", "c2-x"})
+
+
+def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
+    act(hub.kubeconfig, lambda client: ask(client, Asked(name="c1-x")))
+    assert accept(hub, "c1", "--dry-run") == 0
+    assert capsys.readouterr().out == (
+        "certificate request c1-x of cluster c1 is approved (dry run)\ncluster c1 is accepted (dry run)\n"
+    )
+    assert state(hub) == ({"old"}, set())
+
+
+def test_no_request_waits(hub: HubAddress, capsys: Capture) -> None:
+    assert accept(hub, "c1", "old") == 0
+    assert capsys.readouterr().out == (
+        "no certificate request of cluster c1 waits; its agent makes one when it joins: then accept it once more\n"
+        "cluster c1 is accepted\n"
+        "cluster old is accepted already\n"
+    )
+    fill(hub.kubeconfig, waiting("eks", **{ARN_ANNOTATION: "arn:aws:eks"}))
+    assert accept(hub, "eks") == 0
+    assert capsys.readouterr().out == "cluster eks is accepted\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (
+            Asked(name="x", user="eve", groups=("system:authenticated",)),
+            "eve made it, who is no agent that joins",
+        ),
+        (Asked(name="x", user=BOOTSTRAP, groups=("system:authenticated",)), "who is no agent that joins"),
+        (Asked(name="x", user="system:bootstrap:abcdef", groups=("eves",)), "who is no agent that joins"),
+        (Asked(name="x", user=f"{BOOTSTRAP}-evil"), "who is no agent that joins"),
+        (
+            Asked(name="x", subject=("system:kube-controller-manager", [])),
+            "it asks for CN=system:kube-controller",
+        ),
+        (Asked(name="x", subject=subject("c2")), "not for an agent of this cluster"),
+        (Asked(name="x", subject=(subject()[0], ["system:nodes"])), "not for an agent of this cluster"),
+        (
+            Asked(name="x", subject=(subject()[0], [*subject()[1], "system:nodes"])),
+            "not for an agent of this cluster",
+        ),
+        (Asked(name="x", subject=(f"{subject()[0]}:b", subject()[1])), "not for an agent of this cluster"),
+        (Asked(name="x", subject=(f"{SUBJECT_PREFIX}c1:", subject()[1])), "not for an agent of this cluster"),
+        (Asked(name="x", subject=("", subject()[1])), "not for an agent of this cluster"),
+        (
+            Asked(name="x", signer="example.com/any"),
+            "it is for the signer example.com/any, which is not for agents",
+        ),
+    ],
+)
+def test_requests_that_are_not_what_they_are_labelled(
+    hub: HubAddress, capsys: Capture, asked: Asked, reason: str
+) -> None:
+    act(hub.kubeconfig, lambda client: ask(client, asked))
+    assert accept(hub, "c1") == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("certificate request x of cluster c1 is not approved: ")
+    assert reason in shown
+    assert state(hub) == ({"old", "c1"}, set())
+
+
+def test_who_asks_can_be_left_out_but_not_what_for(hub: HubAddress, capsys: Capture) -> None:
+    fine = Asked(name="fine", user="eve", groups=("system:authenticated",))
+    wrong = Asked(name="wrong", user="eve", groups=("system:authenticated",), subject=("admin", []))
+    act(hub.kubeconfig, lambda client: ask(client, fine, wrong))
+    assert accept(hub, "c1", "--skip-approve-check") == 0
+    assert state(hub) == ({"old", "c1"}, {"fine"})
+
+
+def test_a_request_of_somebody_else_does_not_stand_in_the_way(hub: HubAddress, capsys: Capture) -> None:
+    act(
+        hub.kubeconfig,
+        lambda client: ask(client, Asked(name="a-bad", user="eve"), Asked(name="b-good")),
+    )
+    assert accept(hub, "c1") == 0
+    assert state(hub) == ({"old", "c1"}, {"b-good"})
+
+
+def test_several_agents_that_want_to_be_the_same_cluster(hub: HubAddress, capsys: Capture) -> None:
+    two = (Asked(name="one"), Asked(name="two", subject=subject(agent="a2")))
+    act(hub.kubeconfig, lambda client: ask(client, *two))
+    assert accept(hub, "c1") == 1
+    shown = capsys.readouterr().out
+    assert shown.count(f"agents of different names want to be this cluster: {SUBJECT_PREFIX}c1:a1, ") == 2
+    assert state(hub)[1] == set()
+    assert accept(hub, "c1", "--requesters", f"{SUBJECT_PREFIX}c1:a2") == 0
+    assert f"it is for {SUBJECT_PREFIX}c1:a1, which --requesters does not name" in capsys.readouterr().out
+    assert state(hub)[1] == {"two"}
+
+
+def test_requests_of_add_ons_and_denied_ones_are_left_alone(hub: HubAddress, capsys: Capture) -> None:
+    async def deny(client: Client) -> None:
+        await ask(client, Asked(name="denied"), Asked(name="add-on", labels={ADD_ON_LABEL: "a"}))
+        path = SIGNING_REQUESTS.path(name="denied", subresource="approval")
+        condition = {"type": "Denied", "status": "True", "reason": "No", "message": "no"}
+        await client.request(
+            "PATCH",
+            path,
+            body={"status": {"conditions": [condition]}},
+            content_type="application/merge-patch+json",
+        )
+
+    act(hub.kubeconfig, deny)
+    assert accept(hub, "c1") == 0
+    assert capsys.readouterr().out == (
+        "certificate request denied of cluster c1 was denied, and stays so\ncluster c1 is accepted\n"
+    )
+    assert state(hub)[1] == set()
+
+
+def test_a_request_that_is_none_is_refused() -> None:
+    broken = SigningRequest(
+        spec=structs.replace(SigningRequest().spec, request=b"\x00", signer_name=SIGNERS[0])
+    )
+    assert judged(broken, "c1", anybody=True).reason == "it holds no certificate request"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["c1", "c3"], "there is no cluster c3; known are c1, c2, old"),
+        (["c1", "cc2"], "there is no cluster cc2; did you mean c2?"),
+    ],
+)
+def test_an_unknown_name_changes_nothing(
+    hub: HubAddress, capsys: Capture, arguments: list[str], message: str
+) -> None:
+    assert accept(hub, *arguments) == 2
+    shown, complaint = capsys.readouterr()
+    assert (shown, complaint) == ("", f"fairway: {message}\n")
+    assert state(hub) == ({"old"}, set())
+
+
+def test_wrong_usage(capsys: Capture, tmp_path: Path) -> None:
+    assert run(["accept"]) == 2
+    assert "which clusters? name them, as in fairway accept c1 c2" in capsys.readouterr().err
+    assert run(["accept", "--clusters", ","]) == 2
+    assert "--clusters: a name is empty" in capsys.readouterr().err

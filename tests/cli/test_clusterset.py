@@ -1,0 +1,169 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.live_hub import act, fill
+from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.cli.live_names import NAMESPACES
+from fairway.cli.main import run
+from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Client
+from fairway.testing.builders import binding, cluster, cluster_set, selector
+from fairway.testing.hub import HubAddress
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def hub(fairway_hub: HubAddress) -> HubAddress:
+    fill(
+        fairway_hub.kubeconfig,
+        cluster_set("default"),
+        cluster_set("apps"),
+        cluster_set("global", selector=selector()),
+        cluster_set("europe", selector=selector(labels={"region": "eu"})),
+        cluster("c1"),
+        cluster("c2", member_of=""),
+        binding("default", namespace="ns1"),
+    )
+
+    async def more(client: Client) -> None:
+        for name in ("ns2", "c1"):
+            await client.create(NAMESPACES, {"metadata": {"name": name}})
+
+    act(fairway_hub.kubeconfig, more)
+    return fairway_hub
+
+
+def clusterset(hub: HubAddress, *arguments: str) -> int:
+    return run(["clusterset", *arguments, "--kubeconfig", str(hub.kubeconfig)])
+
+
+def bindings(hub: HubAddress) -> dict[tuple[str, str], str]:
+    async def read(client: Client) -> dict[tuple[str, str], str]:
+        found = await client.list(MANAGED_CLUSTER_SET_BINDINGS)
+        return {(each.metadata.namespace, each.metadata.name): each.spec.clusterSet for each in found.items}
+
+    return act(hub.kubeconfig, read)
+
+
+def members(hub: HubAddress) -> dict[str, str]:
+    async def read(client: Client) -> dict[str, str]:
+        found = await client.list(MANAGED_CLUSTERS)
+        return {each.metadata.name: each.metadata.labels.get(CLUSTER_SET_LABEL, "") for each in found.items}
+
+    return act(hub.kubeconfig, read)
+
+
+DEFAULT = {("ns1", "default"): "default"}
+
+
+def test_bind_and_unbind(hub: HubAddress, capsys: Capture) -> None:
+    assert clusterset(hub, "bind", "apps", "-n", "ns1,ns2") == 0
+    assert capsys.readouterr() == (
+        "set apps is bound to namespace ns1\nset apps is bound to namespace ns2\n",
+        "",
+    )
+    assert bindings(hub) == DEFAULT | {("ns1", "apps"): "apps", ("ns2", "apps"): "apps"}
+    assert clusterset(hub, "bind", "apps", "-n", "ns1", "-n", "ns2") == 0
+    assert capsys.readouterr().out.count("already\n") == 2
+    assert clusterset(hub, "unbind", "apps", "-n", "ns2", "-n", "ns1") == 0
+    assert capsys.readouterr().out == (
+        "set apps is no longer bound to namespace ns2\nset apps is no longer bound to namespace ns1\n"
+    )
+    assert bindings(hub) == DEFAULT
+    assert clusterset(hub, "unbind", "apps", "-n", "ns1") == 0
+    assert capsys.readouterr().out == "set apps is not bound to namespace ns1\n"
+
+
+def test_without_a_namespace_that_of_the_context_is_meant(
+    hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
+    config: dict[str, Any] = yaml.safe_load(hub.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = "ns2"
+    other = tmp_path / "elsewhere"
+    other.write_text(json.dumps(config))
+    assert run(["clusterset", "bind", "apps", "--kubeconfig", str(other)]) == 0
+    assert capsys.readouterr().out == "set apps is bound to namespace ns2\n"
+    assert run(["clusterset", "unbind", "apps", "--kubeconfig", str(other)]) == 0
+    assert bindings(hub) == DEFAULT
+
+
+def test_a_binding_of_a_set_that_is_gone_can_be_removed(hub: HubAddress, capsys: Capture) -> None:
+    act(hub.kubeconfig, lambda client: client.delete(MANAGED_CLUSTER_SETS, "default"))
+    assert clusterset(hub, "unbind", "default", "-n", "ns1") == 0
+    assert bindings(hub) == {}
+    capsys.readouterr()
+    assert clusterset(hub, "unbind", "default", "-n", "ns1") == 2
+    assert "there is no cluster set default; " in capsys.readouterr().err
+
+
+def test_clusters_move_between_sets(hub: HubAddress, capsys: Capture) -> None:
+    assert clusterset(hub, "set", "apps", "--clusters", "c1,c2") == 0
+    assert capsys.readouterr() == (
+        "cluster c1 is in set apps, no longer in default\ncluster c2 is in set apps\n",
+        "",
+    )
+    assert members(hub) == {"c1": "apps", "c2": "apps"}
+    assert clusterset(hub, "set", "apps", "--clusters", "c1", "--clusters", "c1, c2") == 0
+    assert capsys.readouterr().out == "cluster c1 is in set apps already\ncluster c2 is in set apps already\n"
+
+
+def test_a_dry_run_asks_the_hub_and_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
+    assert clusterset(hub, "bind", "apps", "-n", "ns2", "--dry-run") == 0
+    assert clusterset(hub, "unbind", "default", "-n", "ns1", "--dry-run") == 0
+    assert clusterset(hub, "set", "apps", "--clusters", "c1,c2", "--dry-run") == 0
+    assert clusterset(hub, "bind", "default", "-n", "ns1", "--dry-run") == 0
+    assert capsys.readouterr().out == (
+        "set apps is bound to namespace ns2 (dry run)\n"
+        "set default is no longer bound to namespace ns1 (dry run)\n"
+        "cluster c1 is in set apps, no longer in default (dry run)\n"
+        "cluster c2 is in set apps (dry run)\n"
+        "set default is bound to namespace ns1 already\n"
+    )
+    assert (bindings(hub), members(hub)) == (DEFAULT, {"c1": "default", "c2": ""})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bind", "aps", "-n", "ns2"], "there is no cluster set aps; did you mean apps?"),
+        (["bind", "apps", "-n", "ns2,ns3"], "there is no namespace ns3; did you mean ns2 or ns1?"),
+        (["bind", "apps", "-n", "c1"], "namespace c1 belongs to the cluster of that name"),
+        (["unbind", "defalut", "-n", "ns1"], "there is no cluster set defalut; did you mean default?"),
+        (["set", "apps", "--clusters", "c2,c3x"], "there is no cluster c3x; "),
+        (["set", "aps", "--clusters", "c2"], "there is no cluster set aps; did you mean apps?"),
+        (
+            ["set", "global", "--clusters", "c2"],
+            "set global selects its clusters by their labels (all of them)",
+        ),
+        (
+            ["set", "europe", "--clusters", "c2"],
+            "by their labels (region in (eu)), so none can be put into it",
+        ),
+    ],
+)
+def test_a_wrong_name_changes_nothing(
+    hub: HubAddress, capsys: Capture, arguments: list[str], message: str
+) -> None:
+    assert clusterset(hub, *arguments) == 2
+    shown, complaint = capsys.readouterr()
+    assert (shown, complaint.count("\n")) == ("", 1)
+    assert message in complaint
+    assert (bindings(hub), members(hub)) == (DEFAULT, {"c1": "default", "c2": ""})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["set", "apps"], "which clusters? name them with --clusters a,b"),
+        (["set", "apps", "--clusters", "c1,,c2"], "--clusters: a name is empty"),
+        (["bind", "apps", "-n", ""], "-n: a name is empty"),
+        (["bind"], "Missing argument 'SET'"),
+    ],
+)
+def test_wrong_usage(hub: HubAddress, capsys: Capture, arguments: list[str], message: str) -> None:
+    assert clusterset(hub, *arguments) == 2
+    assert message in capsys.readouterr().err

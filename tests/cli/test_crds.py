@@ -1,0 +1,60 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairway.api import crds
+from fairway.cli.main import run
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_all_definitions_as_yaml_and_json(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(["crds"]) == 0
+    assert list(yaml.safe_load_all(capsysbinary.readouterr().out)) == list(crds())
+    assert run(["crds", "-o", "json"]) == 0
+    document = json.loads(capsysbinary.readouterr().out)
+    assert (document["kind"], document["items"]) == ("List", list(crds()))
+
+
+def test_only_some_by_any_name(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(["crds", "ManagedClusterScore", "mcl", "placements.cluster.open-cluster-management.io"]) == 0
+    found = yaml.safe_load_all(capsysbinary.readouterr().out)
+    assert [each["spec"]["names"]["kind"] for each in found] == [
+        "ManagedCluster",
+        "Placement",
+        "ManagedClusterScore",
+    ]
+
+
+def test_a_list_for_people(capsys: Capture) -> None:
+    assert run(["crds", "-o", "table", "placements", "managedclusters"]) == 0
+    assert capsys.readouterr().out == (
+        "KIND            NAME                                                VERSIONS          SCOPE       "
+        "SHORT NAMES\n"
+        "ManagedCluster  managedclusters.cluster.open-cluster-management.io  v1                Cluster     "
+        "mcl,mcls\n"
+        "Placement       placements.cluster.open-cluster-management.io       v1beta1,v1alpha1  Namespaced  -\n"
+    )
+
+
+def test_into_a_file_whole_or_not_at_all(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "crds.yaml"
+    assert run(["crds", "--out", str(file)]) == 0
+    assert list(yaml.safe_load_all(file.read_text())) == list(crds())
+    assert run(["crds", "--out", str(tmp_path / "missing" / "crds.yaml")]) == 2
+    assert capsys.readouterr().err.startswith("fairway: cannot write ")
+    assert run(["crds", "-o", "table", "--out", str(file)]) == 2
+    assert "--out goes with -o yaml or -o json" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["crds.yaml"]
+
+
+def test_unknown_kinds(capsys: Capture) -> None:
+    assert run(["crds", "placement", "managedclutser"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "fairway: there is no kind 'managedclutser'; did you mean managedclusters?\n",
+    )
+    assert run(["crds", "pods"]) == 2
+    assert "there are managedclusters, managedclustersets, " in capsys.readouterr().err

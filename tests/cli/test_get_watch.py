@@ -1,0 +1,223 @@
+"""`fairway get --watch`, as a process, on a hub that changes, goes away and comes back."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+from msgspec import structs
+
+from cli.live_hub import Watch, act, fill, merge, put, remove, watch, write_status
+from fairway.api.decision import ClusterDecision
+from fairway.kube import Client
+from fairway.testing.builders import cluster, decision, placement, score
+from fairway.testing.hub import HubAddress
+
+HEADER = "NAME  ACCEPTED  AVAILABLE  CLUSTERSET  CPU  MEMORY  KUBERNETES VERSION"
+
+
+def test_changed_rows_are_new_lines(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    fill(fairway_hub.kubeconfig, cluster("c1", version="v1.30.0"), cluster("c2"))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w") as watched:
+        assert watched.lines(3) == [
+            HEADER,
+            "c1    true      -          default     -    -       v1.30.0",
+            "c2    true      -          default     -    -       -",
+        ]
+
+        async def change(client: Client) -> None:
+            # A label is no column, so it is no news.
+            await merge(client, cluster("c2"), {"metadata": {"labels": {"a": "b"}}})
+            await write_status(client, cluster("c1"), {"version": {"kubernetes": "v1.31.0"}})
+
+        act(fairway_hub.kubeconfig, change)
+        assert watched.line() == "c1    true      -          default     -    -       v1.31.0"
+        act(fairway_hub.kubeconfig, lambda client: put(client, [cluster("a-much-longer-name")]))
+        assert watched.line() == "a-much-longer-name  true      -          default     -    -       -"
+        act(fairway_hub.kubeconfig, lambda client: remove(client, cluster("c1")))
+        assert (
+            watched.line() == "c1    true      -          default     -    -       v1.31.0             (gone)"
+        )
+        assert watched.interrupt() == (130, "")
+
+
+def test_a_cluster_that_leaves_the_selection_is_gone_from_it(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    fill(fairway_hub.kubeconfig, cluster("c1", labels={"region": "eu"}), cluster("c2"))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w", "-l", "region=eu") as watched:
+        assert [line.split()[0] for line in watched.lines(2)] == ["NAME", "c1"]
+        act(
+            fairway_hub.kubeconfig,
+            lambda client: merge(client, cluster("c1"), {"metadata": {"labels": {"region": "us"}}}),
+        )
+        assert watched.line().split()[-1] == "(gone)"
+        act(
+            fairway_hub.kubeconfig,
+            lambda client: merge(client, cluster("c2"), {"metadata": {"labels": {"region": "eu"}}}),
+        )
+        assert watched.line().split()[0] == "c2"
+
+
+def test_decisions_a_line_for_each_cluster_that_comes_or_goes(
+    tmp_path: Path, fairway_hub: HubAddress
+) -> None:
+    page = decision("web-decision-1", ["c1", "c2"], placement="web")
+    fill(fairway_hub.kubeconfig, page, decision("other-decision-1", ["c9"], placement="other"))
+    arguments = ("get", "decisions", "web", "-n", "ns1", "-w", "--output-watch-events")
+    with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
+        assert [line.split()[:1] + line.split()[3:5] for line in watched.lines(3)] == [
+            ["EVENT", "GROUP", "CLUSTER"],
+            ["ADDED", "-", "c1"],
+            ["ADDED", "-", "c2"],
+        ]
+
+        async def move(client: Client) -> None:
+            # The same cluster on another page is no news.
+            await put(client, [decision("web-decision-2", ["c2", "c3"], placement="web")])
+            decisions = [ClusterDecision(clusterName="c1", reason="best", score=7)]
+            await write_status(client, page, {"decisions": [structs.asdict(each) for each in decisions]})
+
+        act(fairway_hub.kubeconfig, move)
+        lines = [watched.line().split() for _ in range(2)]
+        assert sorted((line[0], line[4]) for line in lines) == [("ADDED", "c3"), ("MODIFIED", "c1")]
+        act(fairway_hub.kubeconfig, lambda client: remove(client, page))
+        gone = watched.line().split()
+        assert (gone[0], gone[4], gone[5:]) == ("DELETED", "c1", ["7", "best"])
+
+
+def test_a_score_is_shown_when_it_runs_out(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    """Nothing changes on the hub at that moment."""
+    fill(fairway_hub.kubeconfig, score("c1", {"cpu": 5}), score("c2", {"cpu": 6}))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "scores", "-w") as watched:
+        assert [line.split()[0] for line in watched.lines(3)] == ["CLUSTER", "c1", "c2"]
+        until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+        said = until.strftime("%Y-%m-%dT%H:%M:%SZ")
+        act(
+            fairway_hub.kubeconfig,
+            lambda client: write_status(client, score("c1", {}), {"validUntil": said}),
+        )
+        line = watched.line()
+        while "EXPIRED" not in line:
+            assert line.split()[:5] == ["c1", "default", "cpu", "5", said]
+            line = watched.line()
+        assert line.split()[:6] == ["c1", "default", "cpu", "5", said, "EXPIRED"]
+        assert datetime.now(UTC) > until
+
+
+def test_placements_change_with_their_decisions(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    page = decision("web-decision-1", ["c1"], placement="web")
+    fill(fairway_hub.kubeconfig, placement("web"))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "placements", "-n", "ns1", "-w") as watched:
+        assert watched.lines(2)[1].split() == ["web", "-", "-", "-"]
+        act(fairway_hub.kubeconfig, lambda client: put(client, [page]))
+        assert watched.line().split() == ["web", "-", "-", "c1"]
+
+
+def documents(watched: Watch, count: int) -> list[object]:
+    """Of JSON, one after the other."""
+    found: list[object] = []
+    text = ""
+    while len(found) < count:
+        line = watched.line()
+        text += line
+        if line == "}":
+            found.append(json.loads(text))
+            text = ""
+    return found
+
+
+def test_objects_are_a_document_per_change(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    fill(fairway_hub.kubeconfig, cluster("c1"), cluster("c2"), cluster("c3"))
+    arguments = ("get", "clusters", "c1", "c2", "-w", "-o", "json", "--output-watch-events")
+    with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
+        first = documents(watched, 2)
+        act(fairway_hub.kubeconfig, lambda client: merge(client, cluster("c3"), {"metadata": {"labels": {}}}))
+        act(fairway_hub.kubeconfig, lambda client: remove(client, cluster("c3")))
+        act(
+            fairway_hub.kubeconfig,
+            lambda client: merge(client, cluster("c2"), {"metadata": {"labels": {"a": "b"}}}),
+        )
+        act(fairway_hub.kubeconfig, lambda client: remove(client, cluster("c1")))
+        events = [
+            (each["type"], each["object"]["metadata"]["name"])
+            for each in [*first, *documents(watched, 2)]
+            if isinstance(each, dict)
+        ]
+        assert events == [("ADDED", "c1"), ("ADDED", "c2"), ("MODIFIED", "c2"), ("DELETED", "c1")]
+
+
+def test_yaml_documents_are_separated(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    fill(fairway_hub.kubeconfig, cluster("c1"))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w", "-o", "yaml") as watched:
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("  uid: "):
+            lines.append(watched.line())
+        act(fairway_hub.kubeconfig, lambda client: put(client, [cluster("c2")]))
+        while lines.count("---") < 1 or not lines[-1].startswith("  uid: "):
+            lines.append(watched.line())
+        assert [each["metadata"]["name"] for each in yaml.safe_load_all("\n".join(lines))] == ["c1", "c2"]
+
+
+def test_an_unknown_name_is_no_reason_to_wait(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    fill(fairway_hub.kubeconfig, cluster("c1"))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "c2", "-w") as watched:
+        assert watched.process.wait() == 2
+        assert watched.errors.read_text() == "fairway: there is no cluster c2; known are c1\n"
+
+
+def test_a_reader_that_goes_away_ends_it_though_nothing_changes(
+    tmp_path: Path, fairway_hub: HubAddress
+) -> None:
+    fill(fairway_hub.kubeconfig, cluster("c1"))
+    with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w") as watched:
+        watched.lines(2)
+        assert watched.process.stdout is not None
+        watched.process.stdout.close()
+        assert watched.process.wait() == 0
+        assert watched.errors.read_text() == ""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def start(folder: Path, port: int) -> "subprocess.Popen[str]":
+    """`fairway hub` on data that stays, ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairway", "hub", "--data", str(folder), "--port", str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FAIRWAY_DEBUG": ""},
+    )
+    assert process.stdout is not None
+    while "Ctrl-C" not in process.stdout.readline():
+        assert process.poll() is None
+    return process
+
+
+def test_a_hub_that_restarts_is_followed_on(tmp_path: Path) -> None:
+    folder, port = tmp_path / "hub", free_port()
+    kubeconfig = folder / "admin.kubeconfig"
+    hub = start(folder, port)
+    try:
+        fill(kubeconfig, cluster("c1"), cluster("c2"))
+        with watch(tmp_path, kubeconfig, "get", "clusters", "-w") as watched:
+            assert [line.split()[0] for line in watched.lines(3)] == ["NAME", "c1", "c2"]
+            with hub:
+                hub.send_signal(signal.SIGTERM)
+            hub = start(folder, port)
+            # What it has heard before is not told again.
+            act(kubeconfig, lambda client: remove(client, cluster("c2")))
+            assert watched.line().split()[0::7] == ["c2", "(gone)"]
+            act(kubeconfig, lambda client: put(client, [cluster("c3")]))
+            assert watched.line().split()[0] == "c3"
+            assert watched.interrupt()[0] == 130
+    finally:
+        with hub:
+            hub.kill()
