@@ -38,6 +38,7 @@ class Sizes:
     seconds: float
     fleets: tuple[int, ...]
     rounds: int
+    period: float = 60.0
 
 
 FULL = Sizes(
@@ -90,7 +91,11 @@ async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profil
             fleet = Fleet(clusters=sizes.clusters, groups=reaction.GROUPS)
             async with stage(kind, fleet, "b", note) as hub:
                 measured = await reaction.measure(
-                    hub, placements=sizes.reacting, seconds=sizes.seconds, note=note
+                    hub,
+                    placements=sizes.reacting,
+                    seconds=sizes.seconds,
+                    period=sizes.period,
+                    note=note,
                 )
                 reactions.append((hub.name, measured))
         print(reaction.shown(reactions), end="\n\n", flush=True)
@@ -120,6 +125,9 @@ def main() -> None:
     parser.add_argument("--hub", choices=(REAL, EMBEDDED, "both"), default=REAL)
     parser.add_argument("--fsync", action="store_true", help="have etcd wait for the disk")
     parser.add_argument("--placements", type=int, nargs="+", metavar="N", help="in (a), instead of the usual")
+    parser.add_argument("--clusters", type=int, metavar="N", help="in (a) and (b)")
+    parser.add_argument("--reacting", type=int, metavar="N", help="placements in (b)")
+    parser.add_argument("--period", type=float, metavar="N", help="seconds between two scores of a cluster")
     parser.add_argument("--seconds", type=float, metavar="N", help="how long (b) lasts")
     parser.add_argument("--fleets", type=int, nargs="+", metavar="N", help="clusters in (c)")
     parser.add_argument("--json", metavar="FILE", help="also write the figures there")
@@ -127,12 +135,13 @@ def main() -> None:
     given = parser.parse_args()
     usual = QUICK if given.quick else FULL
     sizes = Sizes(
-        clusters=usual.clusters,
+        clusters=given.clusters or usual.clusters,
         placements=tuple(given.placements or usual.placements),
-        reacting=usual.reacting,
+        reacting=given.reacting or usual.reacting,
         seconds=given.seconds or usual.seconds,
         fleets=tuple(given.fleets or usual.fleets),
         rounds=usual.rounds,
+        period=given.period or usual.period,
     )
     kinds = [REAL, EMBEDDED] if given.hub == "both" else [given.hub]
     try:

@@ -143,7 +143,7 @@ def accounted(figures: Figures, count: int, *, since: float, hub: float, control
         "rate": count / seconds,
         "writes": sum(each["count"] for each in writes.values()),
         "others": 0,
-        "failed": sum(each["failed"] for each in tallies.values()),
+        "failed": sum(each["failed"] for each in writes.values()),
         "requests": {name: each["count"] for name, each in writes.items()},
         "request_seconds": {name: each["seconds"] / each["count"] for name, each in writes.items()},
         "cpu": controller.cpu(),

@@ -34,11 +34,10 @@ from fairway.kube import (
 
 GROUPS = 20
 CHOSEN = 5
-PERIOD = 60.0
 STEP = 12.0
 """Standard deviation of a score's change, of the 200 points there are."""
 VALID = timedelta(minutes=5)
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 30.0
 
 OCM = {"p50": 1.3, "p99": 3.3, "cpu": 54.0}
 """Recorded earlier on two cores, with the limits of its client lifted: seconds, and CPU seconds per minute."""
@@ -110,8 +109,8 @@ class Watcher:
 class Fleet:
     """Plays the providers of scores, one group after its own timetable."""
 
-    def __init__(self, stage: Stage, groups: Mapping[str, Group]) -> None:
-        self._stage, self._groups = stage, groups
+    def __init__(self, stage: Stage, groups: Mapping[str, Group], *, period: float) -> None:
+        self._stage, self._groups, self._period = stage, groups, period
         self._rng = Random("motion")
         self.writes = 0
         self.changes = 0
@@ -123,10 +122,10 @@ class Fleet:
     async def _play(self, group: Group, until: float) -> None:
         """One write after the other, so that the order of states is known."""
         began = time.monotonic()
-        times = sorted((self._rng.uniform(0, PERIOD), name) for name in group.scores)
+        times = sorted((self._rng.uniform(0, self._period), name) for name in group.scores)
         for around in range(10**6):
             for offset, name in times:
-                at = began + around * PERIOD + offset
+                at = began + around * self._period + offset
                 if at >= until:
                     return
                 await asyncio.sleep(max(0.0, at - time.monotonic()))
@@ -164,12 +163,14 @@ def divided(stage: Stage, names: Mapping[str, str]) -> dict[str, Group]:
     return groups
 
 
-async def measure(stage: Stage, *, placements: int, seconds: float, note: Note) -> dict[str, Any]:
+async def measure(
+    stage: Stage, *, placements: int, seconds: float, period: float, note: Note
+) -> dict[str, Any]:
     names = {name: f"group-{number % GROUPS}" for number, name in enumerate(stage.scores)}
     groups = divided(stage, names)
     owners = {f"group-{number % GROUPS}-{number // GROUPS}": number % GROUPS for number in range(placements)}
     listed = list(owners.items())
-    watcher, fleet = Watcher(groups), Fleet(stage, groups)
+    watcher, fleet = Watcher(groups), Fleet(stage, groups, period=period)
     informer = Informer(stage.client, PLACEMENT_DECISIONS, namespace=NAMESPACE)
     informer.subscribe(watcher.hear)
     async with informer:
@@ -183,7 +184,7 @@ async def measure(stage: Stage, *, placements: int, seconds: float, note: Note) 
                 ),
             )
             await _settled(controller, watcher, placements)
-            note(f"{len(stage.scores):,} scores every {PERIOD:.0f} s for {seconds:.0f} s")
+            note(f"{len(stage.scores):,} scores every {period:g} s for {seconds:.0f} s")
             before, meters = await controller.ask("figures"), await controller.ask("meters")
             cpu, hub = controller.cpu(), stage.cpu()
             began = time.monotonic()
@@ -191,9 +192,10 @@ async def measure(stage: Stage, *, placements: int, seconds: float, note: Note) 
             lasted = time.monotonic() - began
             cpu, hub = controller.cpu() - cpu, stage.cpu() - hub
             after, meters_after = await controller.ask("figures"), await controller.ask("meters")
-            await asyncio.sleep(SETTLE_SECONDS)
-            behind = watcher.behind({name: groups[f"group-{at}"] for name, at in listed})
+            behind = await _caught_up(watcher, {name: groups[f"group-{at}"] for name, at in listed})
             resident = memory(controller.pid)[0]
+    if not watcher.samples:
+        raise RuntimeError("no score changed any choice: more clusters or more time are needed")
     if behind:
         raise RuntimeError(f"{len(behind)} placements have not what they should, among them {behind[0]}")
     return {
@@ -226,6 +228,15 @@ async def _settled(controller: Child, watcher: Watcher, placements: int) -> None
             if not figures["busy"] and done >= placements and watcher.events >= 2 * placements:
                 return
             await asyncio.sleep(0.1)
+
+
+async def _caught_up(watcher: Watcher, placements: Mapping[str, Group]) -> list[str]:
+    """Who has not what he should after a while, if anybody."""
+    for _ in range(int(SETTLE_SECONDS * 10)):
+        if not watcher.behind(placements):
+            break
+        await asyncio.sleep(0.1)
+    return watcher.behind(placements)
 
 
 def _less(after: Mapping[str, Any], before: Mapping[str, Any], what: str) -> dict[str, float]:
