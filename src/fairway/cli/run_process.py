@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 import socket
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 from fairway.cli import run_signals
@@ -14,8 +14,10 @@ from fairway.cli.serving_options import Listening, in_a_pod
 from fairway.controllers.acceptance.kinds import NAMESPACES
 from fairway.controllers.manager import FIELD_MANAGER, Manager, Settings, running
 from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement.shadow import Shadow
 from fairway.controllers.serving import CertificateError, DebugServer, Files, Ports, serving
 from fairway.kube import AlreadyExists, Client, Connection, Forbidden
+from fairway.observe import traces
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ NOT_HERE: Final = "cannot listen: {reason}; give addresses of this machine, or o
 STARTED: Final = "%s on hub %s"
 SHADOWING: Final = "shadow of placement"
 NOTHING_TO_DEBUG: Final = "no debug endpoint: the controller of placements does not run here"
+COMPARED: Final = "%d placements compared, %d differ"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 
@@ -54,10 +57,18 @@ def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
 
 
 async def _serve(connection: Connection, settings: Settings, listening: Listening) -> None:
+    export = traces.configure_from_environment()
+    try:
+        await _until_told(connection, settings, listening)
+    finally:
+        await asyncio.to_thread(export.close)
+    log.info(STOPPED)
+
+
+async def _until_told(connection: Connection, settings: Settings, listening: Listening) -> None:
     with run_signals.listening() as stop:
         work = _work(connection, settings, listening)
         await run_signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
-    log.info(STOPPED)
 
 
 async def _work(connection: Connection, settings: Settings, listening: Listening) -> None:
@@ -65,6 +76,7 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
         await _make_room(connection, settings.namespace)
     meters = Meters()
     async with (
+        AsyncExitStack() as stack,
         running(connection, settings, meters=meters) as manager,
         # Of its own, so that whoever asks the debug endpoint does not take turns with what is written.
         Client(connection) as asking,
@@ -76,9 +88,16 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
             expose=lambda: _exposed(manager),
         ) as ports,
     ):
+        stack.callback(_sum_up, manager)
         what = SHADOWING if settings.shadow else ", ".join(sorted(manager.controllers))
         log.info(STARTED, what, connection.server, extra=_details(manager, ports))
         await manager.over()
+
+
+def _sum_up(manager: Manager) -> None:
+    shadow = manager.placement
+    if isinstance(shadow, Shadow):
+        log.info(COMPARED, len(shadow.book.placements), len(shadow.differences))
 
 
 async def _make_room(connection: Connection, namespace: str) -> None:
