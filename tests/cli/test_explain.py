@@ -139,6 +139,7 @@ def test_for_programs(capsys: Capture) -> None:
         "passedOver",
         "placement",
         "reason",
+        "recorded",
         "rejected",
         "satisfied",
         "wanted",

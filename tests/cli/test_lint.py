@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from fairway.cli.main import run
+from fairway.cli.options import NO_INPUT
 from fairway.whatif.lint import RULES
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
@@ -193,9 +194,13 @@ def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["rule"] for each in json.loads(capsys.readouterr().out)] == list(RULES)
 
 
-def test_without_files_there_is_nothing_to_lint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_neither_files_nor_a_hub_there_is_nothing_to_lint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert lint("--strict") == 2
-    assert "Missing option '-f' / '--file'." in capsys.readouterr().err
+    assert capsys.readouterr().err == f"fairway: {NO_INPUT}\n"
 
 
 def test_now_decides_what_has_run_out(capsys: pytest.CaptureFixture[str]) -> None:

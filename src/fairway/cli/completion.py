@@ -80,6 +80,8 @@ async def _names(context: click.Context, kind: Kind, typed: str) -> list[str]:
     given = context.params
     # Where no option says which namespace, the name has to.
     qualified = "/" in typed or "namespace" not in given or bool(given.get("everywhere"))
+    # Scores are in the namespaces of clusters, none of which is a context's.
+    qualified |= kind == "scores" and given.get("namespace") is None
     async with asyncio.timeout(PATIENCE_SECONDS):
         return await names_of(
             kind,

@@ -57,6 +57,7 @@ class _Counted(Struct, frozen=True):
 
 class _Count(Struct, frozen=True):
     metadata: _Counted = _Counted()
+    items: tuple[msgspec.Raw, ...] | None = None
 
 
 async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING) -> LoadedObjects:
@@ -130,4 +131,5 @@ async def _count(client: Client, resource: Resource[Any]) -> int:
         answer = await client.request("GET", resource.path(), query=[("limit", "1")])
     except NotFound:
         return 0
-    return 1 + msgspec.json.decode(answer.body, type=_Count).metadata.remaining
+    found = msgspec.json.decode(answer.body, type=_Count)
+    return len(found.items or ()) + found.metadata.remaining

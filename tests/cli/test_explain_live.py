@@ -1,0 +1,214 @@
+"""`fairway explain` against a hub, and while it changes."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.live_hub import EXAMPLE, Watch, act, fill, merge, put, remove, watch, write_status
+from fairway.api.placement import PlacementSpec
+from fairway.cli.main import run
+from fairway.kube import Client
+from fairway.testing.builders import (
+    addon,
+    binding,
+    cluster,
+    cluster_set,
+    decision,
+    placement,
+    policy,
+    score,
+)
+from fairway.testing.hub import HubAddress, hub_in_thread
+
+Capture = pytest.CaptureFixture[str]
+NOW = ("--now", "2026-01-03T00:00:00Z")
+NAME = "ns1/most-free-cpu"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubAddress]:
+    with hub_in_thread(folder=tmp_path_factory.mktemp("explain")) as hub:
+        fill(
+            hub.kubeconfig,
+            decision("most-free-cpu-decision-1", ["apps-fra", "apps-iad"], placement="most-free-cpu"),
+            decision("training-decision-1", [], placement="training"),
+            decision("idlest-decision-1", [f"c{number:02}" for number in range(12)], placement="idlest"),
+            paths=[EXAMPLE],
+        )
+        yield hub
+
+
+def explain(hub: HubAddress, name: str, *arguments: str) -> int:
+    return run(["explain", *NOW, "placement", name, *arguments, "--kubeconfig", str(hub.kubeconfig)])
+
+
+def test_the_answer_is_that_of_the_files_and_what_the_hub_has_beside_it(
+    hub: HubAddress, capsys: Capture
+) -> None:
+    assert run(["explain", *NOW, "-f", str(EXAMPLE), "placement", NAME, "--cluster", "gpu-iad"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    lines.insert(2, "on the hub: the same clusters")
+    assert explain(hub, NAME, "--cluster", "gpu-iad") == 0
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "recorded"),
+    [
+        ("ns1/placement", "not decided yet", None),
+        ("ns1/training", "no cluster, which is not what follows from what the hub has now", []),
+        (
+            "ns1/idlest",
+            "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 … and 2 more, which is not what follows from what "
+            "the hub has now",
+            [f"c{number:02}" for number in range(12)],
+        ),
+    ],
+)
+def test_what_is_decided_on_the_hub(
+    hub: HubAddress, capsys: Capture, name: str, told: str, recorded: list[str] | None
+) -> None:
+    assert explain(hub, name) == 0
+    assert capsys.readouterr().out.splitlines()[2] == f"on the hub: {told}"
+    assert explain(hub, name, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["recorded"] == recorded
+
+
+def test_what_others_have_is_what_the_hub_says_they_have(fairway_hub: HubAddress, capsys: Capture) -> None:
+    """Of files, earlier placements are decided first; on a hub they are decided already, or not."""
+    fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
+
+    def total() -> int:
+        assert explain(fairway_hub, "ns1/training", "-o", "json") == 0
+        (found,) = json.loads(capsys.readouterr().out)["chosen"]
+        return int(found["total"])
+
+    assert total() == 100
+    fill(fairway_hub.kubeconfig, decision("other-decision-1", ["gpu-iad"], placement="other"))
+    assert total() < 100
+
+
+def test_a_name_alone_is_looked_for_in_the_namespace_of_the_context(
+    hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
+    assert explain(hub, "most-free-cpu") == 0
+    capsys.readouterr()
+    file = tmp_path / "twin.yaml"
+    file.write_text(
+        "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\n"
+        "metadata: {name: most-free-cpu, namespace: default}\nspec: {}\n"
+    )
+    assert explain(hub, "most-free-cpu", "-f", str(file), "--hub") == 0
+    assert capsys.readouterr().out.startswith("default/most-free-cpu: ")
+    assert explain(hub, "most-free-cpx") == 2
+    assert "did you mean ns1/most-free-cpu?" in capsys.readouterr().err
+
+
+def test_a_what_if_against_the_hub(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
+    found = yaml.safe_load_all((EXAMPLE / "placements.yaml").read_text())
+    (changed,) = (each for each in found if each["metadata"]["name"] == "most-free-cpu")
+    changed["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    file = tmp_path / "changed.yaml"
+    file.write_text(yaml.safe_dump(changed))
+    assert explain(hub, NAME, "-f", str(file), "--hub", "-o", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [each["cluster"] for each in document["chosen"]] == ["gpu-iad", "apps-iad"]
+    assert document["recorded"] == ["apps-fra", "apps-iad"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-f", "x.yaml", "--watch"], "--watch follows a hub; with -f, add --hub"),
+        (["--watch", *NOW], "--watch looks at the present; leave out --now"),
+    ],
+)
+def test_what_cannot_be_watched(capsys: Capture, arguments: list[str], message: str) -> None:
+    assert run(["explain", "placement", "web", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    fill(
+        fairway_hub.kubeconfig,
+        cluster_set("default"),
+        binding("default"),
+        cluster("c1"),
+        cluster("elsewhere", member_of=""),
+        placement("web"),
+    )
+    arguments = ("explain", "placement", "ns1/web", "--watch")
+    with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
+        first = [watched.line() for _ in range(3)]
+        assert first[0].startswith("ns1/web: 1 cluster, AllDecisionsScheduled")
+        assert first[2] == "on the hub: not decided yet"
+        act(
+            fairway_hub.kubeconfig,
+            lambda client: put(client, [decision("web-decision-1", ["c1"], placement="web")]),
+        )
+        lines: list[str] = []
+        while not lines or lines[-1] != "on the hub: the same clusters":
+            lines.append(watched.line())
+        assert sum(line.startswith("--- 20") for line in lines) == 1
+        act(fairway_hub.kubeconfig, lambda client: put(client, [cluster("c2")]))
+        lines = []
+        while not lines or not lines[-1].startswith("on the hub: c1, which is not"):
+            lines.append(watched.line())
+        assert lines[-3].startswith("ns1/web: 2 clusters")
+        act(fairway_hub.kubeconfig, lambda client: remove(client, placement("web")))
+        while not lines[-1].startswith("there is no placement ns1/web"):
+            lines.append(watched.line())
+        assert watched.interrupt() == (130, "")
+
+
+def documents(watched: Watch, count: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    text = ""
+    while len(found) < count:
+        line = watched.line()
+        text += line
+        if line == "}":
+            found.append(json.loads(text))
+            text = ""
+    return found
+
+
+def test_a_document_for_each_answer_also_when_a_score_runs_out(
+    tmp_path: Path, fairway_hub: HubAddress
+) -> None:
+    exact = policy(addon("cpu"), mode="Exact")
+    fill(
+        fairway_hub.kubeconfig,
+        cluster_set("default"),
+        binding("default"),
+        cluster("c1"),
+        cluster("c2"),
+        score("c1", {"cpu": 50}),
+        score("c2", {"cpu": 10}),
+        placement("web", spec=PlacementSpec(numberOfClusters=1, prioritizerPolicy=exact)),
+    )
+    arguments = ("explain", "placement", "ns1/web", "--watch", "-o", "json")
+    with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
+        assert [each["cluster"] for each in documents(watched, 1)[0]["chosen"]] == ["c1"]
+        until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+
+        async def end(client: Client) -> None:
+            await write_status(client, score("c1", {}), {"validUntil": until.strftime("%Y-%m-%dT%H:%M:%SZ")})
+            # Nothing that matters to it: no answer.
+            await merge(client, cluster("c1"), {"metadata": {"annotations": {"a": "b"}}})
+
+        act(fairway_hub.kubeconfig, end)
+        assert [each["cluster"] for each in documents(watched, 1)[0]["chosen"]] == ["c2"]
+        assert datetime.now(UTC) > until
+
+
+def test_what_is_not_there_is_no_reason_to_wait(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    fill(fairway_hub.kubeconfig, placement("web"))
+    with watch(tmp_path, fairway_hub.kubeconfig, "explain", "placement", "wbe", "--watch") as watched:
+        assert watched.process.wait() == 2
+        assert "did you mean ns1/web?" in watched.errors.read_text()

@@ -1,0 +1,73 @@
+"""`fairway lint` against a hub."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.live_hub import EXAMPLE, fill
+from fairway.cli.main import run
+from fairway.testing.hub import HubAddress
+
+Capture = pytest.CaptureFixture[str]
+NOW = ("--now", "2026-01-03T00:00:00Z")
+NEW = """\
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata: {name: new, namespace: ns1}
+spec:
+  predicates:
+  - requiredClusterSelector: {labelSelector: {matchLabels: {region: eu-centrl}}}
+"""
+
+
+def lint(hub: HubAddress, *arguments: str) -> int:
+    return run(["lint", *NOW, *arguments, "--kubeconfig", str(hub.kubeconfig)])
+
+
+def test_everything_on_the_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
+    """The findings are those of the files, with the objects' names for a place."""
+    fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
+    assert run(["lint", *NOW, "-f", str(EXAMPLE), "--severity", "info", "-o", "json"]) == 0
+    files = json.loads(capsys.readouterr().out)
+    assert lint(fairway_hub, "--severity", "info", "-o", "json") == 0
+    live = json.loads(capsys.readouterr().out)
+    assert live["counts"] == files["counts"]
+    assert {(each["file"], each["line"]) for each in live["findings"]} == {("", 0)}
+
+    def told(document: dict[str, list[dict[str, object]]]) -> list[tuple[object, ...]]:
+        keys = ("kind", "namespace", "name", "rule", "path", "message", "remedy")
+        return sorted(tuple(each[key] for key in keys) for each in document["findings"])
+
+    assert told(live) == told(files)
+    assert lint(fairway_hub) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(
+        "warning: AddOnPlacementScore edge-store-7/resource-usage-score: status.validUntil: "
+    )
+
+
+def test_a_file_is_checked_as_it_would_be_on_the_hub(
+    fairway_hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
+    """Only what is wrong with the file is told, not what is wrong with the hub."""
+    fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
+    file = tmp_path / "new.yaml"
+    file.write_text(NEW)
+    assert run(["lint", *NOW, "-f", str(file)]) == 0
+    assert "selector-value-unknown" not in capsys.readouterr().out
+    assert lint(fairway_hub, "-f", str(file), "--hub") == 1
+    shown = capsys.readouterr().out
+    assert (
+        f"{file}:6: warning: Placement ns1/new: spec.predicates[0].requiredClusterSelector.labelSelector."
+        'matchLabels[region]: no cluster has "eu-centrl" for label "region"'
+    ) in shown
+    assert "edge-store-7" not in shown
+    file.write_text(NEW.replace("eu-centrl", "eu-central"))
+    assert lint(fairway_hub, "-f", str(file)) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(("No findings", "1 info", "2 infos"))
+
+
+def test_a_clean_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
+    assert lint(fairway_hub, "--strict") == 0
+    assert capsys.readouterr() == ("No findings\n", "")

@@ -1,0 +1,349 @@
+"""What a command says when the hub cannot be reached, or refuses."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.live_hub import EXAMPLE, act, fill
+from fairway.api import crds
+from fairway.api.crd import RESOURCES
+from fairway.cli import live, live_objects
+from fairway.cli.live import HubChoice
+from fairway.cli.live_objects import listed, read_hub
+from fairway.cli.live_words import NO_HUB
+from fairway.cli.main import run
+from fairway.cli.options import NO_INPUT
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS, Client
+from fairway.testing.builders import cluster, score
+from fairway.testing.certificates import Authority
+from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.testing.kubernetes import write_kubeconfig
+
+Capture = pytest.CaptureFixture[str]
+
+VERBS = [
+    ["get", "clusters"],
+    ["clusterset", "bind", "apps"],
+    ["clusterset", "unbind", "apps"],
+    ["clusterset", "set", "apps", "--clusters", "c1"],
+    ["accept", "c1"],
+    ["explain", "placement", "ns1/web"],
+    ["explain", "placement", "ns1/web", "--watch"],
+    ["get", "scores", "--watch"],
+    ["lint"],
+    ["place"],
+]
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a machine without a kubeconfig."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def complaint(capsys: Capture, arguments: list[str]) -> str:
+    assert run(arguments) == 2
+    shown, said = capsys.readouterr()
+    assert shown == ""
+    assert "internal error" not in said
+    assert all(line.startswith("fairway: ") for line in said.splitlines())
+    return said.replace("fairway: ", "")
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_no_kubeconfig(capsys: Capture, verb: list[str]) -> None:
+    files_would_do = verb[0] in ("explain", "lint", "place") and "--watch" not in verb
+    assert complaint(capsys, verb) == f"{NO_INPUT if files_would_do else NO_HUB}\n"
+
+
+def test_a_kubeconfig_that_is_not_there_or_none(tmp_path: Path, capsys: Capture) -> None:
+    missing = str(tmp_path / "missing")
+    assert complaint(capsys, ["get", "clusters", "--kubeconfig", missing]) == (
+        f"{missing}: does not exist; check the path\n"
+    )
+    broken = tmp_path / "broken"
+    broken.write_text("a: [\n")
+    assert f"{broken}: is not YAML (line 2)" in complaint(capsys, ["lint", "--kubeconfig", str(broken)])
+    # Whoever names a hub for a file means the hub, and is told of it.
+    file = ["-f", str(EXAMPLE), "--kubeconfig", missing]
+    assert "does not exist" in complaint(capsys, ["place", *file])
+
+
+def test_a_context_that_is_not_there(fairway_hub: HubAddress, capsys: Capture) -> None:
+    arguments = ["get", "clusters", "--kubeconfig", str(fairway_hub.kubeconfig), "--context", "fairwy"]
+    assert "there is no context 'fairwy'; did you mean 'fairway'?" in complaint(capsys, arguments)
+
+
+def kubeconfig(
+    tmp_path: Path, hub: HubAddress, *, url: str = "", token: str = "none", ca: Path | None = None
+) -> Path:
+    path = tmp_path / "other.kubeconfig"
+    write_kubeconfig(path, url=url or hub.url, ca_file=ca or hub.authority, user="eve", token=token)
+    return path
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_nobody_listens(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture, verb: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"https://127.0.0.1:{taken.getsockname()[1]}"
+    path = kubeconfig(tmp_path, fairway_hub, url=url)
+    said = complaint(capsys, [*verb, "--kubeconfig", str(path)])
+    assert said.startswith(f"{url} cannot be reached: ")
+    assert said.endswith(f"; is the hub of {path} running? --context names another one\n")
+
+
+def test_a_certificate_nobody_trusts(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture) -> None:
+    folder = tmp_path / "authority"
+    folder.mkdir()
+    stranger = Authority.create(folder).pair.certificate
+    path = kubeconfig(tmp_path, fairway_hub, ca=stranger)
+    said = complaint(capsys, ["get", "clusters", "--kubeconfig", str(path)])
+    assert said.startswith(f"the certificate of {fairway_hub.url} is not trusted: ")
+    assert "check certificate-authority" in said
+    assert str(path) in said
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_a_user_the_hub_does_not_know(
+    tmp_path: Path, fairway_hub: HubAddress, capsys: Capture, verb: list[str]
+) -> None:
+    path = kubeconfig(tmp_path, fairway_hub, token="expired")
+    assert complaint(capsys, [*verb, "--kubeconfig", str(path)]) == (
+        f"hub {fairway_hub.url} does not know you (401): what {path} says about the user has run out or belongs "
+        "to another hub; log in anew, or name another context with --context\n"
+    )
+
+
+@pytest.fixture
+def poor(tmp_path: Path) -> Any:
+    """A hub, and the kubeconfig of somebody without rights."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("secret-of-eve,eve,eve-uid\n")
+    with hub_in_thread(folder=tmp_path, tokens=tokens) as hub:
+        yield hub, kubeconfig(tmp_path, hub, token="secret-of-eve")
+
+
+def test_what_one_may_not_do_and_who_can_grant_it(
+    poor: tuple[HubAddress, Path], capsys: Capture, tmp_path: Path
+) -> None:
+    hub, path = poor
+    said = complaint(capsys, ["get", "clusters", "--kubeconfig", str(path)])
+    every = ",".join(each.name for each in RESOURCES)
+    assert said == (
+        f"hub {hub.url} does not let eve list managedclusters.cluster.open-cluster-management.io; "
+        "somebody who may can grant it:\n"
+        f"  kubectl --kubeconfig {path} create clusterrole fairway-reader --verb=get,list,watch --resource={every}\n"
+        f"  kubectl --kubeconfig {path} create clusterrolebinding fairway-reader --clusterrole=fairway-reader "
+        "--user=eve\n"
+    )
+    said = complaint(capsys, ["get", "placements", "-n", "ns1", "--kubeconfig", str(path)])
+    assert "does not let eve list placements.cluster.open-cluster-management.io in namespace ns1; " in said
+    assert (
+        "create role fairway-list-placements -n ns1 --verb=get,list,watch --resource=placements.cluster"
+        in said
+    )
+    # The grant that is printed, made in the way kubectl makes it.
+    role = {
+        "metadata": {"name": "fairway-reader"},
+        "rules": [
+            {
+                "apiGroups": ["cluster.open-cluster-management.io"],
+                "resources": [each.plural for each in RESOURCES],
+                "verbs": ["get", "list", "watch"],
+            }
+        ],
+    }
+    binding = {
+        "metadata": {"name": "fairway-reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "fairway-reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}],
+    }
+
+    async def grant(client: Client) -> None:
+        for kind, body in (("ClusterRole", role), ("ClusterRoleBinding", binding)):
+            document = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, **body}
+            await client.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind.lower()}s", body=document)
+
+    act(hub.kubeconfig, grant)
+    fill(hub.kubeconfig, paths=[EXAMPLE])
+    for verb in (["get", "clusters"], ["place"], ["lint"], ["explain", "placement", "ns1/idlest"]):
+        assert run([*verb, "--kubeconfig", str(path)]) == 0
+    capsys.readouterr()
+    said = complaint(
+        capsys, ["clusterset", "set", "apps", "--clusters", "hosting-fra", "--kubeconfig", str(path)]
+    )
+    assert "does not let eve patch managedclusters.cluster.open-cluster-management.io; " in said
+    assert (
+        "create clusterrole fairway-patch-managedclusters --verb=patch --resource=managedclusters.cluster"
+        in said
+    )
+    said = complaint(capsys, ["accept", "hosting-fra", "--kubeconfig", str(path)])
+    assert "does not let eve list certificatesigningrequests.certificates.k8s.io; " in said
+
+
+def test_a_hub_without_the_kinds(tmp_path: Path, capsys: Capture) -> None:
+    with hub_in_thread(folder=tmp_path, definitions=()) as hub:
+        for verb in VERBS:
+            said = complaint(capsys, [*verb, "--kubeconfig", str(hub.kubeconfig)])
+            assert re.match(rf"hub {re.escape(hub.url)} does not know \w+\.\w+\.cluster\.open-cluster-", said)
+            assert said.endswith(
+                "its CRD is not installed; install them with\n"
+                f"  fairway crds | kubectl --kubeconfig {hub.kubeconfig} apply -f -\n"
+            )
+
+
+def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
+    """It answers 404 to everything, as many web servers do."""
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # its caller's name
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its caller's name
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        path = tmp_path / "kubeconfig"
+        url = f"http://127.0.0.1:{server.server_port}"
+        path.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "x", "cluster": {"server": url}}],
+                    "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+                    "current-context": "x",
+                }
+            )
+        )
+        said = complaint(capsys, ["get", "clusters", "--kubeconfig", str(path)])
+        assert "its CRD is not installed" in said
+        said = complaint(capsys, ["clusterset", "bind", "x", "--kubeconfig", str(path)])
+        assert "its CRD is not installed" in said
+        server.shutdown()
+
+
+def test_how_kubectl_is_called_for_the_same_hub() -> None:
+    assert HubChoice().kubectl == "kubectl"
+    chosen = HubChoice(kubeconfig="/with a blank", context="x;y")
+    assert shlex.split(chosen.kubectl) == ["kubectl", "--kubeconfig", "/with a blank", "--context", "x;y"]
+    assert (HubChoice().given, chosen.given) == (False, True)
+
+
+def test_warnings_of_the_hub_go_to_stderr_in_one_visible_line(capsys: Capture) -> None:
+    import logging
+
+    with live.notes():
+        logging.getLogger("fairway.kube").warning("careful\x1b[31m")
+        logging.getLogger("fairway.kube").info("nothing")
+    assert capsys.readouterr() == ("", "fairway: careful\\x1b[31m\n")
+
+
+def test_everything_on_a_hub_is_what_the_files_would_have_given(fairway_hub: HubAddress) -> None:
+    from fairway.cli.files import load
+    from fairway.cli.live_overlay import identity
+
+    fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
+    found = act(fairway_hub.kubeconfig, read_hub)
+    wanted = load([str(EXAMPLE)])
+    by_name = {identity(each.object): each.object for each in found}
+    assert set(by_name) == {identity(each.object) for each in wanted}
+    for each in wanted:
+        theirs = by_name[identity(each.object)]
+        assert theirs.status == each.object.status
+        assert theirs.metadata.labels == each.object.metadata.labels
+    assert {(each.origin.file, each.origin.line) for each in found} == {(fairway_hub.url, 0)}
+
+
+def test_pages_that_the_hub_forgot_are_read_anew(
+    fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when reading takes longer than the hub remembers."""
+    from fairway.kube import Expired
+
+    fill(fairway_hub.kubeconfig, *(score(f"c{number}", {"cpu": number}) for number in range(7)))
+    monkeypatch.setattr(live_objects, "PAGE", 3)
+
+    async def read(client: Client) -> list[str]:
+        asked = client.request
+        calls = 0
+
+        async def forgetful(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise Expired("The provided continue parameter is too old", code=410, reason="Expired")
+            return await asked(*arguments, **options)
+
+        monkeypatch.setattr(client, "request", forgetful)
+        found = await listed(client, ADD_ON_PLACEMENT_SCORES)
+        return [each.metadata.namespace for each in found]
+
+    assert act(fairway_hub.kubeconfig, read) == [f"c{number}" for number in range(7)]
+
+
+def test_progress_for_somebody_who_looks(fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, and only if there is much to read."""
+    fill(fairway_hub.kubeconfig, *(cluster(f"c{number}") for number in range(40)))
+    code = (
+        "import sys; from fairway.cli import live_objects, main; live_objects._LARGE = {least}; "
+        "sys.exit(main.run(['place', '--kubeconfig', {kubeconfig!r}]))"
+    )
+    for least, expected in ((41, False), (40, True)):
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as terminal:
+            process = subprocess.Popen(
+                [sys.executable, "-c", code.format(least=least, kubeconfig=str(fairway_hub.kubeconfig))],
+                stdout=subprocess.DEVNULL,
+                stderr=theirs,
+                env={**os.environ, "TERM": "xterm"},
+            )
+            os.close(theirs)
+            said = b""
+            try:
+                while piece := terminal.read(4096):
+                    said += piece
+            except OSError:
+                pass  # the other end is closed
+            assert process.wait() == 2
+        assert (b"reading the hub" in said) is expected, said
+        assert b"has no Placement" in said
+
+
+def test_a_kind_that_must_be_there(tmp_path: Path, capsys: Capture) -> None:
+    without = tuple(each for each in crds() if not each["metadata"]["name"].startswith(PLACEMENTS.plural))
+    with hub_in_thread(folder=tmp_path, definitions=without) as hub:
+        said = complaint(capsys, ["place", "--kubeconfig", str(hub.kubeconfig)])
+        assert (
+            "does not know placements.v1beta1.cluster.open-cluster-management.io: its CRD is not installed"
+            in said
+        )
+
+
+def test_the_kubeconfig_is_found_where_kubectl_finds_it(
+    fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    fill(fairway_hub.kubeconfig, cluster("c1"))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}{os.pathsep}{fairway_hub.kubeconfig}")
+    assert run(["get", "clusters"]) == 0
+    assert "c1" in capsys.readouterr().out
+    monkeypatch.delenv("KUBECONFIG")
+    home = tmp_path / "home" / ".kube"
+    home.mkdir(parents=True)
+    config: dict[str, Any] = yaml.safe_load(fairway_hub.kubeconfig.read_text())
+    (home / "config").write_text(yaml.safe_dump(config))
+    assert run(["get", "clusters"]) == 0
+    assert "c1" in capsys.readouterr().out
