@@ -1,0 +1,160 @@
+"""A hub without a wire, for virtual time: objects in a dict, patched as a hub does it, watched as an informer does."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import msgspec
+
+from fairway.api.lease import format_micro_time
+from fairway.controllers.sources import Sources
+from fairway.hub.patches import jsonpatch, mergepatch
+from fairway.kube import (
+    MANAGED_CLUSTERS,
+    Added,
+    Batch,
+    Change,
+    Client,
+    Conflict,
+    Patch,
+    Resource,
+)
+from fairway.kube.change import difference
+from fairway.kube.leader import LEASES
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class LoopClock:
+    """Both clocks are the loop's, which is virtual; the wall clock of the hub may be off."""
+
+    def __init__(self, *, off: timedelta = timedelta()) -> None:
+        self.off = off
+
+    def wall(self) -> datetime:
+        return START + self.off + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+@dataclass
+class Shelf:
+    """The part of an informer that controllers use."""
+
+    store: dict[tuple[str, str], Any] = field(default_factory=dict)
+    handlers: list[Callable[[Batch[Any]], object]] = field(default_factory=list)
+
+    def get(self, name: str, *, namespace: str = "") -> Any:
+        return self.store.get((namespace, name))
+
+    def subscribe(self, handler: Callable[[Batch[Any]], object]) -> None:
+        self.handlers.append(handler)
+        there = tuple(Added(each) for each in self.store.values())
+        handler(Batch(changes=there, epoch=0, listed=True, resource_version="1"))
+
+
+class StillHub:
+    """Also the client and the sources of a controller. ``refuse`` may raise instead of a patch."""
+
+    def __init__(self) -> None:
+        self.documents: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.shelves = {"managedclusters": Shelf(), "leases": Shelf()}
+        self.writes: list[tuple[str, str]] = []
+        self.refuse: Callable[[Any], None] = lambda _: None
+        self._versions: Iterator[int] = itertools.count(1)
+
+    @property
+    def client(self) -> Client:
+        return cast("Client", self)
+
+    @property
+    def sources(self) -> Sources:
+        return cast("Sources", self)
+
+    def of(self, resource: Resource[Any], *, fields: str = "") -> Shelf:
+        assert fields in ("", "metadata.name=managed-cluster-lease")
+        return self.shelves[resource.plural]
+
+    def put(self, resource: Resource[Any], document: dict[str, Any], *, namespace: str = "") -> None:
+        """By somebody else."""
+        meta = document["metadata"]
+        key = (resource.plural, namespace, meta["name"])
+        before = self.documents.get(key, {"metadata": {}})["metadata"]
+        number = next(self._versions)
+        known = {"uid": before.get("uid", f"uid-{number}"), "namespace": namespace}
+        document = {**document, "metadata": {**meta, **known, "resourceVersion": str(number)}}
+        self.documents[key] = document
+        self._tell(resource, (namespace, meta["name"]), msgspec.convert(document, resource.type))
+
+    def drop(self, resource: Resource[Any], name: str, *, namespace: str = "") -> None:
+        del self.documents[resource.plural, namespace, name]
+        self._tell(resource, (namespace, name), None)
+
+    def _tell(self, resource: Resource[Any], key: tuple[str, str], new: Any) -> None:
+        shelf = self.shelves[resource.plural]
+        changes: tuple[Change[Any], ...] = tuple(difference(shelf.store.get(key), new))
+        if new is None:
+            del shelf.store[key]
+        else:
+            shelf.store[key] = new
+        batch = Batch(changes=changes, epoch=0, listed=False, resource_version="1")
+        for handler in shelf.handlers:
+            handler(batch)
+
+    async def create(
+        self, resource: Resource[Any], body: dict[str, Any], *, namespace: str | None, **_: Any
+    ) -> Any:
+        self.writes.append(("create", f"{resource.plural} {namespace}"))
+        self.put(resource, body, namespace=namespace or "")
+        return self.shelves[resource.plural].get(body["metadata"]["name"], namespace=namespace or "")
+
+    async def patch(
+        self,
+        resource: Resource[Any],
+        name: str,
+        body: Mapping[str, Any] | Sequence[Any],
+        *,
+        kind: Patch,
+        subresource: str | None,
+        **_: Any,
+    ) -> Any:
+        self.writes.append(("patch", "/".join(filter(None, (resource.plural, subresource)))))
+        self.refuse(body)
+        old = self.documents[resource.plural, "", name]
+        new = (mergepatch if kind is Patch.MERGE else jsonpatch).apply(old, body)
+        for each in ("uid", "resourceVersion"):
+            if new["metadata"][each] != old["metadata"][each]:
+                raise Conflict("changed meanwhile")
+        self.put(resource, new)
+        return self.shelves[resource.plural].get(name)
+
+    # What tests do
+
+    def cluster(self, name: str = "c", **spec: Any) -> None:
+        document = {"metadata": {"name": name}, "spec": {"hubAcceptsClient": True, **spec}, "status": {}}
+        self.put(MANAGED_CLUSTERS, document)
+
+    def edit(self, name: str = "c", **parts: Any) -> None:
+        old = self.documents["managedclusters", "", name]
+        self.put(MANAGED_CLUSTERS, mergepatch.apply(old, parts))
+
+    def say(self, type_: str, status: str, *, name: str = "c") -> None:
+        """A condition, in the place of any other of its type."""
+        old = self.documents["managedclusters", "", name]["status"].get("conditions", [])
+        new = {
+            "type": type_,
+            "status": status,
+            "reason": "Said",
+            "message": "",
+            "lastTransitionTime": "2020-01-01T00:00:00Z",
+        }
+        kept = [each for each in old if each["type"] != type_]
+        self.edit(name, status={"conditions": [*kept, new]})
+
+    def renew(self, moment: datetime, *, name: str = "c") -> None:
+        spec = {"holderIdentity": "agent", "renewTime": format_micro_time(moment)}
+        self.put(LEASES, {"metadata": {"name": "managed-cluster-lease"}, "spec": spec}, namespace=name)

@@ -1,0 +1,233 @@
+"""Availability on a hub: the lease, the condition and the taints, as others see them.
+
+Time is that of the machine here, and short; when exactly things happen is for ``test_silence``.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
+from controllers.hubs import HubUnderTest
+from fairway.api import Lease, ManagedCluster
+from fairway.api.lease import format_micro_time
+from fairway.api.meta import find_condition
+from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.controllers.acceptance.kinds import CLUSTER_NAME_LABEL, NAMESPACES
+from fairway.controllers.availability import RULES, Availability
+from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOPPED_MESSAGE
+from fairway.controllers.availability.heartbeats import LEASE
+from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
+from fairway.kube import MANAGED_CLUSTERS, SYSTEM_CLOCK, Client
+from fairway.kube.leader import LEASES
+from fairway.observe.meters import Meters
+
+LONG = 3600
+"""Seconds between renewals, of clusters that shall not fall silent in a test."""
+
+
+def usual(client: Client) -> Availability:
+    """A cluster that should renew every second is silent after a fifth of it."""
+    return Availability(client, meters=Meters(), grace=0.2)
+
+
+@pytest.fixture
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+    async with at_work(hub, usual, rules=RULES) as begun:
+        yield begun
+
+
+def said(type_: str, status: str) -> dict[str, str]:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": "Said",
+        "message": "by the test",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+
+
+async def join(
+    client: Client, name: str, *, available: str | None = "True", accepted: bool = True, **spec: Any
+) -> ManagedCluster:
+    """A cluster with its namespace and what was said about it."""
+    await client.create(NAMESPACES, {"metadata": {"name": name}})
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": True, **spec}}
+    await client.create(MANAGED_CLUSTERS, body)
+    conditions = [said(ACCEPTED, "True")] if accepted else []
+    conditions += [said(AVAILABLE, available)] if available else []
+    return await say(client, name, *conditions)
+
+
+async def say(client: Client, name: str, *conditions: dict[str, str]) -> ManagedCluster:
+    body = {"status": {"conditions": list(conditions)}}
+    return await edit(client, MANAGED_CLUSTERS, name, body, subresource="status")
+
+
+async def renew(client: Client, name: str) -> Lease:
+    body = {"spec": {"holderIdentity": "agent", "renewTime": format_micro_time(SYSTEM_CLOCK.wall())}}
+    return await edit(client, LEASES, LEASE, body, namespace=name)
+
+
+def tainted(*keys: str) -> Callable[[ManagedCluster], bool]:
+    """By exactly these, and each with its time."""
+
+    def wanted(each: ManagedCluster) -> bool:
+        taints = each.spec.taints
+        return [one.key for one in taints] == [*keys] and all(one.timeAdded is not None for one in taints)
+
+    return wanted
+
+
+def silent(each: ManagedCluster) -> bool:
+    found = find_condition(each.status.conditions or (), AVAILABLE)
+    return found is not None and (found.status, found.reason, found.message) == (
+        "Unknown",
+        STOPPED,
+        STOPPED_MESSAGE,
+    )
+
+
+async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name, leaseDurationSeconds=LONG)
+    lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
+    assert lease.metadata.labels == {CLUSTER_NAME_LABEL: name}
+    assert lease.spec.holderIdentity == LEASE
+
+
+async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreachable(
+    client: Client, stage: Stage
+) -> None:
+    name = fresh("c")
+    await join(client, name, leaseDurationSeconds=1)
+    found = await until(client, MANAGED_CLUSTERS, name, silent)
+    assert [each.type for each in found.status.conditions or ()] == [ACCEPTED, AVAILABLE]
+    tainted_ = await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+    assert tainted_.spec.taints[0].effect == "NoSelect"
+
+
+async def test_one_that_is_renewed_stays_as_it_is(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    before = await join(client, name, leaseDurationSeconds=LONG)
+    await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
+    renewed = await renew(client, name)
+    await stage.caught_up(LEASES, renewed, fields=f"metadata.name={LEASE}")
+    assert (await client.get(MANAGED_CLUSTERS, name)).metadata == before.metadata
+
+
+async def test_who_comes_back_is_chosen_again(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name, leaseDurationSeconds=1)
+    await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+    await edit(client, MANAGED_CLUSTERS, name, {"spec": {"leaseDurationSeconds": LONG}})
+    await renew(client, name)
+    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
+    await until(client, MANAGED_CLUSTERS, name, tainted())
+
+
+@pytest.mark.parametrize(
+    ("status", "key"), [(None, UNREACHABLE), ("Unknown", UNREACHABLE), ("False", UNAVAILABLE)]
+)
+async def test_the_taint_follows_the_condition(
+    status: str | None, key: str, client: Client, stage: Stage
+) -> None:
+    name = fresh("c")
+    await join(client, name, available=status, leaseDurationSeconds=LONG)
+    await until(client, MANAGED_CLUSTERS, name, tainted(key))
+    other = UNAVAILABLE if key == UNREACHABLE else UNREACHABLE
+    turned = "False" if other == UNAVAILABLE else "Unknown"
+    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, turned))
+    await until(client, MANAGED_CLUSTERS, name, tainted(other))
+    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
+    await until(client, MANAGED_CLUSTERS, name, tainted())
+
+
+async def test_a_cluster_that_nobody_accepted_yet_is_unreachable_too(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await client.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "labels": MARK}})
+    await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+
+
+async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    mine = [
+        {"key": "gpu", "value": "only", "effect": "NoSelect", "timeAdded": "2020-01-01T00:00:00Z"},
+        {
+            "key": UNREACHABLE,
+            "value": "by me",
+            "effect": "NoSelectIfNew",
+            "timeAdded": "2020-01-01T00:00:00Z",
+        },
+        {"key": "slow", "effect": "PreferNoSelect"},
+    ]
+    await join(client, name, available="False", leaseDurationSeconds=LONG, taints=mine)
+    found = await until(client, MANAGED_CLUSTERS, name, tainted("gpu", UNREACHABLE, "slow", UNAVAILABLE))
+    assert [(each.value, each.effect) for each in found.spec.taints[:3]] == [
+        ("only", "NoSelect"),
+        ("by me", "NoSelectIfNew"),
+        ("", "PreferNoSelect"),
+    ]
+    years = [each.timeAdded.year for each in found.spec.taints if each.timeAdded is not None]
+    assert years[:2] == [2020, 2020]
+    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
+    after = await until(client, MANAGED_CLUSTERS, name, tainted("gpu", UNREACHABLE, "slow"))
+    assert after.spec.taints == found.spec.taints[:3]
+
+
+async def test_a_taint_removed_by_a_stranger_comes_again(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name, available="False", leaseDurationSeconds=LONG)
+    await until(client, MANAGED_CLUSTERS, name, tainted(UNAVAILABLE))
+    await edit(client, MANAGED_CLUSTERS, name, {"spec": {"taints": [{"key": "mine", "effect": "NoSelect"}]}})
+    await until(client, MANAGED_CLUSTERS, name, tainted("mine", UNAVAILABLE))
+
+
+async def test_a_condition_that_a_stranger_made_up_does_not_last(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name, leaseDurationSeconds=1)
+    await until(client, MANAGED_CLUSTERS, name, silent)
+    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
+    await until(client, MANAGED_CLUSTERS, name, silent)
+
+
+async def test_a_deleted_lease_comes_again(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name, leaseDurationSeconds=LONG)
+    lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
+    await client.delete(LEASES, LEASE, namespace=name)
+    await until(client, LEASES, LEASE, lambda each: each.metadata.uid != lease.metadata.uid, namespace=name)
+
+
+async def test_a_cluster_that_is_being_deleted_is_not_tainted(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name, leaseDurationSeconds=LONG)
+    await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": ["fairway.dev/held"]}})
+    await client.delete(MANAGED_CLUSTERS, name)
+    try:
+        changed = await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "False"))
+        await stage.caught_up(MANAGED_CLUSTERS, changed)
+        assert (await client.get(MANAGED_CLUSTERS, name)).spec.taints == ()
+    finally:
+        await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": None}})
+
+
+async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: Client) -> None:
+    name = fresh("c")
+    await join(client, name, leaseDurationSeconds=60)
+    long_ago = {"spec": {"holderIdentity": "agent", "renewTime": "2020-01-01T00:00:00.000000Z"}}
+    await client.create(LEASES, {"metadata": {"name": LEASE}, **long_ago}, namespace=name)
+    async with at_work(hub, usual, rules=RULES):
+        await until(client, MANAGED_CLUSTERS, name, silent)
+        await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+
+
+async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, client: Client) -> None:
+    name = fresh("c")
+    await join(client, name, available="False", leaseDurationSeconds=LONG)
+    async with at_work(hub, usual, rules=RULES) as stage:
+        done = await until(client, MANAGED_CLUSTERS, name, tainted(UNAVAILABLE))
+    async with at_work(hub, usual, rules=RULES) as stage:
+        await stage.controller.quiet()
+    assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata

@@ -1,0 +1,362 @@
+"""When a cluster counts as silent, in virtual time: by timers, on the hub's own running clock."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controllers.availability.still import START, LoopClock, StillHub
+from fairway.api.meta import find_condition
+from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.controllers.availability import Availability
+from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOPPED_MESSAGE
+from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE, WEBHOOK_STAMPS
+from fairway.controllers.leadership import ALONE
+from fairway.kube import MANAGED_CLUSTERS, BadRequest
+from fairway.kube.leader import LEASES
+from fairway.observe.meters import Meters
+
+pytestmark = pytest.mark.looptime
+
+
+@asynccontextmanager
+async def watching(
+    hub: StillHub, *, clock: LoopClock | None = None, **options: Any
+) -> AsyncIterator[Availability]:
+    controller = Availability(hub.client, meters=Meters(), clock=clock or LoopClock(), **options)
+    controller.watch(hub.sources)
+    work = asyncio.create_task(controller.run(ALONE))
+    try:
+        yield controller
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
+def available(hub: StillHub, name: str = "c") -> tuple[str, str]:
+    cluster = hub.shelves["managedclusters"].get(name)
+    found = find_condition(cluster.status.conditions or (), AVAILABLE)
+    return ("", "") if found is None else (found.status, found.reason)
+
+
+def keys(hub: StillHub, name: str = "c") -> list[str]:
+    return [each.key for each in hub.shelves["managedclusters"].get(name).spec.taints]
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def agreeing() -> Any:
+    """The time an agent writes whose clock agrees with the hub's."""
+    return START + timedelta(seconds=now())
+
+
+SILENT = ("Unknown", STOPPED)
+SAID = ("True", "Said")
+
+
+def joined(**spec: Any) -> StillHub:
+    hub = StillHub()
+    hub.cluster(**spec)
+    hub.say(ACCEPTED, "True")
+    hub.say(AVAILABLE, "True")
+    return hub
+
+
+async def reaches(hub: StillHub, wanted: tuple[str, str], name: str = "c") -> float:
+    """When; the loop jumps from timer to timer, so looking often costs nothing."""
+    async with asyncio.timeout(100_000):
+        while available(hub, name) != wanted:
+            await asyncio.sleep(0.25)
+    return now()
+
+
+async def test_it_is_silent_after_five_durations() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
+    condition = find_condition(hub.shelves["managedclusters"].get("c").status.conditions, AVAILABLE)
+    assert condition is not None
+    assert condition.message == STOPPED_MESSAGE
+    assert condition.lastTransitionTime == START + timedelta(seconds=300)
+
+
+@pytest.mark.parametrize(
+    ("duration", "grace", "seconds"),
+    [(10, 5.0, 50), (10, 2.0, 20), (3600, 0.5, 1800), (0, 5.0, 300), (-7, 5.0, 300)],
+)
+async def test_the_duration_is_the_clusters_and_the_grace_the_controllers(
+    duration: int, grace: float, seconds: float
+) -> None:
+    hub = joined(leaseDurationSeconds=duration)
+    hub.renew(START)
+    async with watching(hub, grace=grace):
+        assert await reaches(hub, SILENT) == pytest.approx(seconds, abs=0.5)
+
+
+async def test_renewals_keep_it_available_and_wake_nobody() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub) as controller:
+        await asyncio.sleep(1)
+        for _ in range(60):
+            adds = controller.queue.figures().adds
+            hub.renew(agreeing())
+            assert controller.queue.figures().adds == adds
+            await asyncio.sleep(60)
+            assert available(hub) == SAID
+        assert hub.writes == []
+        assert controller.queue.figures().adds <= 1 + 60 * 60 / 240
+        last = now() - 60
+        assert await reaches(hub, SILENT) == pytest.approx(last + 300, abs=0.5)
+
+
+async def test_who_is_heard_again_and_falls_silent_again_is_noticed_again() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        await reaches(hub, SILENT)
+        await asyncio.sleep(1000)
+        hub.renew(agreeing())
+        hub.say(AVAILABLE, "True")
+        began = now()
+        await asyncio.sleep(1)
+        assert available(hub) == SAID
+        assert await reaches(hub, SILENT) == pytest.approx(began + 300, abs=0.5)
+
+
+async def test_who_says_it_is_available_without_renewing_is_not_believed() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        await reaches(hub, SILENT)
+        hub.say(AVAILABLE, "True")
+        began = now()
+        assert await reaches(hub, SILENT) == pytest.approx(began, abs=0.5)
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=-3), timedelta(hours=3)])
+async def test_a_clock_that_is_off_makes_no_difference_to_renewals(off: timedelta) -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        for _ in range(20):
+            hub.renew(agreeing() + off)
+            await asyncio.sleep(60)
+        assert available(hub) == SAID
+        assert await reaches(hub, SILENT) == pytest.approx(19 * 60 + 300, abs=0.5)
+
+
+async def test_a_time_in_the_future_is_as_good_as_now_at_a_start() -> None:
+    hub = joined()
+    hub.renew(START + timedelta(days=365))
+    async with watching(hub):
+        assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
+
+
+async def test_at_a_start_the_time_written_is_believed() -> None:
+    hub = joined()
+    hub.renew(START - timedelta(seconds=200))
+    async with watching(hub):
+        assert await reaches(hub, SILENT) == pytest.approx(100, abs=0.5)
+
+
+async def test_a_lease_without_a_time_counts_from_its_creation() -> None:
+    hub = joined()
+    meta = {"name": "managed-cluster-lease", "creationTimestamp": "2026-03-01T11:58:20Z"}
+    hub.put(LEASES, {"metadata": meta, "spec": {"renewTime": "soon"}}, namespace="c")
+    async with watching(hub):
+        assert await reaches(hub, SILENT) == pytest.approx(200, abs=0.5)
+
+
+async def test_a_shorter_duration_counts_at_once() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        await asyncio.sleep(100)
+        hub.edit(spec={"leaseDurationSeconds": 10})
+        assert await reaches(hub, SILENT) == pytest.approx(100, abs=0.5)
+
+
+async def test_an_accepted_cluster_without_a_lease_gets_one() -> None:
+    hub = joined()
+    async with watching(hub):
+        await asyncio.sleep(1)
+        lease = hub.documents["leases", "c", "managed-cluster-lease"]
+        assert lease["spec"]["renewTime"] == "2026-03-01T12:00:00.000000Z"
+        assert lease["metadata"]["labels"] == {"open-cluster-management.io/cluster-name": "c"}
+        assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
+        hub.drop(LEASES, "managed-cluster-lease", namespace="c")
+        await asyncio.sleep(1)
+        assert ("leases", "c", "managed-cluster-lease") in hub.documents
+
+
+async def test_who_was_never_accepted_is_left_alone() -> None:
+    hub = StillHub()
+    hub.cluster()
+    async with watching(hub):
+        await asyncio.sleep(10_000)
+    assert available(hub) == ("", "")
+    assert hub.writes == [("patch", "managedclusters")], "the taint"
+
+
+async def test_who_was_refused_gets_no_lease_in_a_namespace_that_is_not_its_own() -> None:
+    hub = StillHub()
+    hub.cluster()
+    hub.say(ACCEPTED, "False")
+    async with watching(hub):
+        await asyncio.sleep(10_000)
+    assert available(hub) == ("", "")
+    assert not any(verb == "create" for verb, _ in hub.writes)
+
+
+@pytest.mark.parametrize("parts", [{"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, {}])
+async def test_without_a_lease_and_without_hope_of_one_it_is_silent_at_once(parts: dict[str, Any]) -> None:
+    hub = joined()
+    hub.edit(**parts)
+    if not parts:
+        hub.say(ACCEPTED, "False")
+    async with watching(hub):
+        assert await reaches(hub, SILENT) == pytest.approx(0, abs=0.5)
+        assert not any(verb == "create" for verb, _ in hub.writes)
+
+
+async def test_who_leads_later_knows_what_was_heard_before() -> None:
+    hub = joined()
+    hub.renew(START)
+    controller = Availability(hub.client, meters=Meters(), clock=LoopClock())
+    controller.watch(hub.sources)
+    for _ in range(10):
+        await asyncio.sleep(60)
+        hub.renew(agreeing() - timedelta(hours=1))  # a slow clock, which only a start would be misled by
+    work = asyncio.create_task(controller.run(ALONE))
+    await asyncio.sleep(1)
+    assert available(hub) == SAID
+    assert await reaches(hub, SILENT) == pytest.approx(900, abs=0.5)
+    work.cancel()
+    with suppress(asyncio.CancelledError):
+        await work
+
+
+async def test_one_falls_silent_among_many_without_a_look_at_the_others() -> None:
+    hub = StillHub()
+    for number in range(200):
+        name = f"c{number}"
+        hub.cluster(name)
+        hub.say(ACCEPTED, "True", name=name)
+        hub.say(AVAILABLE, "True", name=name)
+        hub.renew(START, name=name)
+    async with watching(hub) as controller:
+        await asyncio.sleep(150)
+        for number in range(1, 200):
+            hub.renew(agreeing(), name=f"c{number}")
+        adds = controller.queue.figures().adds
+        await reaches(hub, SILENT, "c0")
+        assert [verb for verb, _ in hub.writes] == ["patch", "patch"], "its condition and its taint"
+        # Timers of the others end once, and are set anew.
+        assert controller.queue.figures().adds - adds <= 200 + 4
+
+
+async def test_taints_follow_the_condition() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        await asyncio.sleep(1)
+        assert keys(hub) == []
+        hub.say(AVAILABLE, "False")
+        await asyncio.sleep(1)
+        assert keys(hub) == [UNAVAILABLE]
+        await reaches(hub, SILENT)
+        await asyncio.sleep(1)
+        assert keys(hub) == [UNREACHABLE]
+        hub.renew(agreeing())
+        hub.say(AVAILABLE, "True")
+        await asyncio.sleep(1)
+        assert keys(hub) == []
+
+
+async def test_a_taint_has_the_time_it_was_added() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        await reaches(hub, SILENT)
+        await asyncio.sleep(1)
+    (taint,) = hub.shelves["managedclusters"].get("c").spec.taints
+    assert (taint.effect, taint.value) == ("NoSelect", "")
+    assert taint.timeAdded == START + timedelta(seconds=300)
+
+
+async def test_without_taints_only_the_condition_is_written() -> None:
+    hub = joined(taints=[{"key": "mine", "effect": "NoSelect"}])
+    hub.renew(START)
+    async with watching(hub, taints=False):
+        await reaches(hub, SILENT)
+        await asyncio.sleep(1000)
+    assert keys(hub) == ["mine"]
+    assert hub.writes == [("patch", "managedclusters/status")]
+
+
+async def test_a_cluster_that_is_being_deleted_is_not_tainted() -> None:
+    hub = joined()
+    hub.renew(START)
+    hub.edit(metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"})
+    async with watching(hub):
+        await reaches(hub, SILENT)
+        await asyncio.sleep(1000)
+    assert keys(hub) == []
+
+
+async def test_where_ocms_webhook_stamps_taints_they_come_without_a_time() -> None:
+    hub = joined(taints=[{"key": "mine", "effect": "NoSelect"}])
+    hub.renew(START)
+
+    def webhook(body: Any) -> None:
+        if "timeAdded" in repr(body):
+            raise BadRequest(f'admission webhook denied the request: {WEBHOOK_STAMPS} of Taint "mine".')
+
+    hub.refuse = webhook
+    async with watching(hub):
+        await asyncio.sleep(10)
+        assert keys(hub) == ["mine"], "nothing was left to do without a time"
+        await reaches(hub, SILENT)
+        await asyncio.sleep(10)
+        assert keys(hub) == ["mine", UNREACHABLE]
+    taints = hub.shelves["managedclusters"].get("c").spec.taints
+    assert [each.timeAdded for each in taints] == [None, None]
+
+
+async def test_a_refusal_for_another_reason_is_tried_again() -> None:
+    hub = joined()
+    hub.say(AVAILABLE, "False")
+    hub.renew(START)
+    refused: list[Any] = []
+
+    def once(body: Any) -> None:
+        if len(refused) < 3:
+            refused.append(body)
+            raise BadRequest("not today")
+
+    hub.refuse = once
+    async with watching(hub):
+        await asyncio.sleep(10)
+    assert keys(hub) == [UNAVAILABLE]
+    assert len(refused) == 3
+
+
+async def test_a_heartbeat_of_the_status_wakes_nobody() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub) as controller:
+        await asyncio.sleep(1)
+        adds = controller.queue.figures().adds
+        hub.edit(status={"allocatable": {"cpu": "3"}}, metadata={"labels": {"zone": "a"}})
+        assert controller.queue.figures().adds == adds
+        hub.drop(MANAGED_CLUSTERS, "c")
+        await asyncio.sleep(1000)
+    assert hub.writes == []

@@ -1,0 +1,107 @@
+"""The list of taints is the user's: only entries of ours change, and the patch says exactly that."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.api import Condition, Taint
+from fairway.api.cluster import EFFECTS
+from fairway.controllers.availability.controller import AVAILABLE
+from fairway.controllers.availability.heartbeats import moment
+from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE, changes, wanted
+from fairway.hub.patches import jsonpatch, mergepatch
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+STAMP = "2026-03-01T12:00:00Z"
+
+TAINTS = st.fixed_dictionaries(
+    {
+        "key": st.sampled_from([UNREACHABLE, UNAVAILABLE, "mine"]),
+        "effect": st.sampled_from(EFFECTS),
+    },
+    optional={
+        "value": st.sampled_from(["", "x"]),
+        "timeAdded": st.sampled_from([None, "2020-01-01T00:00:00Z", "2020-01-01T00:00:00.5Z"]),
+    },
+)
+CONDITIONS = st.none() | st.sampled_from(["True", "False", "Unknown"]).map(
+    lambda status: Condition(type=AVAILABLE, status=status)
+)
+
+
+def patched(
+    taints: list[dict[str, Any]], available: Condition | None, **options: Any
+) -> list[dict[str, Any]]:
+    document: dict[str, Any] = {"spec": {"taints": taints}} if taints else {}
+    typed = msgspec.convert(taints, tuple[Taint, ...])
+    made = changes(typed, available, now=NOW, **options)
+    if not made:
+        return taints
+    apply = mergepatch.apply if isinstance(made, dict) else jsonpatch.apply
+    found: list[dict[str, Any]] = apply(document, made)["spec"]["taints"]
+    return found
+
+
+def is_ours(taint: dict[str, Any]) -> bool:
+    return (
+        taint["key"] in (UNREACHABLE, UNAVAILABLE)
+        and taint["effect"] == "NoSelect"
+        and not taint.get("value")
+    )
+
+
+@given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS)
+def test_what_is_not_ours_stays_to_the_letter_but_for_a_missing_time(
+    taints: list[dict[str, Any]], available: Condition | None
+) -> None:
+    after = patched(taints, available)
+    theirs = [
+        each if each.get("timeAdded") else {**each, "timeAdded": STAMP}
+        for each in taints
+        if not is_ours(each)
+    ]
+    assert [each for each in after if not is_ours(each)] == theirs
+
+
+@given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS)
+def test_of_ours_there_is_the_one_that_follows_and_it_keeps_its_time(
+    taints: list[dict[str, Any]], available: Condition | None
+) -> None:
+    key = wanted(available)
+    ours = [each for each in patched(taints, available) if is_ours(each)]
+    assert {each["key"] for each in ours} == ({key} if key else set())
+    before = [each.get("timeAdded") or STAMP for each in taints if is_ours(each) and each["key"] == key]
+    assert [each["timeAdded"] for each in ours] == (before or [STAMP] if key else [])
+
+
+@given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS, stamped=st.booleans())
+def test_once_is_enough(taints: list[dict[str, Any]], available: Condition | None, stamped: bool) -> None:
+    once = patched(taints, available, stamped=stamped)
+    assert not changes(msgspec.convert(once, tuple[Taint, ...]), available, now=NOW, stamped=stamped)
+
+
+@given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS)
+def test_unstamped_changes_bring_no_time(taints: list[dict[str, Any]], available: Condition | None) -> None:
+    typed = msgspec.convert(taints, tuple[Taint, ...])
+    assert "timeAdded" not in repr(changes(typed, available, now=NOW, stamped=False))
+
+
+@pytest.mark.parametrize(
+    ("status", "key"), [(None, UNREACHABLE), ("Unknown", UNREACHABLE), ("False", UNAVAILABLE), ("True", "")]
+)
+def test_which_taint_follows(status: str | None, key: str) -> None:
+    assert wanted(None if status is None else Condition(type=AVAILABLE, status=status)) == key
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-03-01", "2026-03-01T12:00:00", "12:00:00Z"])
+def test_what_is_no_moment(text: str) -> None:
+    assert moment(text) is None
+
+
+def test_a_moment() -> None:
+    assert moment("2026-03-01T12:00:00.000000Z") == NOW
+    assert moment("2026-03-01T14:00:00+02:00") == NOW
