@@ -1,0 +1,159 @@
+"""Scores, clusters, sets and decisions that make no sense."""
+
+import pytest
+
+from controllers.bad_input.conftest import Bystander
+from controllers.world import World
+from fairway.api.placement import PlacementSpec
+from fairway.api.selector import LabelSelector, LabelSelectorRequirement
+from fairway.controllers.manager import Manager
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    Invalid,
+)
+from fairway.testing import builders
+
+BROKEN = LabelSelector(matchExpressions=(LabelSelectorRequirement(key="k", operator="Near"),))
+BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
+
+
+@pytest.mark.usefixtures("bystander")
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (
+            [{"name": "cpu", "value": 1}, {"name": "cpu", "value": 2}],
+            'status.scores[1]: Duplicate value: {"name":"cpu"}',
+        ),
+        ([{"name": "cpu", "value": 101}], "status.scores[0].value"),
+        ([{"value": 1}], "status.scores[0].name: Required value"),
+        ([{"name": "cpu", "value": "high"}], "status.scores[0].value"),
+    ],
+    ids=["duplicate", "too-high", "nameless", "words"],
+)
+async def test_scores_that_are_refused_leave_the_old_ones(
+    manager: Manager, world: World, scores: list[dict[str, object]], words: str
+) -> None:
+    """The hub says what is wrong with them and where; placements go by what there was."""
+    await world.score("b", {"cpu": 7})
+    await world.place("p", PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU))
+    await world.chooses("p", "b")
+    with pytest.raises(Invalid) as refusal:
+        await world.edit(
+            ADD_ON_PLACEMENT_SCORES,
+            "default",
+            {"status": {"scores": scores}},
+            namespace=world.full("b"),
+            status=True,
+        )
+    assert words in str(refusal.value)
+    assert world.chosen("p") == ["b"]
+
+
+@pytest.mark.usefixtures("bystander")
+async def test_scores_of_nobody(manager: Manager, world: World) -> None:
+    """There need not be a cluster of that name; when it comes, its score is there."""
+    await world.score("later", {"cpu": 9})
+    await world.place("p", PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU))
+    await world.chooses("p", "a")
+    await world.cluster("later")
+    await world.chooses("p", "later")
+
+
+@pytest.mark.usefixtures("bystander")
+@pytest.mark.parametrize(
+    "name", ["../../secrets", "a/b", "..", ".", "%2e%2e%2f", "A", "a b", "", "\N{SNOWMAN}"]
+)
+async def test_a_cluster_named_like_a_path_is_refused(world: World, name: str) -> None:
+    body = {
+        "apiVersion": MANAGED_CLUSTERS.api_version,
+        "kind": MANAGED_CLUSTERS.kind,
+        "metadata": {"name": name},
+    }
+    with pytest.raises(Invalid) as refusal:
+        await world.client.request("POST", MANAGED_CLUSTERS.path(), body=body)
+    assert "name" in str(refusal.value)
+
+
+@pytest.mark.usefixtures("bystander")
+async def test_clusters_with_names_that_are_only_odd(manager: Manager, world: World) -> None:
+    words = ["1.2.3", "a.b.c", "xn--nxasmq6b", "p-decision-1", "0x7f", "9" * 200]
+    await world.clusters(*words)
+    await world.place("p")
+    await world.chooses("p", *sorted([*words, "a", "b"], key=world.full))
+
+
+@pytest.mark.usefixtures("bystander")
+async def test_decisions_about_clusters_named_like_paths(manager: Manager, world: World) -> None:
+    """Nobody checks what is in a decision. Clusters that there are not count for no one."""
+    await world.hold("foreign")
+    names = ["../../secrets", "", "a/b", "\N{SNOWMAN}", "x" * 5000, world.full("a"), world.full("a")]
+    written = await world.edit(
+        PLACEMENT_DECISIONS,
+        "foreign",
+        {"status": {"decisions": [{"clusterName": name, "reason": ""} for name in names]}},
+        namespace=world.namespace,
+        status=True,
+    )
+    await world.after(manager, PLACEMENT_DECISIONS, written)
+    await world.place("p", PlacementSpec(numberOfClusters=1))
+    await world.chooses("p", "b")
+
+
+async def test_a_broken_set_freezes_those_who_may_use_it(
+    manager: Manager, world: World, bystander: Bystander
+) -> None:
+    """They keep what they have and say why; once it is mended they go on."""
+    room = await world.room("elsewhere")
+    await world.cluster_set("x", selector=LabelSelector(matchLabels={"kind": "x"}))
+    await world.bind("x", namespace=room)
+    await world.bind("s", namespace=room)
+    await world.cluster("x1", labels={"kind": "x"}, member_of="")
+    await world.place("p", namespace=room)
+    await world.chooses("p", "a", "b", "x1", namespace=room)
+    selector = {"matchExpressions": [{"key": "k", "operator": "Near"}], "matchLabels": None}
+    await world.edit(
+        MANAGED_CLUSTER_SETS, world.full("x"), {"spec": {"clusterSelector": {"labelSelector": selector}}}
+    )
+    await world.eventually(lambda: world.reason("p", namespace=room) == "NotAllDecisionsScheduled")
+    assert world.condition("p", namespace=room) == (
+        "False",
+        "NotAllDecisionsScheduled",
+        f'failed to get clusters from ClusterSet "{world.full("x")}": "Near" is not a valid label selector operator',
+    )
+    await world.cluster("c")
+    await world.eventually(lambda: "c" in world.chosen("bystander"))
+    await manager.quiet()
+    assert world.chosen("p", namespace=room) == ["a", "b", "x1"]
+    mended = {"matchExpressions": None, "matchLabels": {"kind": "x"}}
+    await world.edit(
+        MANAGED_CLUSTER_SETS, world.full("x"), {"spec": {"clusterSelector": {"labelSelector": mended}}}
+    )
+    await world.chooses("p", "a", "b", "c", "x1", namespace=room)
+    assert world.reason("p", namespace=room) == "AllDecisionsScheduled"
+
+
+@pytest.mark.usefixtures("bystander")
+async def test_a_broken_set_that_a_placement_does_not_want(manager: Manager, world: World) -> None:
+    await world.cluster_set("x", selector=BROKEN)
+    await world.place("p", PlacementSpec(clusterSets=("s",)))
+    await world.chooses("p", "a", "b")
+    before = await world.versions()
+    await world.bind("x", namespace=await world.room("elsewhere"))
+    await world.cluster("other", member_of="")
+    await manager.quiet()
+    assert await world.versions() == before
+
+
+@pytest.mark.usefixtures("bystander")
+async def test_a_kind_of_set_that_there_is_not_is_refused(world: World) -> None:
+    with pytest.raises(Invalid) as refusal:
+        await world.edit(
+            MANAGED_CLUSTER_SETS,
+            world.full("s"),
+            {"spec": {"clusterSelector": {"selectorType": "Telepathy"}}},
+        )
+    assert "spec.clusterSelector.selectorType" in str(refusal.value)

@@ -1,0 +1,255 @@
+"""Placements that make no sense, or would keep everybody waiting: a condition says what is wrong with them."""
+
+from typing import Any
+
+import pytest
+
+from controllers.bad_input.conftest import Bystander
+from controllers.world import World
+from fairway.api.placement import PlacementSpec
+from fairway.api.selector import LabelSelector, LabelSelectorRequirement
+from fairway.controllers.manager import Manager
+from fairway.kube import PLACEMENTS, Invalid
+from fairway.plugins.expressions import COST_LIMIT, FLEET_BUDGET
+from fairway.plugins.placement import MOST_PRIORITIZERS
+from fairway.testing import builders
+
+pytestmark = pytest.mark.usefixtures("bystander")
+
+VALUES = "values: Invalid value: "
+SELECTORS: dict[str, tuple[dict[str, Any], str]] = {
+    "operator": ({"key": "a", "operator": "Near"}, '"Near" is not a valid label selector operator'),
+    "no-values": (
+        {"key": "a", "operator": "In"},
+        f"{VALUES}null: for 'in', 'notin' operators, values set can't be empty",
+    ),
+    "values": (
+        {"key": "a", "operator": "Exists", "values": ["x"]},
+        f'{VALUES}["x"]: values set must be empty for exists and does not exist',
+    ),
+    "key": (
+        {"key": "a" * 64, "operator": "Exists"},
+        f'key: Invalid value: "{"a" * 64}": name part must be no more than 63 bytes',
+    ),
+    "value": (
+        {"key": "a", "operator": "In", "values": ["with space"]},
+        'values[0][a]: Invalid value: "with space": a valid label must be an empty string or consist of '
+        "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+        "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+        "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+    ),
+}
+
+
+async def asks(world: World, name: str = "bad", **spec: Any) -> None:
+    await world.client.create(
+        PLACEMENTS, {"metadata": {"name": name}, "spec": spec}, namespace=world.namespace
+    )
+
+
+async def blamed(world: World, message: str, *, name: str = "bad") -> None:
+    """Says so, and chooses nothing."""
+    await world.eventually(lambda: bool(world.mistake(name)))
+    assert world.mistake(name) == message
+    assert world.chosen(name) == []
+    assert world.reason(name) == "NoManagedClusterMatched"
+
+
+@pytest.mark.parametrize("kind", ["labelSelector", "claimSelector"])
+@pytest.mark.parametrize("case", SELECTORS)
+async def test_an_impossible_selector(world: World, case: str, kind: str) -> None:
+    requirement, message = SELECTORS[case]
+    predicate = {"requiredClusterSelector": {kind: {"matchExpressions": [requirement]}}}
+    await asks(world, predicates=[{}, predicate])
+    await blamed(world, f"Predicate:{message}")
+
+
+async def test_a_selector_that_contradicts_itself(world: World) -> None:
+    """Nothing is wrong with it, and nothing matches it."""
+    red, not_red = (
+        LabelSelectorRequirement(key="colour", operator=operator, values=("red",))
+        for operator in ("In", "NotIn")
+    )
+    selector = builders.predicate(labels=LabelSelector(matchExpressions=(red, not_red)))
+    await world.place("bad", PlacementSpec(predicates=(selector,)))
+    await world.chooses("bad")
+    assert (world.mistake("bad"), world.reason("bad")) == ("", "NoManagedClusterMatched")
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("managedCluster.", "Syntax error"),
+        ("nobody.metadata.name == 'a'", "undeclared reference to 'nobody'"),
+        ("managedCluster.metadata.name.frobnicate()", "undeclared reference to 'frobnicate'"),
+        ("true &&" * 20_000 + "true", "expression code point size exceeds limit"),
+        ("(" * 10_000 + "true" + ")" * 10_000, "recursion"),
+    ],
+    ids=["syntax", "variable", "function", "long", "deep"],
+)
+async def test_an_expression_that_does_not_compile(world: World, expression: str, words: str) -> None:
+    await asks(
+        world, predicates=[{"requiredClusterSelector": {"celSelector": {"celExpressions": [expression]}}}]
+    )
+    await world.eventually(lambda: bool(world.mistake("bad")))
+    assert world.mistake("bad").startswith("Predicate:compilation failed: ERROR: <input>:")
+    assert words in world.mistake("bad")
+    assert world.chosen("bad") == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "managedCluster.metadata.labels['missing'] == 'x'",
+        "1 / (managedCluster.metadata.name.size() - managedCluster.metadata.name.size()) == 1",
+        "managedCluster.metadata.name",
+        "managedCluster.metadata.name.matches('([')",
+    ],
+    ids=["missing", "division", "not-a-boolean", "pattern"],
+)
+async def test_an_expression_that_fails_matches_nothing(world: World, expression: str) -> None:
+    await asks(
+        world, predicates=[{"requiredClusterSelector": {"celSelector": {"celExpressions": [expression]}}}]
+    )
+    await world.eventually(lambda: bool(world.reason("bad")))
+    assert world.reason("bad") == "NoManagedClusterMatched"
+
+
+def nested(levels: int) -> str:
+    """Goes through all combinations of so many times ten numbers, unless somebody stops it."""
+    numbers = str(list(range(10)))
+    return (
+        "".join(f"{numbers}.all(x{level}, " for level in range(levels))
+        + "managedCluster.metadata.name != ''"
+        + ")" * levels
+    )
+
+
+async def test_an_expression_that_is_too_costly_for_one_cluster_matches_nothing(world: World) -> None:
+    """As in OCM, where nothing says so either."""
+    expressions = {"celExpressions": [nested(7)]}
+    await asks(world, predicates=[{"requiredClusterSelector": {"celSelector": expressions}}])
+    await world.eventually(lambda: bool(world.reason("bad")))
+    assert world.reason("bad") == "NoManagedClusterMatched"
+
+
+async def test_an_expression_that_is_too_costly_for_the_fleet(manager: Manager, world: World) -> None:
+    """Each cluster may cost so much, but not all of them."""
+    many = [f"many-{number:02}" for number in range(FLEET_BUDGET // COST_LIMIT + 1)]
+    await world.clusters(*many)
+    await world.eventually(lambda: set(many) <= set(world.chosen("bystander")))
+    expressions = {"celExpressions": [nested(7)]}
+    await asks(world, predicates=[{"requiredClusterSelector": {"celSelector": expressions}}])
+    await world.eventually(lambda: bool(world.mistake("bad")))
+    assert world.mistake("bad").startswith("Predicate:the CEL expressions of a predicate cost more than ")
+    assert "narrow the clusters down by labels first" in world.mistake("bad")
+
+
+def prioritizers(count: int) -> dict[str, Any]:
+    coordinates = (
+        {"type": "AddOn", "addOn": {"resourceName": "default", "scoreName": f"score-{number}"}}
+        for number in range(count)
+    )
+    return {"mode": "Exact", "configurations": [{"scoreCoordinate": each} for each in coordinates]}
+
+
+async def test_ten_thousand_prioritizers(world: World) -> None:
+    await asks(world, prioritizerPolicy=prioritizers(10_000))
+    await blamed(
+        world,
+        ":spec.prioritizerPolicy.configurations has 10000 entries, of which each is asked about every cluster; "
+        f"write at most {MOST_PRIORITIZERS}",
+    )
+
+
+async def test_as_many_prioritizers_as_there_may_be(world: World) -> None:
+    await asks(world, "many", prioritizerPolicy=prioritizers(MOST_PRIORITIZERS))
+    await world.chooses("many", "a", "b")
+    assert max(len(each.reason) for each in world.decisions("many")[0].status.decisions) < 1200
+
+
+async def test_a_name_that_does_not_fit_on_a_label(world: World) -> None:
+    name = "n" * 64
+    await asks(world, name)
+    await world.eventually(lambda: bool(world.reason(name)))
+    assert world.condition(name) == (
+        "False",
+        "NotAllDecisionsScheduled",
+        f"placement name {name} has 64 characters: decisions bear it as a label, which holds 63; "
+        "give the placement a shorter name",
+    )
+    fits = "n" * 63
+    await asks(world, fits)
+    await world.chooses(fits, "a", "b")
+
+
+async def test_sets_that_no_set_can_be_called_like(world: World) -> None:
+    names = ["../../secrets", "", "%2e%2e", "\N{SNOWMAN}" * 100]
+    await asks(world, clusterSets=names)
+    await world.eventually(lambda: bool(world.reason("bad")))
+    assert world.condition("bad") == (
+        "False",
+        "NoIntersection",
+        f"None of ManagedClusterSets [{','.join(names)}] is bound to placement namespace",
+    )
+
+
+async def test_what_a_condition_cannot_hold_is_cut(world: World) -> None:
+    await asks(world, clusterSets=[f"set-{number}" for number in range(10_000)])
+    await world.eventually(lambda: bool(world.reason("bad")))
+    message = world.condition("bad")[2]
+    assert message.startswith("None of ManagedClusterSets [set-0,set-1,")
+    assert (len(message), message[-1]) == (32768, "…")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"numberOfClusters": 2**31},
+        {"numberOfClusters": "3"},
+        {"numberOfClusters": 1.5},
+        {"tolerations": [{"key": "not a key"}]},
+        {"tolerations": [{"effect": "NoSchedule"}]},
+        {"prioritizerPolicy": {"configurations": [{"weight": 1}]}},
+        {"prioritizerPolicy": {"configurations": [{"scoreCoordinate": {}, "weight": 11}]}},
+        {"spreadPolicy": {"spreadConstraints": [{"topologyKey": "zone"}]}},
+        {"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": "101%"}}},
+        {"sortBy": "Luck"},
+        {"scoreRateLimit": "soon"},
+    ],
+    ids=str,
+)
+async def test_what_the_schema_refuses_never_gets_in(world: World, spec: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        await asks(world, **spec)
+
+
+async def test_everything_wrong_at_once(world: World, bystander: Bystander) -> None:
+    """One mistake is told; when it is mended, the next."""
+    await asks(
+        world,
+        predicates=[
+            {
+                "requiredClusterSelector": {
+                    "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+                }
+            }
+        ],
+        tolerations=[{"key": "gpu", "operator": "Exists", "value": "big"}],
+        prioritizerPolicy={"mode": "Sometimes"},
+        decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": "5"}},
+    )
+    mistakes = {
+        "decisionStrategy": ":5 invalid type: string is not a percentage",
+        "predicates": 'Predicate:"Near" is not a valid label selector operator',
+        "tolerations": "TaintToleration:If the operator is Exists, the value should be empty.",
+        "prioritizerPolicy": ":incorrect prioritizer policy mode: Sometimes",
+    }
+    for field, message in mistakes.items():
+        await told(world, message)
+        await world.replace("bad", **{field: None})
+    await world.chooses("bad", "a", "b")
+
+
+async def told(world: World, message: str) -> None:
+    await world.eventually(lambda: world.mistake("bad") == message)
