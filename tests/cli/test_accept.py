@@ -120,8 +120,8 @@ async def allow(client: Client) -> None:
         await client.request("POST", path, body=body)
 
 
-def waiting(name: str, **annotations: str) -> ManagedCluster:
-    found = cluster(name)
+def waiting(name: str, *, member_of: str = "default", **annotations: str) -> ManagedCluster:
+    found = cluster(name, member_of=member_of)
     metadata = structs.replace(found.metadata, annotations=annotations)
     return structs.replace(found, metadata=metadata, spec=structs.replace(found.spec, hubAcceptsClient=False))
 

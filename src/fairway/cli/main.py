@@ -107,12 +107,12 @@ class VerbGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="""\b
 Examples:
+  fairway up --clusters 12
+  fairway get decisions -A --watch
+  fairway explain placement ns1/most-free-cpu --cluster gpu-iad
+  fairway lint -f new-placement.yaml --hub
   fairway place -f examples/fleet --reasons
-  fairway explain -f examples/fleet placement ns1/most-free-cpu --cluster gpu-iad
-  fairway lint -f examples/fleet
   fairway fleet generate --clusters 1000 --seed 7 --out fleet.json
-  fairway conformance tests/golden/quantity.jsonl
-  fairway hub --data ./hub
 
 Every command explains itself: fairway COMMAND --help.
 """,

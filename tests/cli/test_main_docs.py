@@ -1,0 +1,182 @@
+"""docs/cli.md shows what the commands print, on a hub with the example fleet; all of it in the order of the page."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.live_hub import EXAMPLE, ROOT, act, fill, write_status
+from cli.test_accept import Asked, allow, ask, subject, waiting
+from fairway.api.kinds import decode, encode
+from fairway.api.placement import Placement
+from fairway.cli import main
+from fairway.cli.main import VERBS, run
+from fairway.kube import Client
+from fairway.testing.builders import cluster_set
+from fairway.testing.hub import hub_in_thread
+
+PAGE = ROOT / "docs" / "cli.md"
+BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
+ELSEWHERE = "# in another terminal: "
+SETS = {"apps": 4, "edge": 1, "global": 9, "hosting": 3}
+
+
+def shown() -> list[tuple[str, str]]:
+    return BLOCKS.findall(PAGE.read_text(encoding="utf-8"))
+
+
+def normal(text: str) -> str:
+    """Without what differs from one hub to the next."""
+    text = re.sub(r"uid: [-0-9a-f]{36}", "uid: UID", text)
+    text = re.sub(r"resourceVersion: '\d+'", "resourceVersion: VERSION", text)
+    text = re.sub(r"(creationTimestamp|lastTransitionTime): '[-0-9TZ:]+'", r"\1: WHEN", text)
+    return re.sub(r"  \d+[smh]\d*[sm]?$", "  AGE", text, flags=re.M).rstrip()
+
+
+async def decide(client: Client, decided: list[dict[str, object]]) -> None:
+    """As the controllers would."""
+    for document in decided:
+        thing = decode(document)
+        if isinstance(thing, Placement):
+            await write_status(client, thing, encode(thing)["status"])
+    for name, count in SETS.items():
+        noun = "ManagedCluster" if count == 1 else "ManagedClusters"
+        condition = {
+            "type": "ClusterSetEmpty",
+            "status": "False",
+            "reason": "ClustersSelected",
+            "message": f"{count} {noun} selected",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        await write_status(client, cluster_set(name), {"conditions": [condition]})
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder to be in: the fleet is decided, and a cluster wants to join."""
+    folder = tmp_path_factory.mktemp("docs")
+    out = folder / "decided.json"
+    with out.open("w") as stream:
+        command = [sys.executable, "-m", "fairway", "place", "-f", str(EXAMPLE), "-o", "json"]
+        subprocess.run(command, check=True, stdout=stream)
+    decided = json.loads(out.read_text())["items"]
+    with hub_in_thread(folder=folder) as hub:
+        pages = [decode(each) for each in decided if each["kind"] == "PlacementDecision"]
+        fill(hub.kubeconfig, *pages, waiting("edge-new", member_of=""), paths=[EXAMPLE])
+
+        async def prepare(client: Client) -> None:
+            await decide(client, decided)
+            await allow(client)
+            await ask(client, Asked(name="edge-new-4xk2p", cluster="edge-new", subject=subject("edge-new")))
+
+        act(hub.kubeconfig, prepare)
+        for name in ("examples", "tests"):
+            (folder / name).symlink_to(ROOT / name)
+        (new,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        (folder / "new.yaml").write_text(new)
+        yield folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "KUBECONFIG": "kubeconfig", "COLUMNS": "120", "NO_COLOR": "1"}
+
+
+def told(folder: Path, command: str) -> str:
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1, 2)
+    assert "internal error" not in done.stdout
+    return done.stdout
+
+
+def watched(folder: Path, command: str, expected: str) -> str:
+    """Of a command that does not end, as many lines as are shown."""
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {command}"],
+        cwd=folder,
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        for line in expected.splitlines():
+            if line.startswith(ELSEWHERE):
+                told(folder, line.removeprefix(ELSEWHERE))
+                lines.append(f"{line}\n")
+            else:
+                lines.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    return "".join(lines)
+
+
+def test_the_page_shows_what_is_printed(terminal: Path) -> None:
+    assert shutil.which("fairway", path=environment(terminal)["PATH"])
+    for command, expected in shown():
+        got = watched(terminal, command, expected) if "--watch" in command else told(terminal, command)
+        assert normal(got) == normal(expected), command
+
+
+def test_every_command_is_on_the_page() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for name in VERBS:
+        assert f"[{name}](" in page
+    used = {each for command, _ in shown() for each in re.findall(r"fairway ([a-z]+)", command)}
+    assert set(VERBS) - used == {"hub", "run", "up"}  # pages of their own
+
+
+def test_every_option_on_the_page_is_there() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    context = click.Context(main.fairway)
+    known: set[str] = {"--help"}
+
+    def learn(command: click.Command) -> None:
+        known.update(name for option in command.params for name in (*option.opts, *option.secondary_opts))
+        for inner in getattr(command, "commands", {}).values():
+            learn(inner)
+
+    for name in VERBS:
+        command = main.fairway.get_command(context, name)
+        assert command is not None
+        learn(command)
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page)) <= known
+
+
+def test_help_of_every_command_has_examples_that_are_commands() -> None:
+    """Whatever an example calls exists, with the options it is given."""
+    context = click.Context(main.fairway)
+    for name in VERBS:
+        command = main.fairway.get_command(context, name)
+        assert command is not None
+        for example in re.findall(r"^  (?:.*[(| ])?fairway ([^\n|)'`]+)", command.epilog or "", re.M):
+            words = re.split(r"  +", example)[0].split()
+            inner = main.fairway.get_command(context, words[0])
+            assert inner is not None, example
+            if isinstance(inner, click.Group) and len(words) > 1 and not words[1].startswith("-"):
+                inner = inner.get_command(context, words[1])
+                assert inner is not None, example
+            known = {each for option in inner.params for each in (*option.opts, *option.secondary_opts)}
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert given <= known | {"--help"}, example
+
+
+def test_an_unknown_verb_has_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explian"]) == 2
+    assert "Did you mean 'explain'?" in capsys.readouterr().err
