@@ -1,0 +1,233 @@
+"""The commands on both hubs, with what the real kubectl writes there."""
+
+import asyncio
+import json
+import re
+import shlex
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.live_hub import EXAMPLE, ROOT, watch
+from cli.test_accept import BOOTSTRAP, BOOTSTRAP_GROUP, request_for, subject
+from cli.test_get import CLUSTERS
+from fairway.api import crds
+from fairway.cli.accept_requests import CLUSTER_LABEL, SIGNERS
+from fairway.cli.main import run
+from fairway.testing.hub import hub_in_thread
+from fairway.testing.kubernetes import (
+    ALICE,
+    CONTROLLERS,
+    Ran,
+    Tools,
+    background,
+    kubectl,
+    real_hub,
+    write_kubeconfig,
+)
+
+pytestmark = pytest.mark.kube
+Capture = pytest.CaptureFixture[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hub:
+    tools: Tools
+    url: str
+    kubeconfig: Path
+    alice: Path
+    """The kubeconfig of somebody without rights."""
+    restart: Callable[[], object] | None
+
+    def kubectl(self, *arguments: str, given: str = "") -> Ran:
+        return asyncio.run(kubectl(self.tools, *arguments, kubeconfig=self.kubeconfig, given=given))
+
+    def done(self, *arguments: str, given: str = "") -> str:
+        ran = self.kubectl(*arguments, given=given)
+        assert ran.status == 0, ran.errors
+        return ran.output
+
+    def fairway(self, *arguments: str) -> int:
+        return run([*arguments, "--kubeconfig", str(self.kubeconfig)])
+
+
+@pytest.fixture(scope="module", params=["embedded", "real"])
+def empty(
+    request: pytest.FixtureRequest, kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Hub]:
+    """A hub that does not know the kinds yet."""
+    folder = tmp_path_factory.mktemp(f"live-{request.param}")
+    if request.param == "embedded":
+        tokens = folder / "tokens.csv"
+        tokens.write_text("secret-of-alice,alice,alice-uid\n")
+        with hub_in_thread(folder=folder, definitions=(), tokens=tokens) as hub:
+            alice = folder / "alice.kubeconfig"
+            write_kubeconfig(alice, url=hub.url, ca_file=hub.authority, user=ALICE, token="secret-of-alice")
+            yield Hub(tools=kube_tools, url=hub.url, kubeconfig=hub.kubeconfig, alice=alice, restart=None)
+        return
+    manager = real_hub(kube_tools, folder=folder, controllers=CONTROLLERS)
+    with background(manager) as real:
+        yield Hub(
+            tools=kube_tools,
+            url=real.url,
+            kubeconfig=real.kubeconfig,
+            alice=real.kubeconfig_for(ALICE),
+            restart=lambda: asyncio.run(real.restart()),
+        )
+
+
+@pytest.fixture(scope="module")
+def hub(empty: Hub, tmp_path_factory: pytest.TempPathFactory) -> Hub:
+    """With the definitions that `fairway crds` prints, and the example fleet, all by kubectl."""
+    assert empty.kubectl("get", "managedclusters").status != 0
+    file = tmp_path_factory.mktemp("crds") / "crds.yaml"
+    assert run(["crds", "--out", str(file)]) == 0
+    empty.done("apply", "--server-side", "-f", str(file))
+    names = [f"crd/{each['metadata']['name']}" for each in crds()]
+    empty.done("wait", "--for=condition=Established", "--timeout=60s", *names)
+    fleet = [
+        document
+        for path in sorted(EXAMPLE.glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    ]
+    for space in sorted({each["metadata"].get("namespace", "") for each in fleet} - {""}):
+        empty.done("create", "namespace", space)
+    text = yaml.safe_dump_all(fleet)
+    empty.done("apply", "-f", "-", given=text)
+    stated = yaml.safe_dump_all(each for each in fleet if "status" in each)
+    empty.done("apply", "--server-side", "--subresource=status", "-f", "-", given=stated)
+    return empty
+
+
+def test_what_kubectl_wrote_is_shown(hub: Hub, capsys: Capture) -> None:
+    assert hub.fairway("get", "clusters") == 0
+    assert capsys.readouterr() == (CLUSTERS, "")
+    assert hub.fairway("get", "placements", "-A", "-o", "json") == 0
+    ours = json.loads(capsys.readouterr().out)
+    theirs = json.loads(hub.done("get", "placements", "-A", "-o", "json"))
+    assert ours["items"] == theirs["items"]
+
+
+def test_the_hub_is_what_the_files_are(hub: Hub, capsys: Capture) -> None:
+    for verb in (["place", "-o", "json"], ["lint", "--severity", "info", "-o", "json"]):
+        assert hub.fairway(*verb) == 0
+        live = json.loads(capsys.readouterr().out)
+        assert run([*verb, "-f", str(EXAMPLE)]) == 0
+        files = json.loads(capsys.readouterr().out)
+        if verb[0] == "lint":
+            assert live["counts"] == files["counts"]
+            continue
+
+        def chosen(document: dict[str, list[dict[str, object]]]) -> list[object]:
+            return [each["status"] for each in document["items"] if each["kind"] == "PlacementDecision"]
+
+        assert chosen(live) == chosen(files)
+
+
+def test_explain_of_the_hub(hub: Hub, capsys: Capture) -> None:
+    assert hub.fairway("explain", "placement", "ns1/most-free-cpu", "--cluster", "gpu-iad") == 0
+    assert "let placement ns1/most-free-cpu tolerate the taint gpu=true:NoSelect" in capsys.readouterr().out
+
+
+def test_who_may_not_is_told_what_to_be_granted_and_then_may(hub: Hub, capsys: Capture) -> None:
+    """The commands that are printed, given to kubectl as they are, but as somebody who may."""
+    asked = ["place", "--kubeconfig", str(hub.alice)]
+    assert run(asked) == 2
+    said = capsys.readouterr().err
+    assert re.search(
+        rf"hub {hub.url} does not let alice list \w+\.cluster\.open-cluster-management\.io;", said
+    )
+    grants = [shlex.split(line.removeprefix("fairway: ")) for line in said.splitlines()[1:]]
+    assert [words[:3] for words in grants] == [["kubectl", "--kubeconfig", str(hub.alice)]] * 2
+    for words in grants:
+        hub.done(*words[3:])
+    assert run(asked) == 0
+    assert "ns1/most-free-cpu" in capsys.readouterr().out
+    assert run(["clusterset", "bind", "hosting", "-n", "ns1", "--kubeconfig", str(hub.alice)]) == 2
+    assert "does not let alice list namespaces; " in capsys.readouterr().err
+
+
+def test_sets_are_bound_and_filled_as_kubectl_sees_it(hub: Hub, capsys: Capture) -> None:
+    assert hub.fairway("clusterset", "bind", "hosting", "-n", "ns1") == 0
+    bound = json.loads(hub.done("get", "managedclustersetbinding", "hosting", "-n", "ns1", "-o", "json"))
+    assert bound["spec"] == {"clusterSet": "hosting"}
+    assert hub.fairway("clusterset", "unbind", "hosting", "-n", "ns1") == 0
+    assert hub.kubectl("get", "managedclustersetbinding", "hosting", "-n", "ns1").status != 0
+    label = r"jsonpath={.metadata.labels.cluster\.open-cluster-management\.io/clusterset}"
+    for name, before in (("edge", "apps"), ("apps", "edge")):
+        assert hub.fairway("clusterset", "set", name, "--clusters", "apps-sin", "--dry-run") == 0
+        assert hub.done("get", "mcl", "apps-sin", "-o", label) == before
+        assert hub.fairway("clusterset", "set", name, "--clusters", "apps-sin") == 0
+        assert hub.done("get", "mcl", "apps-sin", "-o", label) == name
+    assert capsys.readouterr().out.count("no longer in") == 4
+
+
+def test_an_agent_that_joins_gets_its_certificate(hub: Hub, capsys: Capture) -> None:
+    cluster = {
+        "apiVersion": "cluster.open-cluster-management.io/v1",
+        "kind": "ManagedCluster",
+        "metadata": {"name": "joining"},
+        "spec": {"hubAcceptsClient": False},
+    }
+    request = {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": "joining-x", "labels": {CLUSTER_LABEL: "joining"}},
+        "spec": {
+            "request": b64encode(request_for(*subject("joining"))).decode(),
+            "signerName": SIGNERS[0],
+            "usages": ["digital signature", "key encipherment", "client auth"],
+        },
+    }
+    hub.done("create", "-f", "-", given=json.dumps(cluster))
+    hub.done("create", "clusterrole", "joins", "--verb=create", "--resource=certificatesigningrequests")
+    hub.done("create", "clusterrolebinding", "joins", "--clusterrole=joins", f"--group={BOOTSTRAP_GROUP}")
+    agent = ("--as", BOOTSTRAP, "--as-group", BOOTSTRAP_GROUP)
+    hub.done("create", "-f", "-", "--validate=false", *agent, given=json.dumps(request))
+    assert hub.fairway("accept", "joining", "--dry-run") == 0
+    assert hub.done("get", "csr", "joining-x", "-o", "jsonpath={.status}") in ("", "{}")
+    assert hub.fairway("accept", "joining") == 0
+    hub.done("wait", "csr/joining-x", "--for=jsonpath={.status.certificate}", "--timeout=60s")
+    assert hub.done("get", "mcl", "joining", "-o", "jsonpath={.spec.hubAcceptsClient}") == "true"
+    capsys.readouterr()
+    assert hub.fairway("accept", "joining") == 0
+    assert capsys.readouterr().out == (
+        "certificate request joining-x of cluster joining is approved already\n"
+        "cluster joining is accepted already\n"
+    )
+    hub.done("delete", "mcl", "joining")
+
+
+def test_a_watch_outlives_the_hub(hub: Hub, tmp_path: Path) -> None:
+    with watch(tmp_path, hub.kubeconfig, "get", "clusters", "apps-fra", "-w") as watched:
+        assert [line.split()[0] for line in watched.lines(2)] == ["NAME", "apps-fra"]
+        if hub.restart is not None:
+            hub.restart()
+        patch = '{"spec":{"hubAcceptsClient":false}}'
+        hub.done("patch", "mcl", "apps-fra", "--type=merge", "-p", patch)
+        assert watched.line().split()[:2] == ["apps-fra", "false"]
+        hub.done("patch", "mcl", "apps-fra", "--type=merge", "-p", patch.replace("false", "true"))
+        assert watched.line().split()[:2] == ["apps-fra", "true"]
+        assert watched.interrupt()[0] == 130
+
+
+def test_a_placement_for_kubectl_is_checked_first(hub: Hub, capsys: Capture) -> None:
+    """What `place --hub` says of a file is so once it is applied."""
+    file = str(ROOT / "examples" / "most-free-cpu.yaml")
+    assert hub.fairway("place", "-f", file, "--hub", "-o", "json") == 0
+    before = json.loads(capsys.readouterr().out)
+    hub.done("apply", "-f", file)
+    try:
+        assert hub.fairway("place", "--placement", "default/most-free-cpu", "-o", "json") == 0
+        after = json.loads(capsys.readouterr().out)
+    finally:
+        hub.done("delete", "-f", file)
+
+    def conditions(document: dict[str, list[dict[str, dict[str, list[dict[str, str]]]]]]) -> list[str]:
+        return [each["reason"] for each in document["items"][0]["status"]["conditions"]]
+
+    assert conditions(before) == conditions(after)
