@@ -110,7 +110,8 @@ async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreacha
 
 async def test_one_that_is_renewed_stays_as_it_is(client: Client, stage: Stage) -> None:
     name = fresh("c")
-    before = await join(client, name, leaseDurationSeconds=LONG)
+    await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, leaseDurationSeconds=LONG))
+    before = await until(client, MANAGED_CLUSTERS, name, tainted())
     await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
     renewed = await renew(client, name)
     await stage.caught_up(LEASES, renewed, fields=f"metadata.name={LEASE}")
@@ -202,7 +203,8 @@ async def test_a_deleted_lease_comes_again(client: Client, stage: Stage) -> None
 
 async def test_a_cluster_that_is_being_deleted_is_not_tainted(client: Client, stage: Stage) -> None:
     name = fresh("c")
-    await join(client, name, leaseDurationSeconds=LONG)
+    await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, leaseDurationSeconds=LONG))
+    await until(client, MANAGED_CLUSTERS, name, tainted())
     await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": ["fairway.dev/held"]}})
     await client.delete(MANAGED_CLUSTERS, name)
     try:

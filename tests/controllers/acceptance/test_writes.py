@@ -1,0 +1,113 @@
+"""Writes are counted, belong to the object that was seen, and end with the term."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
+
+import pytest
+
+from fairway.api.meta import Condition, ObjectMeta
+from fairway.controllers.acceptance.writes import Writes
+from fairway.controllers.leadership import ALONE
+from fairway.kube import MANAGED_CLUSTERS, Client, Conflict, Lost, Patch, TransportError
+from fairway.observe.meters import Meters, values
+
+SEEN = ObjectMeta(name="c", uid="u", resourceVersion="7")
+
+
+class Wire:
+    """A client that remembers, and fails if it is told to."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        async def call(*arguments: Any, **options: Any) -> None:
+            self.calls.append((verb, arguments, options))
+            if self.failure is not None:
+                raise self.failure
+
+        return call
+
+
+class Over:
+    """A term that is over."""
+
+    def batch(self) -> AbstractAsyncContextManager[None]:
+        raise NotImplementedError
+
+    def ensure(self) -> None:
+        raise Lost("another one leads")
+
+
+def writes(wire: Wire, meters: Meters | None = None) -> Writes:
+    return Writes(cast("Client", wire), meters=meters or Meters(), controller="suite")
+
+
+async def test_a_merge_patch_names_what_it_is_based_on() -> None:
+    wire = Wire()
+    body = {"metadata": {"labels": {"a": "b"}}}
+    await writes(wire).patch(MANAGED_CLUSTERS, SEEN, body, leadership=ALONE)
+    ((verb, arguments, options),) = wire.calls
+    assert (verb, options["kind"], options["field_manager"]) == ("patch", Patch.MERGE, "fairway-suite")
+    assert arguments[2] == {"metadata": {"labels": {"a": "b"}, "uid": "u", "resourceVersion": "7"}}
+
+
+async def test_so_does_a_json_patch() -> None:
+    wire = Wire()
+    body = [{"op": "remove", "path": "/spec/taints/0"}]
+    await writes(wire).patch(MANAGED_CLUSTERS, SEEN, body, leadership=ALONE)
+    ((_, arguments, options),) = wire.calls
+    assert options["kind"] is Patch.JSON
+    assert [each["path"] for each in arguments[2]] == [
+        "/metadata/uid",
+        "/metadata/resourceVersion",
+        "/spec/taints/0",
+    ]
+
+
+async def test_so_do_conditions_and_deletions() -> None:
+    wire = Wire()
+    made = writes(wire)
+    await made.conditions(MANAGED_CLUSTERS, SEEN, [Condition(type="T", status="True")], leadership=ALONE)
+    await made.delete(MANAGED_CLUSTERS, SEEN, leadership=ALONE)
+    (_, arguments, options), (_, _, deletion) = wire.calls
+    assert options["subresource"] == "status"
+    assert arguments[2]["metadata"] == {"uid": "u", "resourceVersion": "7"}
+    assert (deletion["uid"], deletion["resource_version"]) == ("u", "7")
+
+
+async def test_nothing_is_sent_when_the_term_is_over() -> None:
+    wire = Wire()
+    made = writes(wire)
+    for attempt in (
+        made.create(MANAGED_CLUSTERS, {}, leadership=Over()),
+        made.patch(MANAGED_CLUSTERS, SEEN, {}, leadership=Over()),
+        made.conditions(MANAGED_CLUSTERS, SEEN, [], leadership=Over()),
+        made.apply(MANAGED_CLUSTERS, {"metadata": {"name": "c"}}, leadership=Over()),
+        made.delete(MANAGED_CLUSTERS, SEEN, leadership=Over()),
+    ):
+        with pytest.raises(Lost):
+            await attempt
+    assert wire.calls == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (Conflict("changed", reason="Conflict"), "Conflict"),
+        (Conflict("changed"), "Conflict"),
+        (TransportError("gone"), "TransportError"),
+    ],
+)
+async def test_failures_are_counted_by_their_reason(failure: Exception, reason: str) -> None:
+    meters = Meters()
+    made = writes(Wire(failure), meters)
+    with pytest.raises(type(failure)):
+        await made.patch(MANAGED_CLUSTERS, SEEN, {}, leadership=ALONE)
+    labels = 'controller="suite",{}resource="managedclusters",verb="patch"'
+    shown = values(meters.expose())
+    assert shown[f"fairway_writes_total{{{labels.format('')}}}"] == 1
+    failed = {name: count for name, count in shown.items() if name.startswith("fairway_write_errors_total")}
+    ((name, count),) = failed.items()
+    assert (f'reason="{reason}"' in name, count) == (True, 1)
