@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
-from fairway.api.placement import PLACEMENT_LABEL, Placement
+from fairway.api.placement import PLACEMENT_LABEL, SORT_BY_SCORE, Placement
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.controllers.placement.ahead import Ahead
 from fairway.controllers.placement.interest import Interest, Owner, concern_of
 from fairway.controllers.placement.proposal import Proposal, propose, rate_of
 from fairway.controllers.placement.shard import Shard
@@ -90,6 +91,13 @@ class Book:
         """What was chosen when a placement was last found, or made, right."""
         self._meddled: set[Owner] = set()
         """Placements of which somebody else changed the status or a decision, since they were last looked at."""
+        self._repairing: set[Owner] = set()
+        """Those of them that were looked at, until all of it is put right."""
+        self._told_decisions: Mapping[Owner, PlacementDecision] = {}
+        """All that the watch has told of, which may be behind what the hub has answered to us."""
+        self._told_placements: Mapping[Owner, Placement] = {}
+        self._ahead = Ahead()
+        self._placements_ahead = Ahead()
         self._epochs: dict[str, int] = {}
 
     def follow(self, sources: Sources, *, calculators: bool) -> None:
@@ -100,12 +108,15 @@ class Book:
         sources.of(ADD_ON_PLACEMENT_SCORES).subscribe(self.scores)
         if calculators:
             sources.of(MANAGED_CLUSTER_SCORES).subscribe(self.cluster_scores)
-        sources.of(PLACEMENT_DECISIONS).subscribe(self.seen_decisions)
-        sources.of(PLACEMENTS).subscribe(self.seen_placements)
+        decisions, placements = sources.of(PLACEMENT_DECISIONS), sources.of(PLACEMENTS)
+        self._told_decisions, self._told_placements = decisions.store, placements.store
+        decisions.subscribe(self.seen_decisions)
+        placements.subscribe(self.seen_placements)
 
     # Changes
 
     def clusters(self, batch: Batch[ManagedCluster]) -> None:
+        self._went_back("ManagedCluster", batch)
         if batch.listed and not len(self.fleet):
             self.fleet.load(each.object for each in batch.changes if isinstance(each, Added))
             self._wake_all()
@@ -117,6 +128,7 @@ class Book:
                 self._tell("ManagedCluster", self.fleet.upsert_cluster(_new(each)))
 
     def sets(self, batch: Batch[ManagedClusterSet]) -> None:
+        self._went_back("ManagedClusterSet", batch)
         for each in batch.changes:
             if isinstance(each, Deleted):
                 self._tell("ManagedClusterSet", self.fleet.delete_set(each.object.metadata.name))
@@ -124,6 +136,7 @@ class Book:
                 self._tell("ManagedClusterSet", self.fleet.upsert_set(_new(each)))
 
     def bindings(self, batch: Batch[ManagedClusterSetBinding]) -> None:
+        self._went_back("ManagedClusterSetBinding", batch)
         for each in batch.changes:
             if isinstance(each, Deleted):
                 meta = each.object.metadata
@@ -133,6 +146,7 @@ class Book:
             self._tell("ManagedClusterSetBinding", change)
 
     def scores(self, batch: Batch[AddOnPlacementScore]) -> None:
+        self._went_back("AddOnPlacementScore", batch)
         if (
             batch.listed
             and len(batch.changes) > 1000
@@ -150,6 +164,7 @@ class Book:
             self._tell("AddOnPlacementScore", change)
 
     def cluster_scores(self, batch: Batch[ManagedClusterScore]) -> None:
+        self._went_back("ManagedClusterScore", batch)
         for each in batch.changes:
             if isinstance(each, Deleted):
                 calculator = calculator_of(each.object)
@@ -161,22 +176,51 @@ class Book:
             self._tell("ManagedClusterScore", change)
 
     def seen_placements(self, batch: Batch[Placement]) -> None:
-        again = self._new_epoch("Placement", batch)
-        for each in batch.changes:
-            if isinstance(each, Deleted):
-                self._lose(each.object)
-            elif self._shard.has(_new(each).metadata.namespace):
-                self._see_placement(_new(each), again=again)
+        again = self._went_back("Placement", batch)
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                self._lose(change.object)
+            elif self._shard.has(_new(change).metadata.namespace):
+                self._see_placement(_new(change), again=again)
+        for key in self._placements_ahead.reach(batch.resource_version):
+            self._believe_placement(key)
 
     def seen_decisions(self, batch: Batch[PlacementDecision]) -> None:
-        again = self._new_epoch("PlacementDecision", batch)
-        if again:
-            self._removed.clear()
-        for each in batch.changes:
-            if isinstance(each, Deleted):
-                self._see_removal(each.object)
+        again = self._went_back("PlacementDecision", batch)
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                self._see_removal(change.object)
             else:
-                self._see_decision(_new(each), again=again)
+                self._see_decision(_new(change), again=again)
+        for key in self._ahead.reach(batch.resource_version):
+            self._believe_decision(key)
+
+    def _went_back(self, kind: str, batch: Batch[Any]) -> bool:
+        """Whether the hub's history went back: then older is newer, and what only we know of never happened."""
+        old = self._epochs.get(kind, batch.epoch)
+        self._epochs[kind] = batch.epoch
+        if old == batch.epoch:
+            return False
+        removed, self._removed = self._removed, {}
+        for key in (*self._ahead.restart(), *removed):
+            self._believe_decision(key)
+        for key in self._placements_ahead.restart():
+            self._believe_placement(key)
+        return True
+
+    def _believe_decision(self, key: Owner) -> None:
+        """The watch, not what the hub answered to us."""
+        ours, told = self.decision(*key), self._told_decisions.get(key)
+        if told is None:
+            if ours is not None:
+                self._see_removal(ours)
+        elif not _same(ours, told):
+            self._see_decision(told, again=True)
+
+    def _believe_placement(self, key: Owner) -> None:
+        ours, told = self.placements.get(key), self._told_placements.get(key)
+        if ours is not None and told is not None and not _same(ours, told):
+            self._see_placement(told, again=True)
 
     def _see_placement(self, new: Placement, *, again: bool) -> None:
         meta = new.metadata
@@ -206,6 +250,7 @@ class Book:
         del self.placements[owner], self._workloads[owner]
         self._settled.pop(owner, None)
         self._meddled.discard(owner)
+        self._repairing.discard(owner)
         self._memory.forget(*owner)
         self._interest.forget(owner)
 
@@ -234,9 +279,11 @@ class Book:
     def _concerned(self, *decisions: PlacementDecision | None, meddled: bool, sign: str) -> bool:
         """Wakes whose decisions they are. Whether one of those is being written, and the fleet has to wait."""
         owners = {_owner(each) for each in decisions if each is not None}
+        names = {each.metadata.name for each in decisions if each is not None}
         for owner in owners:
             if (writing := self._writing.get(owner)) is not None:
                 writing.heard.add(sign)
+                writing.pages |= names
             else:
                 self._disturbed(owner, meddled=meddled)
         return any(owner in self._writing for owner in owners)
@@ -258,12 +305,6 @@ class Book:
             meta = decision.metadata
             _discard(self._decisions, meta.namespace, meta.name)
             _discard(self._own, _owner(decision), meta.name)
-
-    def _new_epoch(self, kind: str, batch: Batch[Any]) -> bool:
-        """Whether the hub's history went back, so that older is newer."""
-        old = self._epochs.get(kind, batch.epoch)
-        self._epochs[kind] = batch.epoch
-        return old != batch.epoch
 
     def _tell(self, kind: str, change: Change) -> None:
         if change is NOTHING:
@@ -305,14 +346,15 @@ class Book:
         until = min(outcome.until, NEVER_CHANGES if due is None or refresh else to_micros(due))
         if on and not refresh and not outcome.status.aborts and self._as_before(owner, outcome, workload):
             return Proposal(placement=placement, pages=None, until=until)
-        meddled = owner in self._meddled
-        self._meddled.discard(owner)
+        if owner in self._meddled:
+            self._meddled.discard(owner)
+            self._repairing.add(owner)
         return propose(
             verdict.conclude(outcome, workload, existing=None),
             placement,
             named=self._decisions.get(owner[0], {}),
             own=self._own.get(owner, {}),
-            refresh=refresh or meddled,
+            refresh=refresh or owner in self._repairing,
             now=now,
             until=until,
         )
@@ -320,10 +362,14 @@ class Book:
     def _as_before(self, owner: Owner, outcome: Outcome, workload: PlacementWorkload) -> bool:
         """Whether nothing can be different but scores: same clusters, and nothing else to divide them by."""
         settled = self._settled.get(owner)
+        spec = workload.placement.spec
+        groups = spec.decisionStrategy.groupStrategy
+        # In order of score the best are a group of their own, and who is among them may change.
+        ranked = spec.sortBy == SORT_BY_SCORE and groups.clustersPerDecisionGroup is not None
         return (
-            settled is not None
-            and bool(settled)
-            and not workload.placement.spec.decisionStrategy.groupStrategy.decisionGroups
+            bool(settled)
+            and not groups.decisionGroups
+            and not ranked
             and settled == frozenset(outcome.selected)
         )
 
@@ -359,9 +405,12 @@ class Book:
 
     def wrote(self, decision: PlacementDecision) -> None:
         """The hub's answer to a write of ours."""
-        self._answered(_owner(decision), decision.metadata.resourceVersion)
-        known = self._decisions.get(decision.metadata.namespace, {}).get(decision.metadata.name)
-        if known is None or _newer(decision, known):
+        meta = decision.metadata
+        self._answered(_owner(decision), meta.resourceVersion)
+        known = self.decision(meta.namespace, meta.name)
+        if known is not None and not _newer(decision, known):
+            return
+        if self._ahead.answered((meta.namespace, meta.name), meta.resourceVersion):
             self._store(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
@@ -371,6 +420,7 @@ class Book:
         known = self._decisions.get(meta.namespace, {}).get(meta.name)
         if known is not None and known.metadata.uid == meta.uid:
             self._drop(known)
+            self._ahead.forget((meta.namespace, meta.name))
             self._removed[(meta.namespace, meta.name)] = meta.uid
 
     def wrote_placement(self, placement: Placement) -> None:
@@ -380,7 +430,8 @@ class Book:
         if known is not None and _newer(placement, known):
             if _asks_otherwise(known, placement):
                 return  # the watch will tell, and then it is looked at
-            self.placements[owner] = placement
+            if self._placements_ahead.answered(owner, placement.metadata.resourceVersion):
+                self.placements[owner] = placement
 
     def _answered(self, owner: Owner, sign: str) -> None:
         if (writing := self._writing.get(owner)) is not None:
@@ -400,7 +451,10 @@ class Book:
 
     def settle(self, owner: Owner, proposal: Proposal) -> None:
         """The hub has all that was proposed."""
-        if proposal.pages is not None and owner in self.placements and owner not in self._meddled:
+        if proposal.pages is None:
+            return
+        self._repairing.discard(owner)
+        if owner in self.placements and owner not in self._meddled:
             self._settled[owner] = proposal.selected
 
 
@@ -426,6 +480,13 @@ def _asks_otherwise(old: Placement, new: Placement) -> bool:
         or before.annotations != after.annotations
         or (before.deletionTimestamp is None) != (after.deletionTimestamp is None)
     )
+
+
+def _same(one: Placement | PlacementDecision | None, other: Placement | PlacementDecision) -> bool:
+    if one is None:
+        return False
+    before, after = one.metadata, other.metadata
+    return before.uid == after.uid and before.resourceVersion == after.resourceVersion
 
 
 def _newer(new: Placement | PlacementDecision, old: Placement | PlacementDecision) -> bool:
