@@ -36,7 +36,8 @@ class Batch(Generic[T]):
 
     Within an ``epoch`` an object only ever gets newer. A new epoch begins when the hub's history went back, as it does
     when a backup is restored: then this batch, which is ``listed``, leads from what was told before to what the hub
-    has now, and its objects may be older. ``listed`` batches come from a full list; they too hold only what differs.
+    has now, and its objects may be older. ``listed`` batches come from a full list; they too hold only what differs,
+    which may be nothing.
     """
 
     changes: tuple[Change[T], ...]

@@ -340,14 +340,13 @@ class Informer(Generic[T]):
         self._complain(unreadable)
         if batch.epoch != epoch:
             _log.warning(HISTORY_WENT_BACK, self.resource, before, version, batch.epoch)
-        first = not self.synced.is_set()
         self._list_needed = not version
         self.lists += 1
         assert self._clock is not None
         self._listed_at = self._current_at = self._clock()
         self.synced.set()
-        if batch.changes or first or batch.epoch != epoch:
-            self._publish(batch)
+        # Also when nothing differs: who knows more than the watch has told learns that it is over.
+        self._publish(batch)
 
     def _hear(self, batch: Batch[T], doubt: str, unreadable: Sequence[Unreadable] = ()) -> None:
         self._complain(unreadable)
