@@ -1,0 +1,435 @@
+"""The placement controller on a hub in memory, and every move that can be made on either side of it.
+
+A move is a name and a number, from which all its decisions follow. So a list of moves is all there is to a run, and a
+shorter one that goes wrong in the same way is found by leaving moves out.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final, cast
+
+from msgspec import structs
+
+from controllers.chaos.inventor import SETS, Inventor
+from controllers.steps.pretend import (
+    CONTROLLER,
+    KINDS,
+    Call,
+    Informed,
+    Key,
+    PretendClient,
+    PretendClock,
+    PretendHub,
+    PretendQueue,
+    PretendRecorder,
+    Worker,
+    refused,
+)
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import PLACEMENT_LABEL, Placement
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.placement import PlacementController
+from fairway.controllers.placement.proposal import KEEP, ON_MISCONFIGURATION, rate_of
+from fairway.controllers.sources import Sources
+from fairway.engine.status import Code
+from fairway.fleet.instant import to_micros
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Client,
+    KubeError,
+    Recorder,
+    Resource,
+    ServerError,
+    TransportError,
+    WorkQueue,
+)
+from fairway.observe.meters import Meters
+from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.verdict import Verdict
+from fairway.testing import builders
+from fairway.whatif.world import World
+from strategies import NOW
+
+Move = tuple[str, int]
+
+NEVER_QUIET: Final = 400
+"""Rounds after which what has not come to rest never will."""
+ALL: Final = 1000
+METERS: Final = Meters()
+
+
+class Told:
+    """In the place of sources."""
+
+    def __init__(self, informed: dict[str, Informed]) -> None:
+        self._informed = informed
+
+    def of(self, resource: Resource[Any]) -> Informed:
+        return self._informed[resource.plural]
+
+
+class Simulation:
+    def __init__(self) -> None:
+        self.hub = PretendHub()
+        self.clock = PretendClock(NOW + timedelta(milliseconds=250))
+        self.chance = random.Random(0)
+        self.excused: set[Key] = set()
+        """Placements of which scores may be recorded before their time: something else was wrong with them."""
+        for name in SETS:
+            selector = builders.selector(labels={"gpu": "true"}) if name == "gpus" else None
+            self.hub.put(MANAGED_CLUSTER_SETS, builders.cluster_set(name, selector=selector))
+            self.hub.put(MANAGED_CLUSTER_SET_BINDINGS, builders.binding(name))
+        self._start()
+
+    def _start(self) -> None:
+        """A controller that knows nothing, as in a process that has just begun."""
+        self.controller = PlacementController(
+            cast("Client", PretendClient()),
+            meters=METERS,
+            recorder=cast("Recorder", PretendRecorder()),
+            resync=0,
+            clock=self.clock,
+        )
+        self.queue = PretendQueue(self.clock)
+        self.controller.queue = cast("WorkQueue[Key]", self.queue)
+        self.workers: dict[Key, Worker] = {}
+        self.shown: dict[Key, list[PlacementDecision]] = {}
+        """What was decided for anybody when a placement was last looked at."""
+        book = self.controller.book
+        self.informed = {each.plural: Informed(self.hub, each) for each in KINDS}
+        book.follow(cast("Sources", Told(self.informed)), calculators=True)
+        for each in self.informed.values():
+            each.list_all()
+        self.began = self.hub.revision
+        self._excuse(*self.hub.objects[PLACEMENTS.plural])
+
+    def _excuse(self, *keys: Key) -> None:
+        self.excused.update(keys)
+
+    def _excuse_owner(self, decision: PlacementDecision) -> None:
+        self._excuse((decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, "")))
+
+    def play(self, moves: Sequence[Move]) -> None:
+        for name, number in moves:
+            self.chance = random.Random(number)
+            MOVES[name](self)
+        self.come_to_rest()
+
+    # Somebody
+
+    @property
+    def inventor(self) -> Inventor:
+        return Inventor(self.chance, now=self.clock.now)
+
+    def change_fleet(self) -> None:
+        invent = self.inventor
+        match self.chance.randrange(6):
+            case 0 | 1:
+                self.hub.put(MANAGED_CLUSTERS, invent.cluster())
+            case 2 | 3:
+                self.hub.put(ADD_ON_PLACEMENT_SCORES, invent.score())
+            case 4:
+                self.hub.put(MANAGED_CLUSTER_SCORES, invent.cluster_score())
+            case _ if self.chance.random() < 0.5:
+                self.hub.put(MANAGED_CLUSTER_SETS, invent.cluster_set())
+            case _:
+                self.hub.put(MANAGED_CLUSTER_SET_BINDINGS, invent.binding())
+
+    def ask(self) -> None:
+        """A placement comes, or asks for something else."""
+        new = self.inventor.placement()
+        old = self.hub.objects[PLACEMENTS.plural].get((new.metadata.namespace, new.metadata.name))
+        self.hub.put(PLACEMENTS, new if old is None else structs.replace(new, status=old.status))
+
+    def remove(self) -> None:
+        there = [(each, key) for each in KINDS for key in self.hub.objects[each.plural]]
+        if there:
+            resource, key = self.chance.choice(there)
+            gone = self.hub.delete(resource, key)
+            if resource is PLACEMENT_DECISIONS:
+                self._excuse_owner(gone)
+
+    def intrude(self) -> None:
+        """With a decision that is nobody's business."""
+        new = self.inventor.decision()
+        old = self.hub.objects[PLACEMENT_DECISIONS.plural].get((new.metadata.namespace, new.metadata.name))
+        for each in (old, self.hub.put(PLACEMENT_DECISIONS, new)):
+            if each is not None:
+                self._excuse_owner(each)
+
+    def meddle(self) -> None:
+        """With a decision the controller may have made."""
+        there = self.hub.objects[PLACEMENT_DECISIONS.plural]
+        if not there:
+            return
+        key = self.chance.choice(list(there))
+        self._excuse_owner(there[key])
+        if self.chance.random() < 0.25:
+            self.hub.delete(PLACEMENT_DECISIONS, key)
+        else:
+            self._excuse_owner(self.hub.put(PLACEMENT_DECISIONS, self.inventor.meddled(there[key])))
+
+    def unsettle(self) -> None:
+        """The status of a placement says something wrong."""
+        there = self.hub.objects[PLACEMENTS.plural]
+        if there:
+            key = self.chance.choice(list(there))
+            self._excuse(key)
+            old = there[key]
+            status = structs.replace(old.status, numberOfSelectedClusters=99)
+            self.hub.put(PLACEMENTS, structs.replace(old, status=status))
+
+    def collect(self) -> None:
+        self.hub.collect()
+
+    # The wire
+
+    def hear(self) -> None:
+        self.informed[self.chance.choice(KINDS).plural].hear(self.chance.randint(1, 3))
+
+    def hear_all(self) -> None:
+        for each in self.informed.values():
+            each.hear(ALL)
+
+    def list_anew(self) -> None:
+        self.informed[self.chance.choice(KINDS).plural].list_all()
+
+    def restore(self) -> None:
+        """Whoever waits for an answer waits in vain, and some informer has seen more than there is now.
+
+        Everybody notices before anything is written.
+        """
+        for worker in list(self.workers.values()):
+            self._fail(worker, TransportError("pretended"))
+        told = max(each.told for each in self.informed.values())
+        self._excuse(*self.hub.objects[PLACEMENTS.plural])
+        self.hub.restore(max(16, min(self.hub.revision, told) - self.chance.randint(1, 12)))
+        for kind in self.chance.sample(KINDS, len(KINDS)):
+            self.informed[kind.plural].list_all()
+
+    # The controller
+
+    def look(self) -> None:
+        ready = [key for key in self.queue.keys if key not in self.workers]
+        if ready:
+            self._look(self.chance.choice(ready))
+
+    def _look(self, key: Key) -> None:
+        del self.queue.keys[key]
+        self.shown[key] = self._held()
+        self.workers[key] = worker = Worker(key, self.controller.reconcile(key, ALONE))
+        self._after(worker)
+
+    def _after(self, worker: Worker) -> None:
+        if worker.done:
+            del self.workers[worker.key]
+        if worker.failed:
+            self._excuse(worker.key)
+            self.queue.add(worker.key)
+
+    def _worker(self) -> Worker | None:
+        return self.chance.choice(list(self.workers.values())) if self.workers else None
+
+    def carry_out(self) -> None:
+        """The hub does what it was asked; nobody knows yet."""
+        worker = self._worker()
+        if worker is not None:
+            self._carry_out(worker)
+
+    def _carry_out(self, worker: Worker) -> None:
+        if not worker.carried_out:
+            assert worker.call is not None
+            self.is_due(worker.key, worker.call)
+            worker.carry_out(self.hub)
+
+    def answer(self) -> None:
+        worker = self._worker()
+        if worker is not None:
+            self._carry_out(worker)
+            worker.answer()
+            self._after(worker)
+
+    def cut_off(self) -> None:
+        """Before the hub did it, or after: nobody knows."""
+        worker = self._worker()
+        if worker is not None:
+            self._fail(worker, TransportError("pretended"))
+
+    def refuse(self) -> None:
+        worker = self._worker()
+        if worker is not None and not worker.carried_out:
+            self._fail(worker, refused(ServerError, 500))
+
+    def _fail(self, worker: Worker, error: KubeError) -> None:
+        worker.fail(error)
+        self._after(worker)
+
+    def pass_time(self) -> None:
+        self.clock.now += timedelta(seconds=self.chance.choice((1, 5, 20, 61, 700)))
+        self.queue.fire()
+
+    def crash(self) -> None:
+        """The process dies; the next one knows nothing."""
+        for worker in self.workers.values():
+            worker.fail(TransportError("pretended"))
+        self._start()
+
+    # The law
+
+    def come_to_rest(self) -> None:
+        for _ in range(NEVER_QUIET):
+            self.hub.collect()
+            self.hear_all()
+            self.queue.fire()
+            if self.workers:
+                worker = next(iter(self.workers.values()))
+                self._carry_out(worker)
+                worker.answer()
+                self._after(worker)
+            elif self.queue.keys:
+                self._look(next(iter(self.queue.keys)))
+            elif not any(each.waiting for each in self.informed.values()):
+                break
+        else:
+            raise AssertionError(f"never quiet: {list(self.queue.keys)} {list(self.workers)}")
+        self.knows_the_hub()
+        for key in self.hub.objects[PLACEMENTS.plural]:
+            self.is_right(key)
+        self.excused.clear()
+
+    def is_due(self, key: Key, call: Call) -> None:
+        """Scores are not recorded more often than the placement says, as long as that is all that changes."""
+        placement: Placement | None = self.hub.objects[PLACEMENTS.plural].get(key)
+        page: PlacementDecision | None = self.hub.objects[PLACEMENT_DECISIONS.plural].get(
+            (call.namespace, call.name)
+        )
+        if call.resource is not PLACEMENT_DECISIONS or call.subresource != "status" or page is None:
+            return
+        named = [each["clusterName"] for each in call.body["status"]["decisions"]]
+        if placement is None or key in self.excused or named != _named(page):
+            return
+        last = placement.status.lastScoreUpdateTime
+        assert last is None or self.clock.now >= last + rate_of(placement)
+
+    def knows_the_hub(self) -> None:
+        book = self.controller.book
+        there = self.hub.objects[PLACEMENT_DECISIONS.plural]
+        known = book.fleet.snapshot().decisions
+        fresh = World(there.values()).fleet.snapshot().decisions
+        for key, each in there.items():
+            assert book.decision(*key) == each
+        assert known._holdings == fresh._holdings
+        assert book.placements == self.hub.objects[PLACEMENTS.plural]
+
+    def _held(self) -> list[PlacementDecision]:
+        """By whom which clusters are, as the controller believes."""
+        held = self.controller.book.fleet.snapshot().decisions._holdings
+        return [
+            builders.decision(
+                name, each.clusters, placement=each.owner[1] if each.owner else "", namespace=space
+            )
+            for (space, name), each in held.items()
+        ]
+
+    def _afresh(self, key: Key, decided: Iterable[PlacementDecision]) -> Verdict:
+        """By somebody who knows the hub, but of decisions only these."""
+        world = World(
+            each
+            for resource in KINDS
+            if resource is not PLACEMENT_DECISIONS
+            for each in self.hub.objects[resource.plural].values()
+        )
+        for each in decided:
+            world.put(each)
+        return world.look(key, now=to_micros(self.clock.now))
+
+    def own(self, key: Key) -> dict[str, PlacementDecision]:
+        return {
+            name: each
+            for (_, name), each in self.hub.objects[PLACEMENT_DECISIONS.plural].items()
+            if _is_of(key, each)
+        }
+
+    def is_right(self, key: Key) -> None:
+        placement: Placement = self.hub.objects[PLACEMENTS.plural][key]
+        if PlacementWorkload(placement).idle:
+            return
+        # How often others chose a cluster wakes nobody, and that a decision was made does not change its scores.
+        then = self._afresh(key, self.shown[key])
+        others = (each for each in self.shown[key] if not _is_of(key, each))
+        found = self._afresh(key, (*others, *self.own(key).values()))
+        status = placement.status
+        said = {(each.type, each.status, each.reason, each.message) for each in status.conditions}
+        if found.frozen:
+            assert found.status.message in {message for *_, message in said}
+            return
+        assert said == {(each.type, each.status, each.reason, each.message) for each in found.conditions}
+        keeps = placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
+        if found.status.code is Code.MISCONFIGURED and keeps:
+            return
+        assert status.numberOfSelectedClusters == found.selected
+        assert status.decisionGroups == found.groups
+        own = self.own(key)
+        assert {name: each.metadata.labels for name, each in own.items()} == {
+            page.name: page.labels for page in found.pages
+        }
+        assert all(each.metadata.ownerReferences[-1].uid == placement.metadata.uid for each in own.values())
+        for page, scored in zip(found.pages, then.pages, strict=True):
+            recorded = own[page.name].status.decisions
+            named = _named(own[page.name])
+            if placement.spec.sortBy == "Score":
+                # That it was decided may put a cluster into a better group; that alone is no reason to move it.
+                assert sorted(named) in (sorted(page.clusters), sorted(scored.clusters))
+            else:
+                assert named == list(page.clusters)
+            last = status.lastScoreUpdateTime
+            write = self.hub.last_write(PLACEMENT_DECISIONS, (key[0], page.name))
+            meddled = write.author != CONTROLLER and write.revision > self.began
+            if meddled or last is None or self.clock.now >= last + rate_of(placement) + timedelta(seconds=1):
+                assert recorded in (page.decisions, scored.decisions)
+
+
+def _named(decision: PlacementDecision) -> list[str]:
+    return [each.clusterName for each in decision.status.decisions]
+
+
+def _is_of(key: Key, decision: PlacementDecision) -> bool:
+    meta = decision.metadata
+    return (meta.namespace, meta.labels.get(PLACEMENT_LABEL)) == key
+
+
+MOVES: Final[dict[str, Callable[[Simulation], None]]] = {
+    move.__name__: move
+    for move in (
+        Simulation.change_fleet,
+        Simulation.ask,
+        Simulation.remove,
+        Simulation.intrude,
+        Simulation.meddle,
+        Simulation.unsettle,
+        Simulation.collect,
+        Simulation.hear,
+        Simulation.hear_all,
+        Simulation.list_anew,
+        Simulation.restore,
+        Simulation.look,
+        Simulation.carry_out,
+        Simulation.answer,
+        Simulation.cut_off,
+        Simulation.refuse,
+        Simulation.pass_time,
+        Simulation.crash,
+        Simulation.come_to_rest,
+    )
+}
+OFTEN: Final = {
+    "change_fleet": 14, "ask": 8, "meddle": 4, "hear": 10, "hear_all": 6, "look": 16, "carry_out": 8, "answer": 16,
+}  # fmt: skip
+"""Others are made once as often."""

@@ -1,0 +1,45 @@
+"""The law of the placement controller: whatever happens in whatever order, once it is quiet the hub's decisions are
+those that somebody who knows nothing but the hub would make.
+
+Everything that can happen is a move: changes by others, events told late, in parts, or by a new list, answers that come
+before or after the watch tells the same, requests that are refused or cut off, backups restored, time that passes.
+
+How often others chose a cluster is deliberately nothing that wakes a placement. So whoever makes decisions afresh is
+shown the decisions of others as they were when the placement was last looked at.
+"""
+
+import os
+
+import hypothesis.strategies as st
+from hypothesis import Phase, example, given, settings
+
+from controllers.steps.simulation import MOVES, OFTEN, Move, Simulation
+
+LENGTH = int(os.environ.get("FAIRWAY_CHAOS", "1"))
+
+moves = st.lists(
+    st.tuples(
+        st.sampled_from([name for name in MOVES for _ in range(OFTEN.get(name, 2))]), st.integers(0, 1 << 20)
+    ),
+    min_size=10,
+    max_size=70,
+)
+
+
+# Explaining a failure takes hypothesis many times longer than finding it.
+@settings(max_examples=400 * LENGTH, phases=[each for each in Phase if each is not Phase.explain])
+@given(moves=moves)
+@example(moves=[("ask", 244334), ("hear_all", 0), ("look", 565801), ("answer", 0), ("restore", 284663)])
+@example(
+    moves=[
+        ("change_fleet", 97765),
+        ("ask", 787821),
+        ("crash", 0),
+        ("look", 57279),
+        ("remove", 180097),
+        ("ask", 857495),
+        ("carry_out", 0),
+    ]
+)
+def test_once_it_is_quiet_decisions_are_those_anybody_would_make(moves: list[Move]) -> None:
+    Simulation().play(moves)
