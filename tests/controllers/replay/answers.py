@@ -1,0 +1,191 @@
+"""What there is to say about one step of a scenario, by the hub and by ``fairway conformance``, in the same form.
+
+The controller does what the recorded one does, with two differences, and they are here:
+
+- A page is created without clusters, as nobody can write a status while creating. The clusters follow, so a page that is
+  not to be empty is also updated, and that is told.
+- Where nothing can be decided, because a cluster set is broken or the placement's name too long, nothing was written at
+  all. Decisions are left alone here too, but the placement's conditions say why.
+
+All pages are created before the first is filled, and they are filled in the order in which no cluster is lost, so events
+are compared page by page.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from fairway.api.event import Event
+from fairway.api.kinds import decode
+from fairway.api.meta import FALSE, Condition, set_condition
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.fleet.instant import Micros, to_micros
+from fairway.plugins import conditions, pages
+from fairway.plugins.verdict import Verdict
+from fairway.whatif.world import Key, World
+
+Answer = dict[str, Any]
+"""``numberOfSelectedClusters``, ``conditions``, ``decisionGroups``, ``decisions``, ``events`` by page."""
+
+NOTHING: Final[Answer] = {
+    "numberOfSelectedClusters": 0,
+    "conditions": [],
+    "decisionGroups": [],
+    "decisions": [],
+    "events": {},
+}
+"""Of a placement that is not there."""
+
+
+def keys(schedule: Iterable[str]) -> Iterator[Key]:
+    for step in schedule:
+        namespace, _, name = step.partition("/")
+        yield (namespace, name)
+
+
+# By fairway conformance
+
+
+def computed(
+    objects: Iterable[Mapping[str, Any]], *, schedule: Iterable[str], now: datetime
+) -> Iterator[tuple[Answer, Micros | None]]:
+    """With when to look again at the latest, if that is known."""
+    world = World(decode(each) for each in objects)
+    for key in keys(schedule):
+        if key not in world.placements:
+            yield NOTHING, None
+            continue
+        before = world.placements[key].status
+        found = world.place(key, now=to_micros(now))
+        status = world.placements[key].status
+        known = status.conditions
+        idle = world.workload(key).idle
+        if found.frozen and not idle:
+            known = set_condition(before.conditions, _stuck(found), now=now)
+        answer = {
+            "numberOfSelectedClusters": status.numberOfSelectedClusters,
+            "conditions": _conditions(
+                {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
+                for each in known
+            ),
+            "decisionGroups": [
+                {
+                    "decisionGroupIndex": each.decisionGroupIndex,
+                    "decisionGroupName": each.decisionGroupName,
+                    "decisions": list(each.decisions),
+                    "clusterCount": each.clusterCount,
+                }
+                for each in status.decisionGroups
+            ],
+            "decisions": [
+                {
+                    "name": each.metadata.name,
+                    "labels": dict(each.metadata.labels),
+                    "clusters": [decision.clusterName for decision in each.status.decisions],
+                }
+                for _, each in sorted(world.decisions(key[0]).items())
+                if each.metadata.labels.get(PLACEMENT_LABEL) == key[1]
+            ],
+            "events": {} if idle or found.frozen else _events(found, key),
+        }
+        yield answer, None if idle or found.frozen else found.outcome.wake
+
+
+def _events(found: Verdict, key: Key) -> dict[str, list[Answer]]:
+    scores = found.outcome.totals_by_name()
+    filled = {page.name for page in found.writes.create if page.decisions}
+    by_page: dict[str, list[Answer]] = {}
+    page = ""
+    for each in found.writes.events:
+        if each.reason != "ScoreUpdate":
+            page = each.message.split()[1]
+        by_page.setdefault(page, []).append(_event(each))
+        if each.reason == "DecisionCreate" and page in filled:
+            update = pages.updated(namespace=key[0], placement=key[1], page=page, status=found.status)
+            by_page[page] += [_event(update), _event(pages.scored(pages.score_text(scores)))]
+    return by_page
+
+
+def _event(event: pages.Event) -> Answer:
+    return {
+        "type": event.type,
+        "reason": event.reason,
+        "action": event.action,
+        "message": event.message.rstrip(" "),
+    }
+
+
+def _stuck(found: Verdict) -> Condition:
+    return Condition(
+        type=conditions.SATISFIED,
+        status=FALSE,
+        reason=conditions.NOT_ALL_SCHEDULED,
+        message=found.status.message,
+    )
+
+
+def _conditions(found: Iterable[Answer]) -> list[Answer]:
+    return sorted(found, key=lambda each: str(each["type"]))
+
+
+# By the hub
+
+
+def observed(
+    key: Key,
+    *,
+    placements: Iterable[Mapping[str, Any]],
+    decisions: Iterable[Mapping[str, Any]],
+    events: Iterable[Event],
+) -> Answer:
+    statuses = {_key(each): each.get("status", {}) for each in placements}
+    status = statuses.get(key)
+    if status is None:
+        return {**NOTHING, "events": _told(events, key)}
+    return {
+        "numberOfSelectedClusters": status.get("numberOfSelectedClusters", 0),
+        "conditions": _conditions(
+            {name: each[name] for name in ("type", "status", "reason", "message")}
+            for each in status.get("conditions", ())
+        ),
+        "decisionGroups": [
+            {
+                "decisionGroupIndex": each["decisionGroupIndex"],
+                "decisionGroupName": each.get("decisionGroupName", ""),
+                "decisions": each.get("decisions", []),
+                "clusterCount": each.get("clusterCount", 0),
+            }
+            for each in status.get("decisionGroups", ())
+        ],
+        "decisions": [
+            {
+                "name": each["metadata"]["name"],
+                "labels": each["metadata"]["labels"],
+                "clusters": [one["clusterName"] for one in each.get("status", {}).get("decisions", ())],
+            }
+            for each in sorted(decisions, key=_key)
+            if each["metadata"]["namespace"] == key[0]
+            and each["metadata"].get("labels", {}).get(PLACEMENT_LABEL) == key[1]
+        ],
+        "events": _told(events, key),
+    }
+
+
+def _told(events: Iterable[Event], key: Key) -> dict[str, list[Answer]]:
+    by_page: dict[str, list[Answer]] = {}
+    for each in events:
+        assert (each.regarding.namespace, each.regarding.name) == key
+        assert each.related is not None
+        by_page.setdefault(each.related.name, []).append(
+            {
+                "type": each.type,
+                "reason": each.reason,
+                "action": each.action,
+                "message": each.note.rstrip(" "),
+            }
+        )
+    return by_page
+
+
+def _key(document: Mapping[str, Any]) -> Key:
+    return (document["metadata"]["namespace"], document["metadata"]["name"])

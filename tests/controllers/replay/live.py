@@ -1,0 +1,112 @@
+"""The placement controller at work, one look at a time: when it looks, and at what, is for the test to say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, Final
+
+from controllers.clocks import Stopped
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.manager import FIELD_MANAGER, REPORTER
+from fairway.controllers.placement import PlacementController
+from fairway.controllers.reconciler import Key
+from fairway.controllers.sources import Sources
+from fairway.kube import Client, Connection, HubEvents, Recorder, Resource, WorkQueue
+from fairway.kube.correlator import Limits
+from fairway.kube.events import Api
+from fairway.observe.meters import Meters
+
+PATIENCE: Final = 60.0
+"""Seconds for one look, or for news to arrive."""
+NEVER_TOO_MUCH: Final = Limits(similar=1000, burst=1000)
+"""All that happens is written. What is done about too much of it is none of a scenario's business."""
+
+
+class Fed(WorkQueue[Key]):
+    """Only the test puts something in. What the controller would have put in is remembered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays: list[float] = []
+        self.failed: list[Key] = []
+
+    def add(self, item: Key) -> None: ...
+
+    def add_after(self, item: Key, *, delay: float) -> None:
+        self.delays.append(delay)
+
+    def add_rate_limited(self, item: Key) -> None:
+        self.failed.append(item)
+
+    def look(self, item: Key) -> None:
+        super().add(item)
+
+
+class Live:
+    def __init__(
+        self,
+        controller: PlacementController,
+        *,
+        queue: Fed,
+        sources: Sources,
+        recorder: Recorder,
+        clock: Stopped,
+    ) -> None:
+        self._controller, self._queue, self._sources = controller, queue, sources
+        self._recorder, self._clock = recorder, clock
+
+    async def knows(self, resource: Resource[Any], documents: Iterable[dict[str, Any]]) -> None:
+        """Until it has seen exactly these objects of a kind."""
+        informer = self._sources.of(resource)
+        wanted = {_key(each): each["metadata"]["resourceVersion"] for each in documents}
+        news = asyncio.Event()
+        end = informer.subscribe(lambda _: news.set())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while {key: each.metadata.resourceVersion for key, each in informer.store.items()} != wanted:
+                    news.clear()
+                    await news.wait()
+        finally:
+            end()
+
+    async def look(self, key: Key, *, now: datetime) -> list[float]:
+        """One look. In how many seconds it wants to look again."""
+        self._clock.now = now
+        self._queue.delays.clear()
+        self._queue.look(key)
+        async with asyncio.timeout(PATIENCE):
+            await self._controller.quiet()
+            await self._recorder.flush()
+        assert not self._queue.failed
+        return list(self._queue.delays)
+
+
+def _key(document: dict[str, Any]) -> Key:
+    metadata = document["metadata"]
+    return (metadata.get("namespace", ""), metadata["name"])
+
+
+@asynccontextmanager
+async def live(connection: Connection) -> AsyncIterator[Live]:
+    clock, meters, queue = Stopped(), Meters(), Fed()
+    async with (
+        Client(connection, field_manager=FIELD_MANAGER) as client,
+        Recorder(
+            HubEvents(client), component=REPORTER, api=Api.EVENTS, limits=NEVER_TOO_MUCH, clock=clock
+        ) as recorder,
+    ):
+        sources = Sources(client)
+        controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
+        controller.queue = queue
+        controller.watch(sources)
+        async with sources:
+            await sources.synced()
+            task = asyncio.create_task(controller.run(ALONE))
+            try:
+                yield Live(
+                    controller, queue=queue, sources=sources, recorder=recorder, clock=clock
+                )
+            finally:
+                task.cancel()
+                await asyncio.wait({task})
