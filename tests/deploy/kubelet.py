@@ -11,7 +11,7 @@ import os
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,6 @@ class Kubelet:
     async def _start(self, pod: Pod) -> Running:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         (container,) = pod["spec"]["containers"]
-        ports = {each["name"]: Port() for each in container["ports"]}
         account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{pod['spec']['serviceAccountName']}"
         answer = await self.client.request("POST", f"{account}/token", body={"spec": {}})
         kubeconfig = self.folder / f"{name}.kubeconfig"
@@ -112,6 +111,7 @@ class Kubelet:
             user=name,
             token=msgspec.json.decode(answer.body)["status"]["token"],
         )
+        ports = {each["name"]: Port() for each in container["ports"]}
         command = [*container["command"], *container["args"]]
         command += [f"{PORTS[each]}={LOOPBACK}:{port}" for each, port in ports.items()]
         environment = {each["name"]: _value(each, pod) for each in container["env"]}
@@ -148,9 +148,10 @@ class Kubelet:
     async def _end(self, name: str) -> None:
         running = self.pods.pop(name, None)
         if running is not None:
-            await running.process.stop()
-            for port in running.ports.values():
-                port.__exit__()
+            with ExitStack() as stack:
+                for port in running.ports.values():
+                    stack.enter_context(port)
+                await running.process.stop()
 
     async def _logs(self, request: web.Request) -> web.Response:
         return web.Response(text=self.log(request.match_info["pod"]))

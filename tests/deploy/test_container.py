@@ -51,7 +51,7 @@ def test_it_runs_as_nobody() -> None:
     last = FILE.rpartition("\nFROM ")[2]
     (user,) = re.findall(r"^USER (\d+):(\d+)$", last, re.MULTILINE)
     assert all(int(each) > 0 for each in user)
-    assert f"runAsUser: {user[0]}\n" in (DEPLOY / "base/deployment.yaml").read_text(encoding="utf-8")
+    assert f"runAsUser: {user[0]}\n" in (DEPLOY / "workload/deployment.yaml").read_text(encoding="utf-8")
 
 
 def test_what_is_copied_reaches_the_builder() -> None:

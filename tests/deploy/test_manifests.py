@@ -67,7 +67,7 @@ def granted(overlay: str) -> set[str]:
 
 
 def container() -> dict[str, Any]:
-    (found,) = document("base/deployment.yaml")["spec"]["template"]["spec"]["containers"]
+    (found,) = document("workload/deployment.yaml")["spec"]["template"]["spec"]["containers"]
     assert isinstance(found, dict)
     return found
 
@@ -147,7 +147,7 @@ def test_ocm_is_looked_for_and_held_off_in_the_same_place() -> None:
 
 
 def test_pods_are_confined() -> None:
-    spec = document("base/deployment.yaml")["spec"]["template"]["spec"]
+    spec = document("workload/deployment.yaml")["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container()["securityContext"] == {
@@ -162,7 +162,7 @@ def test_pods_are_confined() -> None:
 
 
 def test_there_are_two_and_one_may_go() -> None:
-    deployment, budget = document("base/deployment.yaml"), document("base/disruption.yaml")
+    deployment, budget = document("workload/deployment.yaml"), document("base/disruption.yaml")
     assert deployment["spec"]["replicas"] == 2
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     assert budget["spec"]["maxUnavailable"] == 1

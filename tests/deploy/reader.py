@@ -1,0 +1,68 @@
+"""Somebody who follows a document on a hub of their own, which starts pods as processes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from deploy import stand_in
+from deploy.documents import Shell
+from deploy.kubelet import Kubelet, kubelet
+from fairway.kube import Client, Connection
+from fairway.kube.kubeconfig import load
+from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, real_hub
+from fairway.testing.processes import POLL
+from fairway.whatif import moving
+
+MACHINERY = (
+    *CONTROLLERS,
+    "clusterrole-aggregation-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "replicaset-controller",
+)
+FLEET = moving.Motion(clusters=6, seed=1, period=600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    shell: Shell
+    node: Kubelet
+    connection: Connection
+    """The administrator's."""
+    kubeconfig: Path
+
+    async def kubectl(self, arguments: str) -> str:
+        return await self.shell.run(f"kubectl {arguments}")
+
+    @asynccontextmanager
+    async def fleet(self) -> AsyncIterator[None]:
+        """Clusters whose agents live."""
+        async with Client(self.connection) as client:
+            await moving.create(client, FLEET)
+            async with moving.moving(client, FLEET):
+                yield
+
+
+@asynccontextmanager
+async def reader(tools: Tools, folder: Path) -> AsyncIterator[Reader]:
+    async with real_hub(tools, folder=folder / "hub", controllers=MACHINERY) as hub:
+        connection = load(hub.kubeconfig).context()
+        shell = Shell.create(folder / "shell", kubectl=tools.path(KUBECTL), kubeconfig=hub.kubeconfig)
+        async with kubelet(
+            connection, folder=folder / "node", authority=hub.authority, elsewhere=stand_in.is_ocm
+        ) as node:
+            yield Reader(shell=shell, node=node, connection=connection, kubeconfig=hub.kubeconfig)
+
+
+async def told(url: str, line: str) -> None:
+    """Until the metrics have that line."""
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        while True:
+            async with session.get(url) as response:
+                if line in (await response.text()).splitlines():
+                    return
+            await asyncio.sleep(POLL)

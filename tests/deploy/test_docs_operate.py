@@ -1,0 +1,151 @@
+"""docs/operate.md: its tables say what is so, and its commands are run on a real hub."""
+
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from deploy.documents import ROOT, sections
+from deploy.reader import Reader, reader
+from fairway.cli.run import run
+from fairway.controllers import manager
+from fairway.controllers.availability import Availability
+from fairway.controllers.reconciler import BACKOFF
+from fairway.kube import Timing
+from fairway.testing.kubernetes import Tools
+
+TEXT = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
+PAGE = sections("docs/operate.md")
+FLAGS, ALERTS, LEADS, SHARDS, WHY = (
+    "Flags of `fairway run`",
+    "Alerts",
+    "Who leads",
+    "Shards",
+    "Why is it so?",
+)
+MONITORING = ("ServiceMonitor", "PrometheusRule")
+
+
+def rows(section: str) -> list[list[str]]:
+    """Of the table in a section."""
+    part = TEXT.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    table = [line for line in part.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def test_every_flag_is_there_and_no_other() -> None:
+    known = {
+        name
+        for option in run.params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    }
+    shown = {name for row in rows(FLAGS) for name in re.findall(r"`(--[a-z-]+)`", row[0])}
+    assert shown == known - {"--help"}
+
+
+def test_defaults_are_those_of_the_command() -> None:
+    shown = {row[0]: row[1] for row in rows(FLAGS)}
+    given = {option.opts[0]: option.default for option in run.params if isinstance(option, click.Option)}
+    for flag in ("--controllers", "--lease-namespace", "--ocm-namespace", "--log-format", "--log-level"):
+        assert shown[f"`{flag}`"] == f"`{given[flag]}`"
+    assert shown["`--workers`"] == str(given["--workers"])
+    assert float(shown["`--grace`"]) == given["--grace"]
+
+
+def test_every_alert_is_there_and_no_other() -> None:
+    rules = yaml.safe_load((ROOT / "deploy/monitoring/alerts.yaml").read_text(encoding="utf-8"))
+    alerts = [f"`{rule['alert']}`" for group in rules["spec"]["groups"] for rule in group["rules"]]
+    assert sorted(row[0] for row in rows(ALERTS)) == sorted(alerts)
+
+
+def test_words_that_depend_on_figures() -> None:
+    timing = Timing()
+    assert ("is replaced after 15 seconds" in TEXT, timing.lease) == (True, 15)
+    assert ("gives up by itself 10 seconds after" in TEXT, timing.renew) == (True, 10.0)
+    assert ("not ready after a minute" in TEXT, manager.STALE_SECONDS) == (True, 60.0)
+    assert ("noticed within 30 s" in TEXT, manager.OCM_SECONDS) == (True, 30.0)
+    assert ("back-off up to a minute" in TEXT, BACKOFF.cap) == (True, 60.0)
+    assert ("is silent for 5 minutes" in TEXT, manager.Settings().grace) == (True, 5.0)
+    assert Availability.name == manager.AVAILABILITY
+
+
+def test_no_command_is_left_out() -> None:
+    assert {title for title, blocks in PAGE.items() if blocks} == {FLAGS, ALERTS, LEADS, SHARDS, WHY}
+
+
+@pytest.mark.kube
+async def test_the_commands(kube_tools: Tools, tmp_path: Path) -> None:
+    async with reader(kube_tools, tmp_path) as me:
+        await me.kubectl("apply -k deploy")
+        await me.kubectl("-n fairway-system rollout status deployment/fairway")
+        async with me.fleet():
+            await me.shell.run("fairway clusterset bind default --namespace default")
+            await me.kubectl("apply -f examples/most-free-cpu.yaml")
+            await me.kubectl("wait --for=condition=PlacementSatisfied placement/most-free-cpu")
+            await flags(me)
+            await alerts(me)
+            await why(me)
+            await shards(me)
+
+
+async def flags(me: Reader) -> None:
+    (commands,) = PAGE[FLAGS]
+    assert "successfully rolled out" in await me.shell.run(commands)
+    assert [name for name in me.node.pods if '"level":"debug"' in me.node.log(name)]
+    await me.kubectl("-n fairway-system rollout status deployment/fairway")
+
+
+async def alerts(me: Reader) -> None:
+    """Where the Prometheus operator is; here its kinds will do."""
+    for kind in MONITORING:
+        await me.shell.run(f"cat <<'EOF' | kubectl create -f -\n{json.dumps(definition(kind))}\nEOF")
+    await me.kubectl("wait --for=condition=Established crds --all")
+    (commands,) = PAGE[ALERTS]
+    printed = await me.shell.run(commands)
+    assert "servicemonitor.monitoring.coreos.com/fairway created" in printed
+    assert "prometheusrule.monitoring.coreos.com/fairway created" in printed
+
+
+def definition(kind: str) -> dict[str, object]:
+    plural = f"{kind.lower()}s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
+
+
+async def why(me: Reader) -> None:
+    ask, rights, debug = PAGE[WHY]
+    printed = await me.shell.run(ask)
+    assert "DecisionCreate" in printed
+    assert "default/most-free-cpu: 3 of 3 clusters" in printed
+    await me.shell.run(rights)
+    running = next(iter(me.node.pods.values()))
+    shown = await me.shell.run(debug.replace("127.0.0.1:9443", f"127.0.0.1:{running.ports['debug']}"))
+    answer = json.loads(shown)
+    assert answer["placement"]["metadata"]["name"] == "most-free-cpu"
+    assert len(answer["aggregatedScores"]) == 6
+
+
+async def shards(me: Reader) -> None:
+    (commands,) = PAGE[SHARDS]
+    printed = await me.shell.run(commands)
+    (leases,) = PAGE[LEADS]
+    while not re.search(r"^fairway-placement-1-of-2 +fairway-second-\w+", printed, re.MULTILINE):
+        printed = await me.shell.run(leases)
+    assert re.search(r"^fairway-placement-0-of-2 +fairway-\w+-\w+", printed, re.MULTILINE)
+    assert len(me.node.pods) == 4
