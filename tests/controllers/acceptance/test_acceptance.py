@@ -247,18 +247,18 @@ async def test_what_strangers_edit_is_repaired(client: Client, stage: Stage) -> 
         full,
         lambda each: [one.name for one in each.subjects] == [f"system:open-cluster-management:{name}"],
     )
-    bare = {"metadata": {"labels": None, "ownerReferences": None}}
-    await edit(client, ROLE_BINDINGS, f"{full}:work", bare, namespace=name)
-    await until(
-        client,
-        ROLE_BINDINGS,
-        f"{full}:work",
-        lambda each: (
-            each.metadata.labels == {CLUSTER_NAME_LABEL: name}
-            and [one.uid for one in each.metadata.ownerReferences] == [cluster.metadata.uid]
-        ),
-        namespace=name,
-    )
+    for bare in ("labels", "ownerReferences"):
+        await edit(client, ROLE_BINDINGS, f"{full}:work", {"metadata": {bare: None}}, namespace=name)
+        await until(
+            client,
+            ROLE_BINDINGS,
+            f"{full}:work",
+            lambda each: (
+                each.metadata.labels == {CLUSTER_NAME_LABEL: name}
+                and [one.uid for one in each.metadata.ownerReferences] == [cluster.metadata.uid]
+            ),
+            namespace=name,
+        )
     for resource, each, place in objects(name):
         before = await client.get(resource, each, namespace=place)
         await client.delete(resource, each, namespace=place)
@@ -305,6 +305,24 @@ async def test_the_roles_all_clusters_share_are_repaired(role: str, client: Clie
     await client.delete(CLUSTER_ROLES, role)
     again = await until(client, CLUSTER_ROLES, role, _another_than(before.metadata.uid))
     assert again.rules == before.rules
+
+
+async def test_who_waits_for_a_shared_role_goes_on_when_it_is_there(
+    hub: HubUnderTest, client: Client
+) -> None:
+    name = fresh("c")
+    await join(client, name)
+    async with at_work(hub, usual, rules=RULES):
+        await told(client, name, YES)
+    for role in COMMON:
+        await client.delete(CLUSTER_ROLES, role)
+    for short in ("registration", "work"):
+        await client.delete(ROLE_BINDINGS, f"{PREFIX}{name}:{short}", namespace=name)
+    async with at_work(hub, usual, rules=RULES):
+        for short in ("registration", "work"):
+            await until(client, ROLE_BINDINGS, f"{PREFIX}{name}:{short}", _another_than(""), namespace=name)
+    for role in COMMON:
+        await client.get(CLUSTER_ROLES, role)
 
 
 async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:

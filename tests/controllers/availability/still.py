@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -62,7 +63,7 @@ class StillHub:
 
     def __init__(self) -> None:
         self.documents: dict[tuple[str, str, str], dict[str, Any]] = {}
-        self.shelves = {"managedclusters": Shelf(), "leases": Shelf()}
+        self.shelves: defaultdict[str, Shelf] = defaultdict(Shelf)
         self.writes: list[tuple[str, str]] = []
         self.refuse: Callable[[Any], None] = lambda _: None
         self._versions: Iterator[int] = itertools.count(1)

@@ -84,6 +84,37 @@ class Fleet(RuleBasedStateMachine):
 
 TestFleet = Fleet.TestCase
 
+ZONE_A = {CLUSTER_SET_LABEL: "s", "zone": "a"}
+
+
+@pytest.mark.parametrize("set_first", [True, False])
+@pytest.mark.parametrize(
+    ("chosen", "count"),
+    [
+        (selector(), 3),
+        (selector(labels={"zone": "a"}), 1),
+        (selector(requirement("zone", "In", "a", "b")), 2),
+        (selector(requirement("zone", "NotIn", "a")), 2),
+        (selector(requirement("zone", "Exists")), 2),
+        (selector(requirement("zone", "DoesNotExist")), 1),
+        (selector(requirement("zone", "Exists"), requirement("zone", "NotIn", "a")), 1),
+        (selector(requirement("zone", "Near")), 0),
+        (None, 1),
+    ],
+)
+def test_every_kind_of_selector_in_either_order(
+    chosen: LabelSelector | None, count: int, set_first: bool
+) -> None:
+    membership = Membership()
+    if set_first:
+        membership.put_set(cluster_set("s", selector=chosen))
+    membership.put_cluster("c1", ZONE_A)
+    membership.put_cluster("c2", {"zone": "b"})
+    membership.put_cluster("c3", {})
+    if not set_first:
+        membership.put_set(cluster_set("s", selector=chosen))
+    assert membership.count("s") == count
+
 
 @dataclass
 class Asked:
