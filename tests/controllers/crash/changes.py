@@ -1,0 +1,148 @@
+"""Changes that take several writes, on several pages."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controllers.world import World
+from fairway.api.placement import (
+    DecisionGroup,
+    DecisionStrategy,
+    GroupClusterSelector,
+    GroupStrategy,
+    PlacementSpec,
+    PrioritizerPolicy,
+)
+from fairway.api.selector import LabelSelector
+from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
+
+SIDE = "side"
+BY_NAME = PrioritizerPolicy(mode="Exact")
+"""Without prioritizers: no placement looks at what others have chosen."""
+
+Rooms = Sequence[str]
+"""Namespaces, each with a placement ``p``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    name: str
+    clusters: int
+    """So many at first, of which every other is on the left side."""
+    spec: PlacementSpec | None
+    """At first; None where there is no placement yet."""
+    happen: Callable[[World, Rooms], Awaitable[None]]
+    before: int
+    """Clusters chosen."""
+    after: int
+    most: int = 12
+    """It takes fewer writes than this."""
+    labels: Callable[[int], Mapping[str, str]] = field(
+        default=lambda number: {SIDE: "right" if number % 2 else "left"}
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+    async def people(self, world: World) -> None:
+        for side in ("left", "right"):
+            words = [word(number) for number in range(self.clusters) if self.labels(number)[SIDE] == side]
+            await world.clusters(*words, labels={SIDE: side})
+
+
+def word(number: int) -> str:
+    return f"c{number:03}"
+
+
+def sides(first: str, second: str) -> PlacementSpec:
+    groups = tuple(
+        DecisionGroup(
+            groupName=name,
+            groupClusterSelector=GroupClusterSelector(labelSelector=LabelSelector(matchLabels={SIDE: side})),
+        )
+        for name, side in (("one", first), ("two", second))
+    )
+    strategy = DecisionStrategy(groupStrategy=GroupStrategy(decisionGroups=groups))
+    return PlacementSpec(prioritizerPolicy=BY_NAME, decisionStrategy=strategy)
+
+
+def chooses(count: int | None = None) -> PlacementSpec:
+    return PlacementSpec(prioritizerPolicy=BY_NAME, numberOfClusters=count)
+
+
+async def _one_more(world: World, _rooms: Rooms) -> None:
+    await world.cluster("a000", labels={SIDE: "left"})
+
+
+async def _one_less(world: World, _rooms: Rooms) -> None:
+    await world.delete(MANAGED_CLUSTERS, world.full(word(0)))
+
+
+async def _placed(world: World, rooms: Rooms) -> None:
+    for room in rooms:
+        await world.place("p", chooses(), namespace=room)
+
+
+async def _unbound(world: World, rooms: Rooms) -> None:
+    for room in rooms:
+        await world.client.delete(MANAGED_CLUSTER_SET_BINDINGS, world.full("s"), namespace=room)
+
+
+async def _torn(world: World, rooms: Rooms) -> None:
+    for room in rooms:
+        await world.client.delete(PLACEMENT_DECISIONS, "p-decision-2", namespace=room)
+
+
+def _respecified(spec: PlacementSpec) -> Callable[[World, Rooms], Awaitable[None]]:
+    async def happen(world: World, rooms: Rooms) -> None:
+        for room in rooms:
+            await world.edit(PLACEMENTS, "p", {"spec": msgspec.to_builtins(spec)}, namespace=room)
+
+    return happen
+
+
+CHANGES = (
+    Change(
+        name="one more at the front of three pages",
+        clusters=200,
+        spec=chooses(),
+        happen=_one_more,
+        before=200,
+        after=201,
+    ),
+    Change(
+        name="one less at the front of three pages",
+        clusters=201,
+        spec=chooses(),
+        happen=_one_less,
+        before=201,
+        after=200,
+    ),
+    Change(
+        name="two groups swap their clusters",
+        clusters=240,
+        spec=sides("left", "right"),
+        happen=_respecified(sides("right", "left")),
+        before=240,
+        after=240,
+    ),
+    Change(
+        name="shrinks from 250 to 120",
+        clusters=250,
+        spec=chooses(250),
+        happen=_respecified(chooses(120)),
+        before=250,
+        after=120,
+    ),
+    Change(name="new", clusters=250, spec=None, happen=_placed, before=0, after=250),
+    Change(name="emptied", clusters=250, spec=chooses(), happen=_unbound, before=250, after=0),
+    Change(
+        name="somebody deletes a page",
+        clusters=250,
+        spec=chooses(),
+        happen=_torn,
+        before=250,
+        after=250,
+    ),
+)

@@ -1,0 +1,98 @@
+"""Somebody who acts on decisions: reads the pages with a placement's label as one list, again after every change.
+
+A cluster that is on no page is one to remove everything from. So what counts is every state there ever was, not only
+the last one.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
+
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.kube import PLACEMENT_DECISIONS, Client
+
+State = Counter[str]
+"""How often a cluster is named."""
+Pages = dict[str, tuple[str, ...]]
+
+
+class Consumer:
+    """Of all placements of one name, by namespace."""
+
+    def __init__(self, placement: str = "p") -> None:
+        self._placement = placement
+        self._pages: dict[str, Pages] = {}
+        self._states: dict[str, list[State]] = {}
+        self._news = asyncio.Event()
+
+    @asynccontextmanager
+    async def following(self, client: Client) -> AsyncIterator[None]:
+        listing = await client.list(PLACEMENT_DECISIONS)
+        for each in listing.items:
+            self._see("ADDED", each)
+        task = asyncio.create_task(self._follow(client, listing.resource_version))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _follow(self, client: Client, since: str) -> None:
+        async for event in client.watch(PLACEMENT_DECISIONS, resource_version=since, bookmarks=False):
+            self._see(event.type, event.object)
+            self._news.set()
+
+    def _see(self, kind: str, decision: PlacementDecision) -> None:
+        meta = decision.metadata
+        pages = self._pages.setdefault(meta.namespace, {})
+        pages.pop(meta.name, None)
+        if kind != "DELETED" and meta.labels.get(PLACEMENT_LABEL) == self._placement:
+            pages[meta.name] = tuple(each.clusterName for each in decision.status.decisions)
+        self._states.setdefault(meta.namespace, []).append(_union(pages))
+
+    def begin(self) -> None:
+        """Forget what was: from here on it counts."""
+        self._states = {namespace: [_union(pages)] for namespace, pages in self._pages.items()}
+
+    def states(self, namespace: str) -> Sequence[State]:
+        """The first is what there was at the beginning, which may be nothing."""
+        return self._states.get(namespace, [State()])
+
+    async def caught_up(self, client: Client, *, deadline: float = 30.0) -> None:
+        """Until all that happened so far was told."""
+        there: dict[str, Pages] = {}
+        for each in (await client.list(PLACEMENT_DECISIONS)).items:
+            if each.metadata.labels.get(PLACEMENT_LABEL) == self._placement:
+                clusters = tuple(one.clusterName for one in each.status.decisions)
+                there.setdefault(each.metadata.namespace, {})[each.metadata.name] = clusters
+        async with asyncio.timeout(deadline):
+            while {namespace: pages for namespace, pages in self._pages.items() if pages} != there:
+                self._news.clear()
+                await self._news.wait()
+
+
+def _union(pages: Pages) -> State:
+    return State(cluster for clusters in pages.values() for cluster in clusters)
+
+
+def faults(states: Sequence[State]) -> Iterator[str]:
+    """Of a way from one decision to another. Who is new comes once, who goes does not come back."""
+    first, last = set(states[0]), set(states[-1])
+    for number, state in enumerate(states):
+        if missing := (first & last) - set(state):
+            yield f"state {number}: {sorted(missing)} are missing, and chosen before and after"
+        if first and last and not state:
+            yield f"state {number}: nothing is chosen"
+        if strangers := set(state) - first - last:
+            yield f"state {number}: {sorted(strangers)} were not chosen before and are not after"
+    for number, (before, after) in enumerate(pairwise(states), start=1):
+        if lost := (set(before) - set(after)) & last:
+            yield f"state {number}: {sorted(lost)} are gone again"
+        if back := (set(after) - set(before)) & (first - last):
+            yield f"state {number}: {sorted(back)} are back again"
+    if doubled := [cluster for cluster, count in states[-1].items() if count > 1]:
+        yield f"in the end: {sorted(doubled)} are there twice"

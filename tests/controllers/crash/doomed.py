@@ -1,0 +1,162 @@
+"""A controller that is killed between two of its writes: it kills itself, with the signal that nobody can catch.
+
+One life is enough for every pair of writes of a change: it has a placement for each, in a namespace of its own, and
+stops each of them at another write. When nothing is left to do but what is stopped, the process ends.
+
+What it was about to write is in its report, one line of JSON for each placement; a line ``written`` tells how many
+writes a placement took that was not stopped.
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import msgspec
+
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.manager import PLACEMENT, Settings, running
+from fairway.controllers.placement.controller import PlacementController
+from fairway.controllers.reconciler import Key
+from fairway.kube import load
+from fairway.kube.transport import Response, Transport
+
+WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
+WORKERS: Final = 256
+"""More than there are placements: one that is stopped keeps its worker."""
+
+_OURS: Final = re.compile(r"/namespaces/([^/]+)/(?:placements|placementdecisions)(?:/|$)")
+
+
+class When(StrEnum):
+    BEFORE = "before"
+    """The write is not sent."""
+    AFTER = "after"
+    """The hub has done it, and its answer never arrives."""
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """``write`` counts from 1; 0 for one that is left in peace."""
+
+    write: int
+    when: When = When.BEFORE
+
+
+Plan = dict[str, Cut]
+"""By namespace."""
+
+
+class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The write at which a placement was stopped."""
+
+    namespace: str
+    write: int
+    method: str
+    path: str
+    query: list[tuple[str, str]]
+    content_type: str
+    body: str
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    namespace: str
+    writes: int
+
+
+Line = Stopped | Written
+
+
+def read(report: Path) -> list[Line]:
+    return [msgspec.json.decode(line, type=Line) for line in report.read_bytes().splitlines()]
+
+
+@dataclass(slots=True, kw_only=True)
+class Executioner:
+    plan: Plan
+    report: Path
+    counts: Counter[str]
+    ended: set[str]
+
+    async def request(
+        self,
+        send: Callable[..., Awaitable[Response]],
+        transport: Transport,
+        method: str,
+        path: str,
+        **options: Any,
+    ) -> Response:
+        found = _OURS.search(path)
+        if method not in WRITES or found is None or found[1] not in self.plan:
+            return await send(transport, method, path, **options)
+        namespace = found[1]
+        self.counts[namespace] += 1
+        cut = self.plan[namespace]
+        if cut.write != self.counts[namespace]:
+            return await send(transport, method, path, **options)
+        if cut.when is When.AFTER:
+            await send(transport, method, path, **options)
+        query = options.get("query", ())
+        stopped = Stopped(
+            namespace=namespace,
+            write=cut.write,
+            method=method,
+            path=path,
+            query=list(query.items() if isinstance(query, dict) else query),
+            content_type=options.get("content_type", ""),
+            body=(options.get("body") or b"").decode(),
+        )
+        self.end(namespace, stopped)
+        await asyncio.Event().wait()
+        raise AssertionError("nobody wakes it")
+
+    async def reconcile(
+        self,
+        look: Callable[[PlacementController, Key, Leadership], Awaitable[None]],
+        controller: PlacementController,
+        key: Key,
+        leadership: Leadership,
+    ) -> None:
+        await look(controller, key, leadership)
+        if key[0] in self.plan and key[0] not in self.ended:
+            self.end(key[0], Written(namespace=key[0], writes=self.counts[key[0]]))
+
+    def end(self, namespace: str, line: Line) -> None:
+        with self.report.open("ab") as file:
+            file.write(msgspec.json.encode(line) + b"\n")
+        self.ended.add(namespace)
+        if self.ended == self.plan.keys():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def _live(kubeconfig: str, executioner: Executioner) -> None:
+    send, look = Transport.request, PlacementController.reconcile
+
+    async def request(transport: Transport, method: str, path: str, **options: Any) -> Response:
+        return await executioner.request(send, transport, method, path, **options)
+
+    async def reconcile(controller: PlacementController, key: Key, leadership: Leadership) -> None:
+        await executioner.reconcile(look, controller, key, leadership)
+
+    settings = Settings(controllers=frozenset({PLACEMENT}), election=None, workers=WORKERS)
+    with (
+        patch.object(Transport, "request", request),
+        patch.object(PlacementController, "reconcile", reconcile),
+    ):
+        async with running(load(kubeconfig).context(), settings) as manager:
+            await manager.over()
+
+
+def main() -> None:
+    kubeconfig, plan, report = sys.argv[1:]
+    wanted = msgspec.convert(json.loads(plan), Plan)
+    executioner = Executioner(plan=wanted, report=Path(report), counts=Counter(), ended=set())
+    asyncio.run(_live(kubeconfig, executioner))

@@ -1,0 +1,236 @@
+"""A controller is killed between any two of its writes, and the next one goes on: nothing is lost, doubled or empty.
+
+Every change is stopped at each of its writes: once before the write is sent, once when the hub has done it and nobody
+knows. What was about to be sent is sent in the end, as if it had been on its way all the time.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from chaos.nursery import Nursery
+from controllers.conftest import ALONE, Rights, Start
+from controllers.crash import scratch
+from controllers.crash.changes import CHANGES, Change, chooses, sides, word
+from controllers.crash.consumer import Consumer, State, faults
+from controllers.crash.doomed import Cut, Plan, Stopped, When, Written, read
+from controllers.hubs import HubUnderTest
+from controllers.world import World
+from fairway.controllers.manager import PLACEMENT
+from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
+from fairway.testing.restricted import restricted, write_kubeconfig
+
+KILLED = -9
+PATIENT = replace(ALONE, workers=64)
+PROGRAM = "controllers.crash.doomed"
+
+Life = Callable[[Plan], Awaitable[list[Stopped | Written]]]
+
+
+@pytest.fixture
+async def live(hub: HubUnderTest, rights: Rights, nursery: Nursery, tmp_path: Path) -> Life:
+    """One life of a controller, which ends with what it was told to die at."""
+    controllers = frozenset({PLACEMENT})
+    if controllers not in rights:
+        rights[controllers] = await restricted(hub.administrator, controllers=controllers)
+    kubeconfig = await write_kubeconfig(rights[controllers], tmp_path / "kubeconfig")
+    lives = 0
+
+    async def lived(plan: Plan) -> list[Stopped | Written]:
+        nonlocal lives
+        lives += 1
+        report = tmp_path / f"report-{lives}"
+        child = nursery.start(
+            PROGRAM,
+            str(kubeconfig),
+            json.dumps(msgspec.to_builtins(plan)),
+            str(report),
+            log=tmp_path / f"life-{lives}.log",
+        )
+        assert await child.end() == KILLED, child.tail()
+        return read(report)
+
+    return lived
+
+
+@pytest.fixture
+async def consumer(client: Client) -> AsyncIterator[Consumer]:
+    made = Consumer()
+    async with made.following(client):
+        yield made
+
+
+async def rooms_of(world: World, count: int) -> list[str]:
+    rooms: list[str] = []
+    for number in range(count):
+        room = await world.room(f"room{number:02}")
+        await world.bind("s", namespace=room)
+        rooms.append(room)
+    return rooms
+
+
+async def right(world: World, rooms: list[str], count: int) -> None:
+    """Until all placements have so many clusters, and say so."""
+
+    def done() -> bool:
+        return all(
+            len(world.chosen("p", namespace=room)) == count
+            and (status := world.status("p", namespace=room)).numberOfSelectedClusters == count
+            and bool(status.conditions)
+            for room in rooms
+        )
+
+    await world.eventually(done)
+
+
+async def checked(client: Client, consumer: Consumer, rooms: list[str]) -> None:
+    assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
+    await consumer.caught_up(client)
+    found = {room: list(faults(consumer.states(room))) for room in rooms}
+    assert not any(found.values()), {room: texts[:3] for room, texts in found.items() if texts}
+
+
+async def sent_late(client: Client, late: Stopped) -> str:
+    """What the hub says to it."""
+    try:
+        await client.request(
+            late.method,
+            late.path,
+            query=late.query,
+            body=late.body.encode() or None,
+            content_type=late.content_type,
+        )
+    except ApiError as error:
+        return error.reason
+    return "done"
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+async def test_killed_between_any_two_writes(
+    change: Change, start: Start, live: Life, world: World, client: Client, consumer: Consumer
+) -> None:
+    await change.people(world)
+    rooms = await rooms_of(world, 1 + 2 * change.most)
+    plan: Plan = {rooms[0]: Cut(write=0)}
+    for when in When:
+        for write in range(1, change.most + 1):
+            plan[rooms[len(plan)]] = Cut(write=write, when=when)
+    if change.spec is not None:
+        async with start(PATIENT) as manager:
+            for room in rooms:
+                await world.place("p", change.spec, namespace=room)
+            await right(world, rooms, change.before)
+            await manager.quiet()
+    await change.happen(world, rooms)
+    await consumer.caught_up(client)
+    consumer.begin()
+
+    lines = await live(plan)
+
+    (writes,) = (line.writes for line in lines if isinstance(line, Written) and line.namespace == rooms[0])
+    assert 1 < writes < change.most, "every write has a placement that dies at it"
+    stopped = {line.namespace: line for line in lines if isinstance(line, Stopped)}
+    assert sorted(line.write for line in stopped.values()) == sorted([*range(1, writes + 1)] * 2)
+
+    async with start(PATIENT) as manager:
+        await right(world, rooms, change.after)
+        await manager.quiet()
+        await checked(client, consumer, rooms)
+        before = await world.versions()
+        late = {room: await sent_late(client, line) for room, line in stopped.items()}
+        assert "done" not in late.values(), "what is based on an old version is refused"
+        assert await world.versions() == before
+
+
+async def test_lives_of_a_single_write(
+    start: Start, live: Life, world: World, client: Client, consumer: Consumer
+) -> None:
+    """Each does one write and dies, the next one has to make something of it. They get there all the same."""
+    await CHANGES[0].people(world)
+    rooms = await rooms_of(world, 4)
+    before = {
+        rooms[0]: chooses(),
+        rooms[1]: chooses(150),
+        rooms[2]: sides("left", "right"),
+        rooms[3]: chooses(200),
+    }
+    after = {rooms[1]: chooses(199), rooms[2]: sides("right", "left"), rooms[3]: chooses(30)}
+    async with start(PATIENT) as manager:
+        for room, spec in before.items():
+            await world.place("p", spec, namespace=room)
+        for room, count in zip(rooms, (200, 150, 200, 200), strict=True):
+            await right(world, [room], count)
+        await manager.quiet()
+    await world.cluster("a000", labels={"side": "left"})
+    for room, spec in after.items():
+        await world.edit(PLACEMENTS, "p", {"spec": msgspec.to_builtins(spec)}, namespace=room)
+    await consumer.caught_up(client)
+    consumer.begin()
+
+    plan: Plan = {room: Cut(write=2) for room in rooms}
+    lives = 1
+    while any(isinstance(line, Stopped) for line in await live(plan)):
+        lives += 1
+        assert lives < 20, "it does not get there"
+
+    assert lives > 3
+    await checked(client, consumer, rooms)
+    assert {room: len(consumer.states(room)[-1]) for room in rooms} == dict(
+        zip(rooms, (201, 199, 201, 30), strict=True)
+    )
+
+
+async def test_a_write_that_arrives_when_it_is_no_longer_true(
+    start: Start, live: Life, world: World, client: Client, consumer: Consumer
+) -> None:
+    """A cluster came and the controller died when it was about to say so; the cluster went. Nothing was written since,
+    so the hub has no reason to refuse what comes late: the next controller takes it back."""
+    words = [word(number) for number in range(3)]
+    await world.clusters(*words)
+    (room,) = await rooms_of(world, 1)
+    async with start() as manager:
+        await world.place("p", namespace=room)
+        await right(world, [room], 3)
+        await manager.quiet()
+    await world.cluster("a000")
+    (stopped,) = await live({room: Cut(write=1)})
+    assert isinstance(stopped, Stopped)
+    await world.delete(MANAGED_CLUSTERS, world.full("a000"))
+    await consumer.caught_up(client)
+    consumer.begin()
+
+    async with start() as manager:
+        await manager.quiet()
+        assert await sent_late(client, stopped) == "done"
+        await consumer.caught_up(client)
+        await right(world, [room], 3)
+        await manager.quiet()
+        await consumer.caught_up(client)
+
+    unions = [sorted(map(world.word, state)) for state in consumer.states(room)]
+    assert unions == [words, ["a000", *words], words]
+    assert await scratch.written(client, [room]) == await scratch.computed(client, [room])
+
+
+@pytest.mark.parametrize(
+    ("states", "fault"),
+    [
+        (["ab", "a", "ab"], "state 1: ['b'] are missing, and chosen before and after"),
+        (["a", "", "b"], "state 1: nothing is chosen"),
+        (["a", "ac", "ab"], "state 1: ['c'] were not chosen before and are not after"),
+        (["a", "ab", "a", "ab"], "state 2: ['b'] are gone again"),
+        (["ab", "a", "ab", "a"], "state 2: ['b'] are back again"),
+        (["a", "abb"], "in the end: ['b'] are there twice"),
+    ],
+)
+def test_what_a_consumer_complains_about(states: list[str], fault: str) -> None:
+    assert fault in list(faults([State(each) for each in states]))
+
+
+@pytest.mark.parametrize("states", [["", "a", "ab"], ["ab", "aab", "ac", "c"], ["ab", "a", ""], ["a"]])
+def test_what_a_consumer_is_content_with(states: list[str]) -> None:
+    assert not list(faults([State(each) for each in states]))
