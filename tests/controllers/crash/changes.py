@@ -36,7 +36,7 @@ class Change:
     before: int
     """Clusters chosen."""
     after: int
-    most: int = 12
+    most: int = 9
     """It takes fewer writes than this."""
     labels: Callable[[int], Mapping[str, str]] = field(
         default=lambda number: {SIDE: "right" if number % 2 else "left"}
