@@ -28,6 +28,8 @@ PAGE_SIZE: Final = 2
 """Instead of a hundred."""
 
 Decisions = Mapping[str, PlacementDecision]
+Situation = tuple[Decisions, tuple[Page, ...]]
+"""What there is, and what there should be."""
 
 
 def labels_of(index: int, group: str, *, placement: str = PLACEMENT) -> dict[str, str]:
@@ -149,7 +151,6 @@ def almost(draw: st.DrawFn, pages: tuple[Page, ...]) -> dict[str, PlacementDecis
 situations = wanted_pages().flatmap(
     lambda pages: st.tuples(st.one_of(honest, anything, almost(pages), almost(pages)), st.just(pages))
 )
-"""What there is, and what there should be."""
 
 
 # What is done

@@ -206,11 +206,14 @@ class Simulation:
 
         Everybody notices before anything is written.
         """
+        told = max(each.told for each in self.informed.values())
+        self.restore_to(max(16, min(self.hub.revision, told) - self.chance.randint(1, 12)))
+
+    def restore_to(self, revision: int) -> None:
         for worker in list(self.workers.values()):
             self._fail(worker, TransportError("pretended"))
-        told = max(each.told for each in self.informed.values())
         self._excuse(*self.hub.objects[PLACEMENTS.plural])
-        self.hub.restore(max(16, min(self.hub.revision, told) - self.chance.randint(1, 12)))
+        self.hub.restore(revision)
         for kind in self.chance.sample(KINDS, len(KINDS)):
             self.informed[kind.plural].list_all()
 

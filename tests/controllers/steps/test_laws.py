@@ -9,6 +9,7 @@ from msgspec import structs
 
 from controllers.steps.paper import (
     Decisions,
+    Situation,
     assigned,
     by_name,
     carried_out,
@@ -28,8 +29,6 @@ from fairway.api.meta import ObjectMeta
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step
 from fairway.plugins.pages import Page
-
-Situation = tuple[Decisions, tuple[Page, ...]]
 
 
 def pages_of(*groups: str) -> tuple[Page, ...]:

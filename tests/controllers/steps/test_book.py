@@ -1,0 +1,121 @@
+"""Single things the book must get right that chance meets too rarely."""
+
+from datetime import timedelta
+from typing import Any
+
+from controllers.steps.simulation import Simulation
+from fairway.api.placement import (
+    DecisionStrategy,
+    GroupStrategy,
+    PlacementSpec,
+)
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Resource,
+)
+from fairway.testing import builders
+
+KEY = ("ns1", "p")
+BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
+
+
+def scene(spec: PlacementSpec, **scores: int) -> Simulation:
+    """A placement at rest, and clusters with these scores."""
+    made = Simulation()
+    for name, value in scores.items():
+        made.hub.put(MANAGED_CLUSTERS, builders.cluster(name))
+        made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score(name, {"cpu": value}))
+    made.hub.put(PLACEMENTS, builders.placement("p", spec=spec))
+    made.come_to_rest()
+    return made
+
+
+def change(made: Simulation, resource: Resource[Any], thing: Any) -> bool:
+    """Whether the placement is woken by it."""
+    made.hub.put(resource, thing)
+    made.hear_all()
+    return KEY in made.queue.keys
+
+
+def chosen(made: Simulation) -> list[list[str]]:
+    return [[each.clusterName for each in page.status.decisions] for _, page in sorted(made.own(KEY).items())]
+
+
+def test_groups_in_order_of_score_follow_it_though_the_same_clusters_are_chosen() -> None:
+    spec = PlacementSpec(
+        numberOfClusters=2,
+        prioritizerPolicy=BY_CPU,
+        sortBy="Score",
+        decisionStrategy=DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1)),
+    )
+    made = scene(spec, a=50, b=40, c=10)
+    assert chosen(made) == [["a"], ["b"]]
+    made.clock.now += timedelta(seconds=5)
+    change(made, ADD_ON_PLACEMENT_SCORES, builders.score("c", {"cpu": 11}))
+    made.come_to_rest()  # this cycle goes on from the one before, as the next one does
+    change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 60}))
+    made.come_to_rest()
+    assert chosen(made) == [["b"], ["a"]]
+
+
+def test_scores_of_a_cluster_that_is_not_in_the_running_wake_nobody() -> None:
+    in_prod = builders.predicate(labels=builders.selector(labels={"env": "prod"}))
+    made = Simulation()
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("a", labels={"env": "prod"}))
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("b"))
+    spec = PlacementSpec(numberOfClusters=1, predicates=(in_prod,), prioritizerPolicy=BY_CPU)
+    made.hub.put(PLACEMENTS, builders.placement("p", spec=spec))
+    made.come_to_rest()
+    assert not change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 90}))
+    assert not change(made, ADD_ON_PLACEMENT_SCORES, builders.score("a", {"mem": 90}))
+    assert change(made, ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 90}))
+
+
+def test_decisions_of_others_wake_nobody() -> None:
+    made = scene(PlacementSpec(numberOfClusters=1), a=1, b=2)
+    assert not change(made, PLACEMENT_DECISIONS, builders.decision("q", ["a", "b"], placement="other"))
+    assert not change(made, PLACEMENT_DECISIONS, builders.decision("q", ["a"], placement="other"))
+
+
+def test_the_echo_of_an_own_write_wakes_nobody() -> None:
+    made = scene(PlacementSpec(numberOfClusters=1), a=1, b=2)
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("a", member_of=""))
+    made.hear_all()
+    made.look()
+    while made.workers:
+        made.answer()
+    made.hear_all()
+    assert not made.queue.keys
+    assert chosen(made) == [["b"]]
+
+
+def test_a_label_that_nobody_asks_about_wakes_nobody() -> None:
+    made = scene(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
+    assert not change(made, MANAGED_CLUSTERS, builders.cluster("a", labels={"other": "thing"}))
+    assert change(made, MANAGED_CLUSTERS, builders.cluster("a", member_of=""))
+
+
+def test_what_we_deleted_is_back_when_the_history_went_back() -> None:
+    made = scene(
+        PlacementSpec(
+            decisionStrategy=DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1))
+        ),
+        a=1,
+        b=2,
+    )
+    before = made.hub.revision
+    made.hub.delete(MANAGED_CLUSTERS, ("", "b"))
+    for plural, informed in made.informed.items():
+        if plural != PLACEMENT_DECISIONS.plural:
+            informed.hear(1000)
+    made.look()
+    while made.workers:
+        made.answer()
+    assert [*made.own(KEY)] == ["p-decision-1"]
+    # Its deletion was never told, and now it never happened.
+    made.restore_to(before)
+    made.come_to_rest()
+    assert chosen(made) == [["a"], ["b"]]

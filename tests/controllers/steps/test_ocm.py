@@ -1,0 +1,79 @@
+"""Is OCM's own placement controller at work? What its Lease says, and what cannot be told."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from controllers.steps.pretend import refused
+from fairway.api.lease import Lease, LeaseSpec, format_micro_time
+from fairway.controllers.placement import ocm
+from fairway.kube import Client, Forbidden, KubeError, NotFound, ServerError, TransportError
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class Hub:
+    """Has this lease, or answers like this."""
+
+    def __init__(self, answer: Lease | KubeError) -> None:
+        self._answer = answer
+        self.asked: list[tuple[str, str]] = []
+
+    async def get(self, _resource: object, name: str, *, namespace: str) -> Lease:
+        self.asked.append((namespace, name))
+        if isinstance(self._answer, KubeError):
+            raise self._answer
+        return self._answer
+
+
+def lease(*, holder: str = "somebody", ago: float = 0, lasts: int = 15, renewed: bool = True) -> Lease:
+    stamp = format_micro_time(NOW - timedelta(seconds=ago)) if renewed else ""
+    return Lease(spec=LeaseSpec(holderIdentity=holder, renewTime=stamp, leaseDurationSeconds=lasts))
+
+
+async def found(hub: Hub, *, namespace: str = ocm.NAMESPACE) -> ocm.Found | None:
+    return await ocm.find(cast("Client", hub), now=NOW, namespace=namespace)
+
+
+async def test_a_lease_that_is_kept_up_tells_of_it() -> None:
+    hub = Hub(lease(ago=3))
+    assert await found(hub) == ocm.Found(holder="somebody", namespace="open-cluster-management-hub")
+    assert hub.asked == [("open-cluster-management-hub", "placement-lock")]
+
+
+async def test_it_may_live_elsewhere() -> None:
+    hub = Hub(lease())
+    assert await found(hub, namespace="elsewhere") == ocm.Found(holder="somebody", namespace="elsewhere")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [refused(NotFound, 404), lease(ago=16), lease(holder=""), lease(renewed=False), lease(ago=138, lasts=0)],
+)
+async def test_no_lease_or_one_that_ran_out_tells_of_none(answer: Lease | KubeError) -> None:
+    assert await found(Hub(answer)) is None
+
+
+@given(ago=st.integers(-1000, 1000), lasts=st.integers(1, 500))
+async def test_it_lives_as_long_as_its_lease(ago: int, lasts: int) -> None:
+    assert (await found(Hub(lease(ago=ago, lasts=lasts))) is not None) == (ago < lasts)
+
+
+@pytest.mark.parametrize(
+    "error", [refused(Forbidden, 403), refused(ServerError, 500), TransportError("no hub there")]
+)
+async def test_what_cannot_be_told_is_said(error: KubeError, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert await found(Hub(error)) is None
+    assert "make sure that only one of the two writes" in caplog.text
+
+
+def test_the_refusal_says_who_and_what_to_do() -> None:
+    text = str(ocm.OcmRuns(ocm.Found(holder="pod-1", namespace="hub-ns")))
+    assert text == ocm.RUNS.format(holder="pod-1", namespace="hub-ns", name="placement-lock")
+    for word in ("pod-1", "hub-ns/placement-lock", "--shadow", "--beside-ocm"):
+        assert word in text

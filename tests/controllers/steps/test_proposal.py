@@ -1,0 +1,119 @@
+"""What a look comes to: pages and conditions as data, and nothing where nothing differs."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from fairway.api.meta import find_condition
+from fairway.api.placement import Placement, PlacementSpec, PlacementStatus
+from fairway.controllers.placement.proposal import (
+    KEEP,
+    LONGEST_MESSAGE,
+    ON_MISCONFIGURATION,
+    Proposal,
+    propose,
+    rate_of,
+)
+from fairway.controllers.placement.steps import Fill
+from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+from fairway.testing import builders
+from fairway.whatif.world import World
+from strategies import NOW, NOW_MICROS, bound_sets
+
+SECOND = timedelta(seconds=1)
+EMPTY = builders.predicate(labels=builders.selector(builders.requirement("env", "NoOperator")))
+"""A selector that nobody can make sense of."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [("", 60), ("30s", 30), ("2m", 120), ("1h", 3600), ("0s", 0), ("1.5h", 60), ("soon", 60), ("-3s", 60)],
+)
+def test_how_often_scores_are_recorded(limit: str, seconds: int) -> None:
+    assert rate_of(builders.placement(spec=PlacementSpec(scoreRateLimit=limit))) == seconds * SECOND
+
+
+def proposed(world: World, placement: Placement, *, refresh: bool = False) -> Proposal:
+    key = (placement.metadata.namespace, placement.metadata.name)
+    decisions = world.decisions(placement.metadata.namespace)
+    return propose(
+        world.look(key, now=NOW_MICROS),
+        world.placements[key],
+        named=decisions,
+        own={name: each for name, each in decisions.items() if key[1] in each.metadata.labels.values()},
+        refresh=refresh,
+        now=NOW,
+        until=None,
+    )
+
+
+def small_world(placement: Placement) -> World:
+    return World([*bound_sets, builders.cluster("c1"), builders.cluster("c2"), placement])
+
+
+def test_a_mistake_empties_the_decision_or_keeps_it_if_asked_to() -> None:
+    placement = builders.placement(spec=PlacementSpec(predicates=(EMPTY,)))
+    emptied = proposed(small_world(placement), placement)
+    assert emptied.pages is not None
+    assert emptied.selected == frozenset()
+    keeping = builders.placement(spec=placement.spec, annotations={ON_MISCONFIGURATION: KEEP})
+    kept = proposed(small_world(keeping), keeping)
+    assert (kept.pages, kept.steps) == (None, ())
+    for each in (emptied, kept):
+        assert each.status is not None
+        condition = find_condition(each.status.conditions, MISCONFIGURED)
+        assert condition is not None
+        assert condition.status == "True"
+
+
+def test_a_broken_set_leaves_decisions_alone_and_says_so() -> None:
+    broken = builders.cluster_set(
+        "default", selector=builders.selector(builders.requirement("env", "NoOperator"))
+    )
+    placement = builders.placement()
+    world = small_world(placement)
+    world.put(broken)
+    found = proposed(world, placement)
+    assert (found.pages, found.steps) == (None, ())
+    assert found.status is not None
+    condition = find_condition(found.status.conditions, SATISFIED)
+    assert condition is not None
+    assert condition.status == "False"
+    assert 'failed to get clusters from ClusterSet "default"' in condition.message
+
+
+def test_a_message_is_cut_where_the_api_would_refuse_it() -> None:
+    placement = builders.placement(
+        spec=PlacementSpec(prioritizerPolicy=builders.policy(mode="x" * LONGEST_MESSAGE))
+    )
+    found = proposed(small_world(placement), placement)
+    assert found.status is not None
+    assert max(len(each.message) for each in found.status.conditions) == LONGEST_MESSAGE
+    assert any(each.message.endswith("…") for each in found.status.conditions)
+
+
+def test_scores_are_told_only_where_an_event_needs_them() -> None:
+    placement = builders.placement(spec=PlacementSpec(numberOfClusters=1))
+    world = small_world(placement)
+    first = proposed(world, placement)
+    assert first.scores == "c1:100 c2:100 "
+    world.place((placement.metadata.namespace, placement.metadata.name), now=NOW_MICROS)
+    refreshed = proposed(world, placement, refresh=True)
+    assert [(type(step), isinstance(step, Fill) and step.changed) for step in refreshed.steps] == [
+        (Fill, False)
+    ]
+    assert refreshed.scores == ""
+
+
+def test_when_scores_were_recorded_is_told_when_they_are() -> None:
+    placement = builders.placement(spec=PlacementSpec(numberOfClusters=1))
+    world = small_world(placement)
+    first = proposed(world, placement)
+    assert first.status is not None
+    assert first.status.lastScoreUpdateTime == NOW
+    world.place((placement.metadata.namespace, placement.metadata.name), now=NOW_MICROS)
+    before = PlacementStatus(**{**structs.asdict(first.status), "lastScoreUpdateTime": NOW - 9 * SECOND})
+    key = (placement.metadata.namespace, placement.metadata.name)
+    world.put(structs.replace(world.placements[key], status=before))
+    assert proposed(world, placement).empty

@@ -1,0 +1,206 @@
+"""The shadow: what differs, in words, once it has lasted, and without writing anything."""
+
+import logging
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from msgspec import structs
+
+from controllers.steps.paper import (
+    Decisions,
+    Situation,
+    decision_of,
+    labels_of,
+    page_name,
+    paged,
+    planned,
+    situations,
+)
+from controllers.steps.pretend import (
+    KINDS,
+    Informed,
+    PretendClient,
+    PretendClock,
+    PretendHub,
+    PretendQueue,
+    Worker,
+)
+from controllers.steps.simulation import METERS, Told
+from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
+from fairway.api.meta import Condition
+from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.placement.proposal import Proposal
+from fairway.controllers.placement.shadow import (
+    MISSING,
+    OTHER_CLUSTERS,
+    OTHER_ORDER,
+    OTHER_STATUS,
+    SETTLE_SECONDS,
+    SURPLUS,
+    Shadow,
+    differences,
+)
+from fairway.controllers.sources import Sources
+from fairway.kube import (
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Client,
+    WorkQueue,
+)
+from fairway.plugins.pages import Page
+from fairway.testing import builders
+from strategies import NOW
+
+KEY = ("ns1", "p")
+
+
+def pages_of(*groups: str) -> tuple[Page, ...]:
+    return paged([("", [ClusterDecision(clusterName=each, score=1) for each in group]) for group in groups])
+
+
+def told(pages: tuple[Page, ...], there: Decisions, *, status: PlacementStatus | None = None) -> list[str]:
+    proposal = Proposal(
+        placement=Placement(), pages=pages, steps=planned(pages, there, refresh=True), status=status
+    )
+    return list(differences(proposal, there))
+
+
+def there_is(*pages: Page) -> Decisions:
+    return {page.name: decision_of(page) for page in pages}
+
+
+def test_what_is_the_same_is_not_told() -> None:
+    assert told(pages_of("ab"), there_is(*pages_of("ab"))) == []
+
+
+def test_scores_and_reasons_are_not_compared() -> None:
+    others = tuple(structs.replace(each, score=99, reason="because") for each in pages_of("ab")[0].decisions)
+    assert told(pages_of("ab"), there_is(Page(page_name(1), labels_of(0, ""), others))) == []
+
+
+def test_each_difference_in_words() -> None:
+    first = page_name(1)
+    assert told(pages_of("ab"), {}) == [MISSING.format(page=first, clusters="a, b")]
+    assert told(pages_of(""), {}) == [MISSING.format(page=first, clusters="nothing")]
+    assert told(pages_of("ab"), there_is(*pages_of("ba"))) == [OTHER_ORDER.format(page=first)]
+    assert told(pages_of("ab"), there_is(*pages_of("bc"))) == [
+        OTHER_CLUSTERS.format(page=first, changes="lacks a, should not name c")
+    ]
+    assert told(pages_of("a"), there_is(*pages_of("a", "b"))) == [SURPLUS.format(page=page_name(2))]
+    relabelled = Page(first, labels_of(3, "x"), pages_of("a")[0].decisions)
+    (text,) = told(pages_of("a"), there_is(relabelled))
+    assert text.startswith(f"decision {first} is labelled")
+    assert "decision-group-index=3" in text
+
+
+def test_many_names_are_not_all_told() -> None:
+    many = tuple(ClusterDecision(clusterName=f"c{at:02}") for at in range(14))
+    (text,) = told((Page(page_name(1), labels_of(0, ""), many),), {})
+    assert text.endswith("c09 and 4 more")
+
+
+def test_status_in_words() -> None:
+    status = PlacementStatus(
+        numberOfSelectedClusters=2,
+        decisionGroups=(DecisionGroupStatus(decisionGroupName="canary"),),
+        conditions=(Condition(type="PlacementSatisfied", status="True", reason="All", message="well"),),
+    )
+    texts = told(pages_of("a"), there_is(*pages_of("a")), status=status)
+    assert texts == [
+        "condition PlacementSatisfied is not set, should be True/All (well)",
+        OTHER_STATUS.format(field="numberOfSelectedClusters", got=0, want=2),
+        OTHER_STATUS.format(field="decisionGroups", got="nothing", want="canary"),
+    ]
+
+
+@given(situation=situations)
+def test_whatever_would_be_written_is_told_but_for_scores_and_owners(situation: Situation) -> None:
+    before, pages = situation
+    own = {name: each for name, each in before.items() if "p" in each.metadata.labels.values()}
+    steps = planned(pages, before, refresh=True)
+    found = list(differences(Proposal(placement=Placement(), pages=pages, steps=steps), own))
+    wanted = {page.name: (dict(page.labels), list(page.clusters)) for page in pages}
+    there = {
+        name: (dict(each.metadata.labels), [one.clusterName for one in each.status.decisions])
+        for name, each in own.items()
+    }
+    stranger = any(page.name in before and page.name not in own for page in pages)
+    assert bool(found) == (wanted != there) or stranger
+
+
+class Scene:
+    """A shadow of whoever writes decisions on a hub in memory."""
+
+    def __init__(self) -> None:
+        self.hub = PretendHub()
+        self.clock = PretendClock(NOW)
+        self.shadow = Shadow(cast("Client", PretendClient()), meters=METERS, clock=self.clock)
+        self.queue = PretendQueue(self.clock)
+        self.shadow.queue = cast("WorkQueue[Any]", self.queue)
+        self.shadow.book._wake_one = self.queue.add
+        for resource, thing in (
+            (MANAGED_CLUSTER_SETS, builders.cluster_set("default")),
+            (MANAGED_CLUSTER_SET_BINDINGS, builders.binding("default")),
+            (MANAGED_CLUSTERS, builders.cluster("a")),
+            (PLACEMENTS, builders.placement("p")),
+        ):
+            self.hub.put(resource, thing)
+        self._informed = {each.plural: Informed(self.hub, each) for each in KINDS}
+        self.shadow.watch(cast("Sources", Told(self._informed)))
+        for each in self._informed.values():
+            each.list_all()
+
+    def look(self) -> tuple[str, ...]:
+        """All there is to look at, and what differs then."""
+        for each in self._informed.values():
+            each.hear(1000)
+        self.queue.fire()
+        while self.queue.keys:
+            key = next(iter(self.queue.keys))
+            del self.queue.keys[key]
+            assert Worker(key, self.shadow.reconcile(key, ALONE)).done, "it asked the hub for something"
+        return self.shadow.differences.get(KEY, ())
+
+    def write(self, *clusters: str) -> None:
+        """As the controller does that is being watched."""
+        old = builders.decision("p-decision-1", (), placement="p")
+        labels = labels_of(0, "")
+        named = tuple(ClusterDecision(clusterName=each) for each in clusters)
+        self.hub.put(
+            PLACEMENT_DECISIONS,
+            structs.replace(
+                old,
+                metadata=structs.replace(old.metadata, labels=labels),
+                status=PlacementDecisionStatus(decisions=named),
+            ),
+        )
+
+
+def test_a_difference_counts_if_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    assert scene.look() == ()
+    assert scene.shadow.compared == 0
+    with caplog.at_level(logging.INFO):
+        scene.clock.now += timedelta(seconds=SETTLE_SECONDS)
+        found = scene.look()
+        assert found[0] == MISSING.format(page="p-decision-1", clusters="a")
+        assert scene.shadow.compared == 1
+        scene.write("a")
+        assert MISSING.format(page="p-decision-1", clusters="a") not in scene.look()
+    assert "placement ns1/p: decision p-decision-1 is missing" in caplog.text
+
+
+def test_a_difference_that_goes_in_time_is_never_told() -> None:
+    scene = Scene()
+    scene.look()
+    scene.clock.now += timedelta(seconds=SETTLE_SECONDS / 2)
+    scene.write("a")
+    scene.look()
+    scene.clock.now += timedelta(seconds=SETTLE_SECONDS)
+    assert not [text for text in scene.look() if "decision p-decision-1" in text]
