@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from deploy import stand_in
-from deploy.documents import sections
+from deploy.documents import ROOT, sections
 from deploy.reader import Reader, reader, told
+from fairway.controllers import manager
+from fairway.controllers.manager import OCM_SECONDS
 from fairway.controllers.placement.ocm import NAMESPACE
+from fairway.controllers.placement.shadow import SETTLE_SECONDS
 from fairway.kube import Client, Forbidden, Invalid
 from fairway.testing.kubernetes import Tools
 from fairway.testing.processes import POLL, Port
@@ -30,6 +33,13 @@ def test_no_command_is_left_out() -> None:
     followed = {"", OWN, UPGRADE, UNINSTALL, BESIDE, INSTEAD, BACK}
     assert {title for title, blocks in PAGE.items() if blocks} == followed
     assert NOT_RUN.issubset(PAGE[""])
+
+
+def test_words_that_depend_on_figures() -> None:
+    text = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert ("that lasts for ten seconds" in text, SETTLE_SECONDS) == (True, 10.0)
+    assert ("notices within half a minute" in text, OCM_SECONDS) == (True, 30.0)
+    assert f"`{manager.NAMESPACE}`" in text
 
 
 @pytest.mark.kube
