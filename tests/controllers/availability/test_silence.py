@@ -175,6 +175,15 @@ async def test_a_lease_without_a_time_counts_from_its_creation() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(200, abs=0.5)
 
 
+async def test_a_lease_that_changes_without_being_renewed_proves_nothing() -> None:
+    hub = joined()
+    hub.renew(START)
+    async with watching(hub):
+        await asyncio.sleep(100)
+        hub.renew(START)  # the same time once more, as when somebody puts a label on it
+        assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
+
+
 async def test_a_shorter_duration_counts_at_once() -> None:
     hub = joined()
     hub.renew(START)
