@@ -1,0 +1,193 @@
+"""Several processes of `fairway run` on one hub, what they say, and what a watch of their Leases says of them."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from chaos.leadership import Held
+from chaos.lines import Line, Party, Switchboard, switchboard
+from chaos.nursery import PATIENCE, POLL, Child, Nursery
+from controllers.crash.consumer import Consumer
+from controllers.hubs import HubUnderTest
+from controllers.replicas.relay import Relay
+from controllers.world import World
+from fairway.controllers.manager import PLACEMENT
+from fairway.kube import Client, Connection
+from fairway.kube.leader import LEASES
+from fairway.testing.restricted import restricted, write_kubeconfig
+
+PROGRAM = "controllers.replicas.replica"
+QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address", "off")
+LEASE = "fairway-placement"
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    if sys.platform != "linux":
+        pytest.skip("processes that die with their parent are Linux's")
+    with Nursery() as made:
+        yield made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    version: int
+    writer: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    name: str
+    child: Child
+    party: Party
+    relay: Relay
+
+    @property
+    def writes(self) -> list[Write]:
+        return [
+            Write(version=line["wrote"], writer=self.name, path=line["path"])
+            for line in self.party.said
+            if "wrote" in line
+        ]
+
+    def tries(self, *, after: int = 0) -> list[Line]:
+        """Writes it wanted to do, ``after`` so many lines."""
+        return [line for line in self.party.said[after:] if "tries" in line]
+
+    async def logs(self, text: str, *, after: int = 0) -> Line:
+        return await self.party.says(lambda line: text in line.get("log", ""), after=after)
+
+    async def freeze(self) -> None:
+        """Stopped when this returns, by the kernel's word."""
+        self.child.signal(signal.SIGSTOP)
+        await self.frozen()
+
+    async def frozen(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+                await asyncio.sleep(POLL)
+
+    def thaw(self) -> None:
+        self.child.signal(signal.SIGCONT)
+
+
+class Replicas:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        nursery: Nursery,
+        board: Switchboard,
+        connection: Connection,
+        folder: Path,
+        stack: AsyncExitStack,
+    ) -> None:
+        """``connection``: with the rights they have; its namespace is that of the Leases."""
+        self.namespace = connection.namespace
+        self.leases: dict[str, list[Held]] = {}
+        self.all: dict[str, Replica] = {}
+        self._client, self._nursery, self._board = client, nursery, board
+        self._connection, self._folder, self._stack = connection, folder, stack
+        self._news = asyncio.Event()
+
+    async def follow(self, since: str) -> None:
+        async for event in self._client.watch(
+            LEASES, namespace=self.namespace, resource_version=since, bookmarks=False
+        ):
+            history = self.leases.setdefault(event.object.metadata.name, [])
+            history.append(Held.of(event.object))
+            self._news.set()
+
+    async def start(self, name: str, *options: str) -> Replica:
+        relay = await self._stack.enter_async_context(Relay(self._connection.server).running())
+        kubeconfig = await write_kubeconfig(
+            replace(self._connection, server=relay.url), self._folder / f"{name}.kubeconfig"
+        )
+        arguments = ("--kubeconfig", str(kubeconfig), "--lease-namespace", self.namespace)
+        child = self._nursery.start(
+            PROGRAM,
+            str(self._board.path),
+            name,
+            *arguments,
+            "--controllers",
+            PLACEMENT,
+            *QUIET,
+            *options,
+            log=self._folder / f"{name}.log",
+        )
+        self._stack.callback(child.kill)
+        made = Replica(name=name, child=child, party=await self._board.party(name), relay=relay)
+        self.all[name] = made
+        return made
+
+    async def led(self, *, by: str = "", but: str = "", lease: str = LEASE) -> Replica:
+        """Who leads now, as soon as it is ``by``, or anybody ``but``."""
+
+        def holder() -> str:
+            history = self.leases.get(lease, [])
+            return history[-1].holder if history else ""
+
+        def there() -> bool:
+            return bool(holder()) and by in ("", holder()) and but != holder()
+
+        await self.until(there)
+        return self.all[holder()]
+
+    def other(self, than: Replica) -> Replica:
+        (found,) = (each for each in self.all.values() if each is not than)
+        return found
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Looks again whenever a Lease changes, which is all the time."""
+        async with asyncio.timeout(PATIENCE):
+            while not holds():
+                self._news.clear()
+                await self._news.wait()
+
+    def given_back(self, lease: str = LEASE) -> bool:
+        return any(not each.holder for each in self.leases[lease])
+
+    def intruders(self, lease: str = LEASE) -> list[Write]:
+        """Writes of somebody who did not hold the Lease at that version."""
+        history = self.leases[lease]
+        found: list[Write] = []
+        for each in self.all.values():
+            for write in each.writes:
+                holders = [held.holder for held in history if held.version < write.version]
+                if not holders or holders[-1] != each.name:
+                    found.append(write)
+        return found
+
+
+@pytest.fixture
+async def replicas(
+    hub: HubUnderTest, client: Client, world: World, nursery: Nursery, tmp_path: Path
+) -> AsyncIterator[Replicas]:
+    namespace = await world.room("leases")
+    connection = await restricted(hub.administrator, controllers=frozenset({PLACEMENT}), namespace=namespace)
+    since = (await client.list(LEASES, namespace=namespace)).resource_version
+    async with switchboard() as board, AsyncExitStack() as stack:
+        made = Replicas(
+            client, nursery=nursery, board=board, connection=connection, folder=tmp_path, stack=stack
+        )
+        watching = asyncio.create_task(made.follow(since))
+        try:
+            yield made
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+@pytest.fixture
+async def consumer(client: Client) -> AsyncIterator[Consumer]:
+    made = Consumer()
+    async with made.following(client):
+        yield made

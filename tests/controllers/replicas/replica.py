@@ -1,0 +1,111 @@
+"""`fairway run` as it is, but for a shorter lease, and for telling a test what it writes in lines of JSON.
+
+Told to ``stop``, it stops itself with SIGSTOP at the worst moment there is: it has made sure that it leads, a write is
+next. When it is continued the write goes out, as if it had been stopped within the system call.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from unittest.mock import patch
+
+from chaos.lines import Caller
+from fairway.cli import main as cli
+from fairway.kube.errors import KubeError
+from fairway.kube.leader import Timing
+from fairway.kube.transport import Response, Transport
+
+TIMING: Final = Timing(lease=2, renew=1.4, retry=0.25)
+WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
+
+_OURS: Final = re.compile(r"/(?:placements|placementdecisions)(?:/|$)")
+
+
+class Talker(logging.Handler):
+    """Also repeats what is logged."""
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__(logging.INFO)
+        self._path, self._name = path, name
+        self._line: Caller | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._stop = False
+        self._sending: set[asyncio.Task[Response]] = set()
+        self._early: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell(log=record.getMessage(), level=record.levelname)
+
+    def _tell(self, **line: Any) -> None:
+        if self._line is None:
+            self._early.append(line)
+        else:
+            self._line.tell(**line)
+
+    async def _introduce(self) -> None:
+        line = await Caller.introduced(self._path, name=self._name)
+        if self._line is None:
+            self._line = line
+            self._listening = asyncio.create_task(self._listen(line))
+            for each in self._early:
+                line.tell(**each)
+
+    async def _listen(self, line: Caller) -> None:
+        while True:
+            self._stop = (await line.hear())["stop"]
+
+    async def request(
+        self,
+        send: Callable[..., Awaitable[Response]],
+        transport: Transport,
+        method: str,
+        path: str,
+        **options: Any,
+    ) -> Response:
+        if self._line is None:
+            await self._introduce()
+        if method not in WRITES or _OURS.search(path) is None:
+            return await send(transport, method, path, **options)
+        self._tell(tries=method, path=path)
+        if not self._stop:
+            return await self._sent(send(transport, method, path, **options), method, path)
+        self._stop = False
+        self._tell(inside=True)
+        assert self._line is not None
+        await self._line.flush()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        # The end of the term ends the waiting for the answer, but what was sent was sent.
+        sending = asyncio.create_task(self._sent(send(transport, method, path, **options), method, path))
+        self._sending.add(sending)
+        return await asyncio.shield(sending)
+
+    async def _sent(self, sending: Awaitable[Response], method: str, path: str) -> Response:
+        try:
+            answer = await sending
+        except KubeError as error:
+            self._tell(refused=type(error).__name__, path=path)
+            raise
+        if method != "DELETE":  # not every hub says what version a deletion is
+            version = int(json.loads(answer.body)["metadata"]["resourceVersion"])
+            self._tell(wrote=version, path=path)
+        return answer
+
+
+def main() -> None:
+    path, name, *arguments = sys.argv[1:]
+    talker = Talker(path, name)
+    logging.getLogger("fairway").addHandler(talker)
+    send = Transport.request
+
+    async def request(transport: Transport, method: str, path: str, **options: Any) -> Response:
+        return await talker.request(send, transport, method, path, **options)
+
+    sys.argv = ["fairway", "run", "--identity", name, *arguments]
+    with patch("fairway.cli.run.Timing", lambda: TIMING), patch.object(Transport, "request", request):
+        cli.main()

@@ -1,0 +1,208 @@
+"""Two replicas, one of which writes: whatever becomes of the leader, there is one answer, and it is the right one."""
+
+import signal
+from itertools import pairwise
+
+from chaos.leadership import problems
+from controllers.crash import scratch
+from controllers.crash.consumer import Consumer, faults
+from controllers.replicas.conftest import LEASE, Replica, Replicas
+from controllers.world import World
+from fairway.kube import MANAGED_CLUSTERS, Client
+
+LED = "became leader"
+NO_LONGER = "stopped leading"
+
+
+async def pair(replicas: Replicas) -> tuple[Replica, Replica]:
+    """The leader, and the one that waits."""
+    await replicas.start("ann")
+    leader = await replicas.led()
+    return leader, await replicas.start("ben")
+
+
+async def settled(replicas: Replicas, world: World, client: Client, consumer: Consumer) -> None:
+    """What holds in the end, and held all the time."""
+    rooms = [world.namespace]
+    assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
+    await consumer.caught_up(client)
+    assert not list(faults(consumer.states(world.namespace)))
+    assert not problems(replicas.leases[LEASE], [], [])
+    errors = [
+        (each.name, line["log"])
+        for each in replicas.all.values()
+        for line in each.party.said
+        if line.get("level") in ("ERROR", "CRITICAL")
+    ]
+    assert not errors
+
+
+async def test_one_of_two_writes(
+    replicas: Replicas, world: World, client: Client, consumer: Consumer
+) -> None:
+    leader, waiting = await pair(replicas)
+    await waiting.logs("placement on hub")
+    for number, cluster in enumerate("abcd", start=1):
+        await world.cluster(cluster)
+        if number == 1:
+            await world.place()
+        await world.chooses("p", *"abcd"[:number])
+    await settled(replicas, world, client, consumer)
+    assert leader.writes
+    assert not waiting.tries()
+    assert not replicas.intruders()
+
+
+async def test_the_leader_is_killed(
+    replicas: Replicas, world: World, client: Client, consumer: Consumer
+) -> None:
+    leader, waiting = await pair(replicas)
+    await world.cluster("a")
+    await world.place()
+    await world.chooses("p", "a")
+    leader.child.kill()
+    await world.cluster("b")
+    await replicas.led(by=waiting.name)
+    await world.chooses("p", "a", "b")
+    await settled(replicas, world, client, consumer)
+    assert not replicas.given_back()
+    assert not replicas.intruders()
+
+
+async def test_the_leader_is_asked_to_go(
+    replicas: Replicas, world: World, client: Client, consumer: Consumer
+) -> None:
+    """It gives the lease back, so nobody has to wait for the end of it."""
+    leader, waiting = await pair(replicas)
+    await world.cluster("a")
+    await world.place()
+    await world.chooses("p", "a")
+    leader.child.signal(signal.SIGTERM)
+    assert await leader.child.end() == 0, leader.child.tail()
+    await world.cluster("b")
+    await replicas.led(by=waiting.name)
+    await world.chooses("p", "a", "b")
+    holders = [held.holder for held in replicas.leases[LEASE]]
+    changes = [holders[0], *(after for before, after in pairwise(holders) if before != after)]
+    assert changes == [leader.name, "", waiting.name]
+    await settled(replicas, world, client, consumer)
+    assert not replicas.intruders()
+
+
+async def test_a_leader_is_frozen_and_thawed(
+    replicas: Replicas, world: World, client: Client, consumer: Consumer
+) -> None:
+    """Its view is of long ago when it wakes up. It must not write from it, and may lead again later."""
+    leader, waiting = await pair(replicas)
+    await world.clusters("a", "b")
+    await world.place()
+    await world.chooses("p", "a", "b")
+    await consumer.caught_up(client)
+    consumer.begin()
+    await leader.freeze()
+    await world.cluster("c")
+    await world.delete(MANAGED_CLUSTERS, world.full("a"))
+    await replicas.led(by=waiting.name)
+    await world.chooses("p", "b", "c")
+    before = len(leader.party.said)
+    leader.thaw()
+    await leader.logs(NO_LONGER, after=before)
+    await settled(replicas, world, client, consumer)
+    assert not leader.tries(after=before)
+    assert not replicas.intruders()
+
+    consumer.begin()
+    waiting.child.kill()
+    await replicas.led(by=leader.name)
+    await world.cluster("d")
+    await world.chooses("p", "b", "c", "d")
+    await settled(replicas, world, client, consumer)
+    assert not replicas.intruders()
+
+
+async def test_frozen_within_a_write_that_others_have_done_since(
+    replicas: Replicas, world: World, client: Client, consumer: Consumer
+) -> None:
+    """The hub refuses it: the page is not of that version any more."""
+    leader, waiting = await pair(replicas)
+    await world.clusters("a", "b")
+    await world.place()
+    await world.chooses("p", "a", "b")
+    await consumer.caught_up(client)
+    consumer.begin()
+    leader.party.tell(stop=True)
+    await world.cluster("c")
+    await leader.party.says(lambda line: "inside" in line)
+    await leader.frozen()
+    await world.delete(MANAGED_CLUSTERS, world.full("a"))
+    await replicas.led(by=waiting.name)
+    await world.chooses("p", "b", "c")
+    before = len(leader.party.said)
+    leader.thaw()
+    late = await leader.party.says(lambda line: "refused" in line or "wrote" in line, after=before)
+    assert late["refused"] == "Conflict"
+    await leader.logs(NO_LONGER, after=before)
+    await settled(replicas, world, client, consumer)
+    assert not leader.tries(after=before)
+    assert not replicas.intruders()
+
+
+async def test_frozen_within_a_write_that_nobody_needs_any_more(
+    replicas: Replicas, world: World, client: Client, consumer: Consumer
+) -> None:
+    """The cluster that it is about to add has gone again, so nobody wrote, and the hub takes it. It is taken back."""
+    leader, waiting = await pair(replicas)
+    await world.cluster("a")
+    await world.place()
+    await world.chooses("p", "a")
+    await consumer.caught_up(client)
+    consumer.begin()
+    leader.party.tell(stop=True)
+    await world.cluster("b")
+    await leader.party.says(lambda line: "inside" in line)
+    await leader.frozen()
+    await world.delete(MANAGED_CLUSTERS, world.full("b"))
+    await replicas.led(by=waiting.name)
+    before = len(leader.party.said)
+    leader.thaw()
+    late = await leader.party.says(lambda line: "refused" in line or "wrote" in line, after=before)
+    assert "wrote" in late
+    repaired = await waiting.party.says(lambda line: "wrote" in line)
+    assert repaired["path"] == late["path"]
+    await world.chooses("p", "a")
+    await consumer.caught_up(client)
+    unions = [sorted(map(world.word, state)) for state in consumer.states(world.namespace)]
+    assert unions == [["a"], ["a", "b"], ["a"]]
+    rooms = [world.namespace]
+    assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
+    assert [write.version for write in replicas.intruders()] == [late["wrote"]]
+    assert not leader.tries(after=before)
+
+
+async def test_the_leader_is_cut_off(
+    replicas: Replicas, world: World, client: Client, consumer: Consumer
+) -> None:
+    """Nobody tells it that another leads, so it must stop by itself, and what is under way must do no harm."""
+    leader, waiting = await pair(replicas)
+    await world.clusters("a", "b")
+    await world.place()
+    await world.chooses("p", "a", "b")
+    await consumer.caught_up(client)
+    consumer.begin()
+    leader.relay.cut()
+    await world.cluster("c")
+    before = len(leader.party.said)
+    await leader.logs(NO_LONGER, after=before)
+    await replicas.led(by=waiting.name)
+    await world.chooses("p", "a", "b", "c")
+    leader.relay.mend()
+    await world.delete(MANAGED_CLUSTERS, world.full("a"))
+    await world.chooses("p", "b", "c")
+    # It is not dead, only out of office: it can lead again.
+    waiting.child.signal(signal.SIGTERM)
+    assert await waiting.child.end() == 0, waiting.child.tail()
+    await replicas.led(by=leader.name)
+    await world.cluster("d")
+    await world.chooses("p", "b", "c", "d")
+    await settled(replicas, world, client, consumer)
+    assert not replicas.intruders()

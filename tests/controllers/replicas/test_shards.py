@@ -1,0 +1,58 @@
+"""Placements split between processes, two for a shard: each placement is written by its own shard and nobody else."""
+
+import re
+
+from controllers.crash import scratch
+from controllers.replicas.conftest import Replicas
+from controllers.world import World
+from fairway.controllers.placement.shard import Shard
+from fairway.kube import Client
+
+SHARDS = [Shard(index=index, count=2) for index in range(2)]
+
+
+async def test_every_placement_is_written_by_its_shard(
+    replicas: Replicas, world: World, client: Client
+) -> None:
+    rooms: dict[Shard, list[str]] = {shard: [] for shard in SHARDS}
+    number = 0
+    while min(map(len, rooms.values())) < 3:
+        room = await world.room(f"room{number}")
+        await world.bind("s", namespace=room)
+        (owner,) = (shard for shard in SHARDS if shard.has(room))
+        rooms[owner].append(room)
+        number += 1
+    everywhere = [room for each in rooms.values() for room in each]
+    for name, shard in zip(("ann", "ben"), SHARDS, strict=True):
+        await replicas.start(name, "--shard", str(shard))
+        await replicas.led(by=name, lease=shard.lease)
+    await replicas.start("cleo", "--shard", str(SHARDS[1]))
+
+    await world.clusters("a", "b")
+    for room in everywhere:
+        await world.place("p", namespace=room)
+    for room in everywhere:
+        await world.chooses("p", "a", "b", namespace=room)
+
+    # Its own deputy takes over, not the leader of the other half.
+    replicas.all["ben"].child.kill()
+    await world.cluster("c")
+    for room in everywhere:
+        await world.chooses("p", "a", "b", "c", namespace=room)
+
+    assert await scratch.written(client, everywhere) == await scratch.computed(client, everywhere)
+    written = {name: {_namespace(write.path) for write in each.writes} for name, each in replicas.all.items()}
+    assert written == {
+        "ann": set(rooms[SHARDS[0]]),
+        "ben": set(rooms[SHARDS[1]]),
+        "cleo": set(rooms[SHARDS[1]]),
+    }
+    assert set(replicas.leases) == {shard.lease for shard in SHARDS}
+    (last,) = {held.holder for held in replicas.leases[SHARDS[0].lease]}
+    assert last == "ann"
+
+
+def _namespace(path: str) -> str:
+    found = re.search(r"/namespaces/([^/]+)/", path)
+    assert found is not None
+    return found[1]
