@@ -248,6 +248,19 @@ def test_a_request_of_somebody_else_does_not_stand_in_the_way(hub: HubAddress, c
     assert state(hub) == ({"old", "c1"}, {"b-good"})
 
 
+def test_the_name_of_a_request_is_one_line(hub: HubAddress, capsys: Capture) -> None:
+    """Kubernetes lets it be anything but a path, and whoever asks chooses it."""
+    name = "x\ncluster c9 is accepted\x1b[2J"
+    act(hub.kubeconfig, lambda client: ask(client, Asked(name=name, user="eve")))
+    assert accept(hub, "c1") == 1
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(
+        "certificate request x cluster c9 is accepted\\x1b[2J of cluster c1 is not approved"
+    )
+    assert accept(hub, "c1", "--skip-approve-check") == 0
+    assert state(hub)[1] == {name}
+
+
 def test_several_agents_that_want_to_be_the_same_cluster(hub: HubAddress, capsys: Capture) -> None:
     two = (Asked(name="one"), Asked(name="two", subject=subject(agent="a2")))
     act(hub.kubeconfig, lambda client: ask(client, *two))

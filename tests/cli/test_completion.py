@@ -133,6 +133,7 @@ async def make_namespace(client: Client) -> None:
         ("fairway clusterset bind a", ["apps"]),
         ("fairway clusterset set apps --clusters c", ["c1", "c2"]),
         ("fairway accept c", ["c1", "c2"]),
+        ("fairway accept --clusters other,c", ["other,c1", "other,c2"]),
         ("fairway crds man", ["managedclusters", "managedclustersets", "managedclustersetbindings"]),
     ],
 )

@@ -208,6 +208,9 @@ def test_a_document_for_each_answer_also_when_a_score_runs_out(
 
 
 def test_what_is_not_there_is_no_reason_to_wait(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    with watch(tmp_path, fairway_hub.kubeconfig, "explain", "placement", "web", "--watch") as watched:
+        assert watched.process.wait() == 2
+        assert f"hub {fairway_hub.url} has no Placement; " in watched.errors.read_text()
     fill(fairway_hub.kubeconfig, placement("web"))
     with watch(tmp_path, fairway_hub.kubeconfig, "explain", "placement", "wbe", "--watch") as watched:
         assert watched.process.wait() == 2

@@ -20,16 +20,18 @@ from fairway.api.crd import RESOURCES
 from fairway.cli import live, live_objects
 from fairway.cli.live import HubChoice
 from fairway.cli.live_objects import listed, read_hub
-from fairway.cli.live_words import NO_HUB
+from fairway.cli.live_words import NO_HUB, told
 from fairway.cli.main import run
 from fairway.cli.options import NO_INPUT
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS, Client
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS, Client, Connection, CredentialError, KubeError
+from fairway.kube.errors import DeadlineExceeded, UnreadableError, error_of
 from fairway.testing.builders import cluster, score
 from fairway.testing.certificates import Authority
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.testing.kubernetes import write_kubeconfig
 
 Capture = pytest.CaptureFixture[str]
+INVALID = b'{"kind":"Status","reason":"Invalid","message":"spec is wrong","code":422}'
 
 VERBS = [
     ["get", "clusters"],
@@ -144,16 +146,16 @@ def test_what_one_may_not_do_and_who_can_grant_it(
     assert said == (
         f"hub {hub.url} does not let eve list managedclusters.cluster.open-cluster-management.io; "
         "somebody who may can grant it:\n"
-        f"  kubectl --kubeconfig {path} create clusterrole fairway-reader --verb=get,list,watch --resource={every}\n"
-        f"  kubectl --kubeconfig {path} create clusterrolebinding fairway-reader --clusterrole=fairway-reader "
-        "--user=eve\n"
+        f"  kubectl create clusterrole fairway-reader --verb=get,list,watch --resource={every}\n"
+        "  kubectl create clusterrolebinding fairway-reader --clusterrole=fairway-reader --user=eve\n"
     )
     said = complaint(capsys, ["get", "placements", "-n", "ns1", "--kubeconfig", str(path)])
     assert "does not let eve list placements.cluster.open-cluster-management.io in namespace ns1; " in said
     assert (
-        "create role fairway-list-placements -n ns1 --verb=get,list,watch --resource=placements.cluster"
+        "create role fairway-reader -n ns1 --verb=get,list,watch --resource=managedclustersetbindings."
         in said
     )
+    assert "managedclusters.cluster" not in said
     # The grant that is printed, made in the way kubectl makes it.
     role = {
         "metadata": {"name": "fairway-reader"},
@@ -234,6 +236,44 @@ def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
         said = complaint(capsys, ["clusterset", "bind", "x", "--kubeconfig", str(path)])
         assert "its CRD is not installed" in said
         server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            DeadlineExceeded("GET /x: no answer within 60 s"),
+            "hub H does not answer: GET /x: no answer within 60 s; ",
+        ),
+        (
+            UnreadableError("the answer is not a list"),
+            "H does not answer like a Kubernetes API: the answer is not",
+        ),
+        (
+            CredentialError("exec plugin 'x' failed with exit code 1"),
+            "exec plugin 'x' failed with exit code 1",
+        ),
+        (error_of(code=503, body=b"no"), "hub H refuses: no (503)"),
+        (error_of(code=422, body=INVALID), "hub H refuses: spec is wrong (422 Invalid)"),
+        (error_of(code=403, body=b"no webhook likes you"), "hub H refuses: no webhook likes you"),
+        (
+            error_of(code=404, request="GET /api/v1/x"),
+            "hub H does not know /api/v1/x: it is another kind of server",
+        ),
+        (error_of(code=302, request="GET /api"), "hub H refuses: the server answers with a redirection"),
+        (
+            error_of(
+                code=403, body=b'{"kind":"Status","message":"User \\"; rm -rf\\" cannot list resource"}'
+            ),
+            'hub H refuses: User "; rm -rf" cannot list resource',
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_other_refusals_in_words(error: KubeError, expected: str) -> None:
+    connection = Connection(server="https://h", place="the file")
+    said = told(error, hub=HubChoice(), connection=connection).replace("https://h", "H")
+    assert said.startswith(expected)
 
 
 def test_how_kubectl_is_called_for_the_same_hub() -> None:

@@ -12,7 +12,7 @@ from fairway.cli.clusterset import DRY_RUN, dry_run_option, names_in
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK
 from fairway.cli.live import HubChoice, hub_options, talk, unknown
-from fairway.cli.output import say
+from fairway.cli.output import cell, say
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
@@ -131,5 +131,6 @@ def _tell_request(request: "Request", cluster: str, *, done: bool, dry_run: bool
         "denied": DENIED,
         "refuse": PASSED_OVER,
     }
-    text = texts[request.verdict].format(request=request.name, name=cluster, reason=request.reason)
+    # Whoever makes a request may give it a name of several lines.
+    text = texts[request.verdict].format(request=cell(request.name), name=cluster, reason=request.reason)
     say(text + (DRY_RUN if done and dry_run else ""))

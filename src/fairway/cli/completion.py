@@ -64,12 +64,13 @@ def complete(kind: Kind) -> Complete:
 
     def offered(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
         # Neither an exception nor a warning may be printed over what is being typed, and nobody may be asked.
+        before, comma, last = typed.rpartition(",")
         try:
             _hush()
-            names = asyncio.run(_names(context, kind, typed))
+            names = asyncio.run(_names(context, kind, last))
         except Exception:
             return []
-        return [name for name in names if name.startswith(typed)]
+        return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
     return offered
 

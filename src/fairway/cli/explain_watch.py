@@ -11,6 +11,7 @@ from fairway.cli.explain import Question, answer, find, show
 from fairway.cli.live import HubChoice, talk
 from fairway.cli.live_objects import PLACING
 from fairway.cli.live_world import LiveWorld
+from fairway.cli.options import NO_PLACEMENTS_ON_HUB
 from fairway.cli.output import say
 from fairway.cli.watching import Feed, following
 from fairway.engine.points import NEVER_CHANGES
@@ -34,6 +35,8 @@ def follow(hub: HubChoice, asked: Question, files: "LoadedObjects | None") -> No
         feeds = [Feed(resource=each) for each in PLACING]
         last: str | dict[str, Any] | None = None
         async with following(client, feeds, known.hear) as bell:
+            if not known.world().placements:
+                raise BadInputError(NO_PLACEMENTS_ON_HUB.format(server=client.connection.server))
             while True:
                 told, wait = _look(known.world(), asked, client.namespace, first=last is None)
                 if told != last:

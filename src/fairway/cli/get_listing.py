@@ -1,6 +1,5 @@
 """Prints what a view shows: once, or again and again as it changes."""
 
-import asyncio
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import Any, Final
 
 from fairway.cli.get_objects import document_of, whole
 from fairway.cli.get_view import Lines, Lot, View
-from fairway.cli.live_objects import listed
+from fairway.cli.live_objects import listed, together
 from fairway.cli.output import OutputFormat, Row, emit, say
 from fairway.cli.watching import Feed, following
 from fairway.kube import Added, Client, Deleted, Resource, Updated
@@ -71,11 +70,9 @@ async def _show_objects(client: Client, view: View, output: OutputFormat) -> Non
 
 
 async def _all(client: Client, feeds: Sequence[Feed]) -> list[list[Any]]:
-    return await asyncio.gather(
-        *(
-            listed(client, feed.resource, namespace=feed.namespace, labels=feed.labels, fields=feed.fields)
-            for feed in feeds
-        )
+    return await together(
+        listed(client, feed.resource, namespace=feed.namespace, labels=feed.labels, fields=feed.fields)
+        for feed in feeds
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
@@ -49,6 +49,7 @@ _COMPLAINTS: Final = 5
 _LARGE: Final = 2_000  # objects; less is read before anybody wonders
 
 T = TypeVar("T", bound=KubeStruct)
+R = TypeVar("R")
 
 
 class _Counted(Struct, frozen=True):
@@ -64,9 +65,20 @@ async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING)
     """All objects of these kinds, each as it is now; a line of 0 says that they are not from a file."""
     origin = Origin(client.connection.server, 0, 0)
     with await _shown(client, resources) as advance:
-        kinds = await asyncio.gather(*(listed(client, each, advance=advance) for each in resources))
+        kinds = await together(listed(client, each, advance=advance) for each in resources)
     objects = [LoadedObject(each, origin) for kind in kinds for each in kind]
     return LoadedObjects(objects=tuple(objects), ignored={})
+
+
+async def together(questions: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """All at once; of several that fail, the first one's error, so that the same mistake has the same answer."""
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    good: list[R] = []
+    for each in answers:
+        if isinstance(each, BaseException):
+            raise each
+        good.append(each)
+    return good
 
 
 async def listed(
@@ -122,7 +134,7 @@ async def _shown(client: Client, resources: Sequence[Resource[Any]]) -> Abstract
     """A progress bar for somebody who looks, if there is much to read."""
     total = 0
     if sys.stderr.isatty():
-        total = sum(await asyncio.gather(*(_count(client, each) for each in resources)))
+        total = sum(await together(_count(client, each) for each in resources))
     return progress(READING, total=total, wanted=total >= _LARGE)
 
 

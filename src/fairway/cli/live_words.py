@@ -15,6 +15,7 @@ from fairway.kube.errors import (
     NotFound,
     TransportError,
     Unauthorized,
+    UnreadableError,
     UntrustedError,
 )
 
@@ -35,10 +36,14 @@ FORBIDDEN: Final = (
     "hub {server} does not let {user} {verb} {resource}{where}; somebody who may can grant it:\n{grant}"
 )
 GRANT: Final = (
-    "  {kubectl} create {role} fairway-{name}{namespace} --verb={verbs} --resource={resources}\n"
-    "  {kubectl} create {role}binding fairway-{name}{namespace} --{role}=fairway-{name} --user={user}"
+    "  kubectl create {role} fairway-{name}{namespace} --verb={verbs} --resource={resources}\n"
+    "  kubectl create {role}binding fairway-{name}{namespace} --{role}=fairway-{name} --user={user}"
 )
+SILENT: Final = "hub {server} does not answer: {why}; try again, or see how it is"
 REFUSED: Final = "hub {server} refuses: {why}"
+NO_KUBERNETES: Final = (
+    "{server} does not answer like a Kubernetes API: {why}; see what the kubeconfig {place} names"
+)
 NOT_SERVED: Final = (
     "hub {server} does not know {resource}: its CRD is not installed; install them with\n"
     "  fairway crds | {kubectl} apply -f -"
@@ -72,23 +77,24 @@ def told(error: KubeError, *, hub: "HubChoice", connection: Connection) -> str:
         case TransportError() if not error.sent:
             return UNREACHABLE.format(why=error, place=place)
         case TransportError():
-            return REFUSED.format(server=server, why=error)
+            return SILENT.format(server=server, why=error)
+        case UnreadableError():
+            return NO_KUBERNETES.format(server=server, why=error, place=place)
         case Unauthorized():
             return UNKNOWN_TO_HUB.format(server=server, place=place)
         case Forbidden():
-            return _forbidden(error, server=server, kubectl=hub.kubectl)
+            return _forbidden(error, server=server)
         case NotFound() if not error.details.name:
             return _not_served(error, server=server, kubectl=hub.kubectl)
         case BadRequest():
             return REFUSED.format(server=server, why=error.message)
         case ApiError():
-            return REFUSED.format(
-                server=server, why=f"{error.message} ({error.code} {error.reason})".rstrip()
-            )
+            code = f"{error.code} {error.reason}".rstrip()
+            return REFUSED.format(server=server, why=f"{error.message} ({code})")
     return REFUSED.format(server=server, why=error)
 
 
-def _forbidden(error: Forbidden, *, server: str, kubectl: str) -> str:
+def _forbidden(error: Forbidden, *, server: str) -> str:
     """Kubernetes' own words name the right that is missing; an admission plugin's or webhook's do not."""
     found = _DENIED.search(error.message)
     if found is None or not all(_PLAIN.fullmatch(found[each]) for each in ("user", "verb", "plural")):
@@ -99,14 +105,14 @@ def _forbidden(error: Forbidden, *, server: str, kubectl: str) -> str:
     resource = f"{resource}/{subresource}" if subresource else resource
     reading = found["verb"] in _READING
     # Whoever lacks the right to read one kind of a hub's usually lacks it for all, and would be back at once.
-    everything = reading and not namespace and found["group"] == GROUP
+    everything = reading and found["group"] == GROUP
+    kinds = (each.name for each in RESOURCES if each.namespaced or not namespace)
     grant = GRANT.format(
-        kubectl=kubectl,
         role="role" if namespace else "clusterrole",
         name="reader" if everything else f"{found['verb']}-{kind}",
         namespace=f" -n {namespace}" if namespace else "",
         verbs=",".join(_READING) if reading else found["verb"],
-        resources=",".join(each.name for each in RESOURCES) if everything else resource,
+        resources=",".join(kinds) if everything else resource,
         user=found["user"],
     )
     where = f" in namespace {namespace}" if namespace else ""
