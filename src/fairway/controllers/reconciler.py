@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.sources import Sources
 from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, Conflict, KubeError, WorkQueue
-from fairway.kube.fence import Lost
+from fairway.kube.fence import Lost, Unconfirmed
 from fairway.kube.workqueue import Observer
 from fairway.observe.meters import Meters, QueueMeter
 
@@ -94,7 +94,7 @@ class Reconciler(abc.ABC):
                 except Lost:
                     self.queue.add(key)
                     raise
-                except KubeError as error:
+                except (KubeError, Unconfirmed) as error:
                     # A conflict means that what we know is old, and the news is on its way: nothing to tell.
                     level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
                     log.log(level, FAILED, self.name, "/".join(part for part in key if part), error)
