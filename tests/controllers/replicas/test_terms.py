@@ -1,0 +1,113 @@
+"""A term of leadership that several controllers share, seen from within one process."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import ClassVar
+
+import pytest
+
+from controllers.hubs import HubUnderTest
+from fairway.controllers.leadership import ALONE, Leadership
+from fairway.controllers.manager import Manager, Settings
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.kube import SYSTEM_CLOCK, Client
+from fairway.kube.fence import Lost, Unconfirmed
+from fairway.observe.meters import Meters
+
+
+class Counting(Reconciler):
+    """Does a batch for each key, and counts those it could do."""
+
+    name: ClassVar[str] = "counting"
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, meters=Meters(), workers=2)
+        self.done = 0
+        self.running = 0
+
+    def watch(self, sources: Sources) -> None: ...
+
+    def keys(self) -> Iterable[Key]:
+        return ()
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        async with leadership.batch():
+            self.done += 1
+
+    async def run(self, leadership: Leadership) -> None:
+        self.running += 1
+        try:
+            await super().run(leadership)
+        finally:
+            self.running -= 1
+
+
+class Doubtful:
+    """A term that raises what it was given, once each."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+
+    @asynccontextmanager
+    async def batch(self) -> AsyncIterator[None]:
+        if self._errors:
+            raise self._errors.pop(0)
+        yield
+
+    def ensure(self) -> None: ...
+
+
+@pytest.fixture
+async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
+    async with Client(hub.administrator) as opened:
+        yield opened
+
+
+async def test_a_lease_that_could_not_be_confirmed_is_nothing_unforeseen(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The hub did not answer in time. The term may still run, and the batch is tried again."""
+    counting = Counting(client)
+    counting.queue.add(("", "a"))
+    working = asyncio.create_task(counting.run(Doubtful(Unconfirmed("no answer"))))
+    async with asyncio.timeout(10):
+        while not counting.done:
+            await asyncio.sleep(0)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "no answer" in caplog.text
+
+
+async def test_when_one_finds_the_term_lost_all_stop(client: Client) -> None:
+    """Otherwise the workers of an old term would take keys from those of the next, only to find that they must not."""
+    first, second = Counting(client), Counting(client)
+    sources = Sources(client)
+    manager = Manager(
+        Settings(),
+        sources=sources,
+        controllers={"first": first, "second": second},
+        meters=Meters(),
+        lease_client=client,
+        client=client,
+        clock=SYSTEM_CLOCK,
+    )
+    first.queue.add(("", "a"))
+    async with asyncio.timeout(10):
+        with pytest.raises(Lost, match="taken"):
+            await manager._work("lease", [first, second], Doubtful(Lost("taken by another")))
+    assert (first.running, second.running) == (0, 0)
+    assert manager.leading == {"lease": False}
+
+    # The next term finds what was left undone.
+    working = asyncio.create_task(manager._work("lease", [first, second], ALONE))
+    async with asyncio.timeout(10):
+        while not first.done:
+            await asyncio.sleep(0)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
