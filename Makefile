@@ -63,10 +63,14 @@ bench-controllers: $(STAMP) ## measure the controllers on a real kube-apiserver 
 	@$(BIN)/python tests/kube/tools/build.py
 	@$(BIN)/python -m benchmarks.controllers $(ARGS)
 
-lock: $(STAMP) ## refresh requirements-dev.lock
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+
+lock: $(STAMP) ## refresh the locked versions, of the checkout and of the container
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate requirements-dev.in -o requirements-dev.lock
-	@echo "==> requirements-dev.lock written"
+	@$(COMPILE) requirements-dev.in -o requirements-dev.lock
+	@$(COMPILE) -c requirements-dev.lock pyproject.toml -o deploy/requirements.lock
+	@echo hatchling | $(COMPILE) -c requirements-dev.lock - -o deploy/build.lock
+	@echo "==> requirements-dev.lock, deploy/requirements.lock and deploy/build.lock written"
 
 clean: ## remove .venv and caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -40,6 +40,7 @@ from fairway.kube import (
     Timing,
 )
 from fairway.kube.events import Api
+from fairway.kube.fence import Lost
 from fairway.kube.leader import unique_identity
 from fairway.kube.resource import T
 from fairway.observe.meters import Meters
@@ -179,7 +180,11 @@ class Manager:
 
     async def _lead(self, lease: str, members: Sequence[Reconciler]) -> None:
         timing = self.settings.election
-        if timing is None or self.settings.shadow:
+        if self.settings.shadow:
+            # It needs no right to write, and nobody shall take it for who does.
+            await asyncio.gather(*(each.run(ALONE) for each in members))
+            return
+        if timing is None:
             await self._work(lease, members, ALONE)
             return
         self.meters.leader(lease=lease, leading=False)
@@ -203,7 +208,12 @@ class Manager:
         self.leading[lease] = True
         self.meters.leader(lease=lease, leading=True)
         try:
-            await asyncio.gather(*(each.run(leadership) for each in members))
+            # Together or not at all: who goes on after the others have lost the term would be in the way of the next.
+            async with asyncio.TaskGroup() as tasks:
+                for each in members:
+                    tasks.create_task(each.run(leadership))
+        except* Lost as lost:
+            raise _first(lost) from None
         finally:
             self.leading[lease] = False
             self.meters.leader(lease=lease, leading=False)
@@ -322,7 +332,7 @@ async def _serves(client: Client, resource: Resource[T]) -> bool:
     return True
 
 
-def _first(group: BaseExceptionGroup[OcmRuns]) -> BaseException:
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -6,7 +6,7 @@ from fairway.controllers.placement.ocm import LEASE
 from fairway.controllers.rules import Rule
 from fairway.kube import MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 
-_READ: Final = ("get", "list", "watch")
+_READ: Final = ("list", "watch")
 _KINDS: Final = (
     "addonplacementscores",
     "managedclusters",
