@@ -3,9 +3,11 @@
 A set's members could be found by asking its selector about every cluster, and OCM does so whenever anything changes.
 With thousands of clusters and hundreds of sets that is a million questions for one new label. Here a change touches
 only what it is about. To be a member, a cluster must at least have some label the selector insists on, its *anchor*:
-a key with a value, or just a key. So clusters are kept by label and sets by anchor, and a cluster is asked only about
-sets whose anchor it has, a set only about clusters that have its anchor. Selectors that insist on nothing, such as the
-empty one, have no anchor: they are asked about everything that changes, for everything may be in them.
+a key with a value, or just a key. So clusters and sets are kept by anchor, and a cluster is asked only about sets whose
+anchor it has, a set only about clusters that have its anchor. Selectors that insist on nothing, such as the empty one,
+have no anchor: they are asked about everything that changes, for everything may be in them.
+
+Labels that no selector insists on are not kept by: sets have few keys, clusters many.
 """
 
 from collections import defaultdict
@@ -15,20 +17,25 @@ from fairway.api.clusterset import ManagedClusterSet
 from fairway.api.selector import EXISTS, IN, Selector
 from fairway.fleet.hostset import HostSet, host_set
 
-Anchor = tuple[str, str | None]
-"""A label with its value, or with any value."""
+Anchors = tuple[str, tuple[str | None, ...]]
+"""A key, and the values of which a member has one; None is any value."""
+
+Index = dict[str, defaultdict[str | None, set[str]]]
+"""Names by the key and value of an anchor."""
 
 
 class Membership:
-    """Counts are right after every call. No call reads more clusters or sets than may be affected."""
+    """Counts are right after every call. No call reads more clusters or sets than may be affected, but for the first
+    set that insists on some key: then clusters are sorted by it."""
 
     def __init__(self) -> None:
         self._sets: dict[str, HostSet] = {}
         self._members: dict[str, set[str]] = {}
         self._labels: dict[str, Mapping[str, str]] = {}
         self._sets_of: dict[str, set[str]] = {}
-        self._clusters_at: defaultdict[Anchor, set[str]] = defaultdict(set)
-        self._sets_at: defaultdict[Anchor, set[str]] = defaultdict(set)
+        self._sets_at: Index = {}
+        self._clusters_at: Index = {}
+        """Has the same keys."""
         self._everywhere: set[str] = set()
         """Sets without an anchor."""
 
@@ -46,41 +53,53 @@ class Membership:
             return
         self.drop_set(new.name)
         self._sets[new.name] = new
-        anchors = _anchors(new.selector)
-        if anchors is None:
-            self._everywhere.add(new.name)
-            asked: Iterable[str] = self._labels
-        else:
-            for anchor in anchors:
-                self._sets_at[anchor].add(new.name)
-            asked = {name for anchor in anchors for name in self._clusters_at.get(anchor, ())}
-        members = {name for name in asked if new.selector.matches(self._labels[name])}
+        members = {name for name in self._moor(new) if new.selector.matches(self._labels[name])}
         self._members[new.name] = members
         for name in members:
             self._sets_of[name].add(new.name)
+
+    def _moor(self, new: HostSet) -> Iterable[str]:
+        """Keep a set by its anchor; returns the clusters that have it."""
+        if new.selector.nothing:
+            return ()
+        anchors = _anchors(new.selector)
+        if anchors is None:
+            self._everywhere.add(new.name)
+            return self._labels
+        key, values = anchors
+        if key not in self._sets_at:
+            sorted_by: defaultdict[str | None, set[str]] = defaultdict(set)
+            self._sets_at[key], self._clusters_at[key] = defaultdict(set), sorted_by
+            for name, labels in self._labels.items():
+                if (value := labels.get(key)) is not None:
+                    sorted_by[value].add(name)
+                    sorted_by[None].add(name)
+        for value in values:
+            self._sets_at[key][value].add(new.name)
+        return {name for value in values for name in self._clusters_at[key].get(value, ())}
 
     def drop_set(self, name: str) -> None:
         old = self._sets.pop(name, None)
         if old is None:
             return
-        anchors = _anchors(old.selector)
-        if anchors is None:
-            self._everywhere.discard(name)
-        else:
-            for anchor in anchors:
-                _remove(self._sets_at, anchor, name)
         for member in self._members.pop(name):
             self._sets_of[member].discard(name)
+        anchors = None if old.selector.nothing else _anchors(old.selector)
+        if anchors is None:
+            self._everywhere.discard(name)
+            return
+        key, values = anchors
+        for value in values:
+            _remove(self._sets_at[key], value, name)
+        if not self._sets_at[key]:
+            del self._sets_at[key], self._clusters_at[key]
 
     def put_cluster(self, name: str, labels: Mapping[str, str]) -> frozenset[str]:
         """Returns the sets whose members changed."""
-        old = self._labels.get(name, {})
-        if old == labels and name in self._labels:
+        old = self._labels.get(name)
+        if old == labels:
             return frozenset()
-        for anchor in _offered(old, beyond=labels):
-            _remove(self._clusters_at, anchor, name)
-        for anchor in _offered(labels, beyond=old):
-            self._clusters_at[anchor].add(name)
+        self._sort(name, old or {}, labels)
         self._labels[name] = labels
         before = self._sets_of.get(name, set())
         now = {each for each in self._candidates(labels) if self._sets[each].selector.matches(labels)}
@@ -96,45 +115,45 @@ class Membership:
         labels = self._labels.pop(name, None)
         if labels is None:
             return frozenset()
-        for anchor in _offered(labels):
-            _remove(self._clusters_at, anchor, name)
+        self._sort(name, labels, {})
         left = self._sets_of.pop(name)
         for each in left:
             self._members[each].discard(name)
         return frozenset(left)
 
+    def _sort(self, name: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        for key, clusters in self._clusters_at.items():
+            before, now = old.get(key), new.get(key)
+            if before == now:
+                continue
+            if before is not None:
+                _remove(clusters, before, name)
+                _remove(clusters, None, name)
+            if now is not None:
+                clusters[now].add(name)
+                clusters[None].add(name)
+
     def _candidates(self, labels: Mapping[str, str]) -> Iterator[str]:
         yield from self._everywhere
-        for anchor in _offered(labels):
-            yield from self._sets_at.get(anchor, ())
+        for key, sets in self._sets_at.items():
+            if (value := labels.get(key)) is not None:
+                yield from sets.get(value, ())
+                yield from sets.get(None, ())
 
 
-def _anchors(selector: Selector) -> tuple[Anchor, ...] | None:
-    """One of them every member has; None if there need not be any."""
-    if selector.nothing:
-        return ()
+def _anchors(selector: Selector) -> Anchors | None:
+    """None if there need not be any label."""
     for each in selector.requirements:
         if each.operator == IN:
-            return tuple((each.key, value) for value in each.values)
+            return each.key, tuple(each.values)
     for each in selector.requirements:
         if each.operator == EXISTS:
-            return ((each.key, None),)
+            return each.key, (None,)
     return None
 
 
-def _offered(labels: Mapping[str, str], *, beyond: Mapping[str, str] | None = None) -> Iterator[Anchor]:
-    """The anchors these labels are; only those that the labels ``beyond`` are not, if given."""
-    other = {} if beyond is None else beyond
-    for key, value in labels.items():
-        known = other.get(key)
-        if known != value:
-            yield key, value
-        if known is None:
-            yield key, None
-
-
-def _remove(index: defaultdict[Anchor, set[str]], anchor: Anchor, name: str) -> None:
-    names = index[anchor]
+def _remove(index: defaultdict[str | None, set[str]], value: str | None, name: str) -> None:
+    names = index[value]
     names.discard(name)
     if not names:
-        del index[anchor]
+        del index[value]
