@@ -1,19 +1,23 @@
 """What there is to say about one step of a scenario, by the hub and by ``fairway conformance``, in the same form.
 
-The controller does what the recorded one does, with two differences, and they are here:
+The controller does what the recorded one does, with three differences, and they are here:
 
-- A page is created without clusters, as nobody can write a status while creating. The clusters follow, so a page that is
-  not to be empty is also updated, and that is told.
-- Where nothing can be decided, because a cluster set is broken or the placement's name too long, nothing was written at
-  all. Decisions are left alone here too, but the placement's conditions say why.
+- A page is created without clusters, as nobody can write a status while creating. The clusters follow, so a page that
+  is not to be empty is also updated, and that is told.
+- Where nothing can be decided, because a cluster set is broken or the placement's name too long, nothing was written
+  at all. Decisions are left alone here too, but the placement's conditions say why.
+- Of a page of which both clusters and labels change, the recorded one writes the labels at its next look, which that
+  very write calls for. Here they are written in one look.
 
-All pages are created before the first is filled, and they are filled in the order in which no cluster is lost, so events
-are compared page by page.
+All pages are created before the first is filled, and they are filled in the order in which no cluster is lost, so
+events are compared page by page.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import structs
 
 from fairway.api.event import Event
 from fairway.api.kinds import decode
@@ -26,6 +30,9 @@ from fairway.whatif.world import Key, World
 
 Answer = dict[str, Any]
 """``numberOfSelectedClusters``, ``conditions``, ``decisionGroups``, ``decisions``, ``events`` by page."""
+
+TICK: Final = 1000
+"""Microseconds by which a timer may be late."""
 
 NOTHING: Final[Answer] = {
     "numberOfSelectedClusters": 0,
@@ -49,7 +56,7 @@ def keys(schedule: Iterable[str]) -> Iterator[Key]:
 def computed(
     objects: Iterable[Mapping[str, Any]], *, schedule: Iterable[str], now: datetime
 ) -> Iterator[tuple[Answer, Micros | None]]:
-    """With when to look again at the latest, if that is known."""
+    """With when to look again at the latest, if the answer is another one then."""
     world = World(decode(each) for each in objects)
     for key in keys(schedule):
         if key not in world.placements:
@@ -57,6 +64,10 @@ def computed(
             continue
         before = world.placements[key].status
         found = world.place(key, now=to_micros(now))
+        for page in found.writes.rewrite:
+            written = world.decisions(key[0])[page.name]
+            meta = structs.replace(written.metadata, labels=dict(page.labels))
+            world.put(structs.replace(written, metadata=meta))
         status = world.placements[key].status
         known = status.conditions
         idle = world.workload(key).idle
@@ -88,7 +99,16 @@ def computed(
             ],
             "events": {} if idle or found.frozen else _events(found, key),
         }
-        yield answer, None if idle or found.frozen else found.outcome.wake
+        yield answer, None if idle or found.frozen else _due(world, key, found, now=to_micros(now))
+
+
+def _due(world: World, key: Key, found: Verdict, *, now: Micros) -> Micros | None:
+    """The recorded one also looks again for clusters that are out for another reason anyway; nobody need do that."""
+    wake = found.outcome.wake
+    if wake is None:
+        return None
+    today, then = (world.look(key, now=each) for each in (now, wake + TICK))
+    return wake if (today.pages, today.conditions) != (then.pages, then.conditions) else None
 
 
 def _events(found: Verdict, key: Key) -> dict[str, list[Answer]]:

@@ -1,14 +1,39 @@
 """A hub of its own: scenarios have clusters and sets of the same names, and every cluster there is counts."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
+from controllers.replay.live import Live, live
+from controllers.replay.scenery import Stage
+from fairway.controllers.manager import PLACEMENT
+from fairway.kube import Client, Connection
+from fairway.testing.restricted import restricted
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
 def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
     folder = tmp_path_factory.mktemp(f"replay-{request.param}")
     with hub_of(request.param, folder=folder, tools=lambda: request.getfixturevalue("kube_tools")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def connection(hub: HubUnderTest) -> Connection:
+    """With the rights that ``deploy/`` grants the placement controller, and no others."""
+    return asyncio.run(restricted(hub.administrator, controllers={PLACEMENT}))
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    made = Stage(client)
+    yield made
+    await made.set_up(())
+
+
+@pytest.fixture
+async def controller(connection: Connection, complaints: None) -> AsyncIterator[Live]:
+    async with live(connection) as made:
         yield made

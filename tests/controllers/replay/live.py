@@ -104,9 +104,7 @@ async def live(connection: Connection) -> AsyncIterator[Live]:
             await sources.synced()
             task = asyncio.create_task(controller.run(ALONE))
             try:
-                yield Live(
-                    controller, queue=queue, sources=sources, recorder=recorder, clock=clock
-                )
+                yield Live(controller, queue=queue, sources=sources, recorder=recorder, clock=clock)
             finally:
                 task.cancel()
                 await asyncio.wait({task})

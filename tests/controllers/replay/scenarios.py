@@ -1,4 +1,4 @@
-"""The recorded scenarios, and which of them are replayed: a few of each family, or with ``FAIRWAY_REPLAY=all`` every one.
+"""The recorded scenarios, and which are replayed: a few of each family, or with ``FAIRWAY_REPLAY=all`` every one.
 
 ``FAIRWAY_REPLAY`` may also be names of scenarios, such as ``groups-0007,sets-0001``, to look into those.
 """
@@ -37,9 +37,7 @@ class Scenario:
         return found
 
 
-SCENARIOS: Final = tuple(
-    Scenario(msgspec.json.decode(row)) for row in open_recording(str(RECORDING)).rows
-)
+SCENARIOS: Final = tuple(Scenario(msgspec.json.decode(row)) for row in open_recording(str(RECORDING)).rows)
 FAMILIES: Final = tuple(dict.fromkeys(each.family for each in SCENARIOS))
 
 

@@ -1,18 +1,23 @@
-"""A hub that is made to hold the objects of one scenario after the other, through its API and with no more requests than need be.
+"""A hub and the live placement controller, on which recorded scenarios are played one after the other.
 
-Clusters, sets, bindings and scores are changed into those of the next scenario where there is one of the same name;
-placements, decisions and events are always new ones.
+Their objects are created through the API, as people create them. The controller follows the hub with its informers and
+writes over the wire; only when it looks at which placement is the scenario's decision, for in the recording each step
+is one look. It knows nothing of scenarios: what one leaves behind is deleted, and the controller sees that too.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
 
 import msgspec
 
-from fairway.api.event import Event
+from controllers.clocks import Stopped
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.placement import PlacementController
+from fairway.controllers.sources import Sources
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -21,190 +26,249 @@ from fairway.kube import (
     PLACEMENT_DECISIONS,
     PLACEMENTS,
     AlreadyExists,
-    ApiError,
     Client,
+    Connection,
+    HubEvents,
+    Invalid,
+    NotFound,
     Patch,
+    Recorder,
     Resource,
+    WorkQueue,
 )
-from fairway.kube.events import EVENTS
+from fairway.kube.events import Api
+from fairway.observe.meters import Meters
 
 Document = dict[str, Any]
+Key = tuple[str, str]
 
-AT_ONCE: Final = 16
-"""Requests."""
-NAMESPACES: Final = ("ns1", "ns2")
-"""Where placements are."""
-UNPROCESSABLE: Final = 422
-
-KINDS: Final[Mapping[str, Resource[Any]]] = {
+RESOURCES: Final[Mapping[str, Resource[Any]]] = {
     each.kind: each
     for each in (
-        PLACEMENTS,
         MANAGED_CLUSTER_SETS,
         MANAGED_CLUSTER_SET_BINDINGS,
         MANAGED_CLUSTERS,
         ADD_ON_PLACEMENT_SCORES,
         PLACEMENT_DECISIONS,
+        PLACEMENTS,
     )
 }
-"""In the order in which they are made: what the hub may refuse first."""
-FRESH: Final = (PLACEMENTS, PLACEMENT_DECISIONS, EVENTS)
+AT_ONCE: Final = 16
+"""Requests."""
+DEADLINE: Final = 60.0
+HOLD: Final = "fairway.dev/hold"
+"""A finalizer: what is being deleted in a scenario stays for as long as the scenario lasts."""
 
 
 class Refused(Exception):
-    """By the hub, for what is written in it."""
+    """By the hub: the scenario has an object that no API server would take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an object is."""
+class Heard(Recorder):
+    """Also remembers what was recorded, in order."""
 
-    kind: str
-    namespace: str
-    name: str
+    def __init__(self, client: Client, *, clock: Stopped) -> None:
+        super().__init__(HubEvents(client), component="placement-controller", api=Api.EVENTS, clock=clock)
+        self.events: list[Document] = []
 
-    @property
-    def resource(self) -> Resource[Any]:
-        return KINDS[self.kind]
+    def event(self, *args: Any, **fields: Any) -> None:
+        self.events.append(
+            {
+                "type": fields["type_"],
+                "reason": fields["reason"],
+                "action": fields["action"],
+                "message": fields["message"].rstrip(" "),
+            }
+        )
+        super().event(*args, **fields)
 
-    @property
-    def inside(self) -> str | None:
-        return self.namespace if self.resource.namespaced else None
 
+class Timers:
+    """In the place of the queue: nothing is looked at unless the scenario says so."""
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What was sent, and the version it became."""
+    def __init__(self) -> None:
+        self.soonest: dict[Key, float] = {}
 
-    body: Document
-    status: Document | None
-    version: str
+    def add(self, _key: Key) -> None: ...
 
-    @property
-    def stays(self) -> bool:
-        """Whether it is not only kept from going by a finalizer."""
-        return "finalizers" not in self.body["metadata"]
+    def add_after(self, key: Key, *, delay: float) -> None:
+        self.soonest[key] = min(delay, self.soonest.get(key, delay))
 
 
 class Stage:
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._there: dict[Place, Kept] = {}
-        self._namespaces: set[str] = set()
-        self._counts: dict[str, int] = {}
-        """How often an event happened, by its uid."""
+    """Open with ``staged``."""
 
-    async def set_up(self, objects: Iterable[Document]) -> list[Document]:
-        """All there is afterwards, as the hub has it. Raises Refused."""
-        wanted = {_place(each): each for each in objects}
-        rooms = {*NAMESPACES, *(each.namespace for each in wanted if each.namespace)}
-        await self._together(self._room(each) for each in sorted(rooms - self._namespaces))
-        await self._together(
-            self._client.delete_collection(resource, namespace=namespace)
-            for resource in FRESH
-            for namespace in NAMESPACES
+    def __init__(self, client: Client, *, recorder: Heard, clock: Stopped) -> None:
+        self.client, self.recorder, self.clock = client, recorder, clock
+        self.sources = Sources(client)
+        self.timers = Timers()
+        self._controller = PlacementController(
+            client, meters=Meters(), recorder=recorder, calculators=False, resync=0, clock=clock
         )
-        for place in [each for each in self._there if each.resource in FRESH]:
-            del self._there[place]
-        await self._together(self._remove(each) for each in list(self._there) if each not in wanted)
-        for kind in KINDS:
-            await self._together(
-                self._put(place, each) for place, each in wanted.items() if place.kind == kind
-            )
-        return await self.everything()
+        self._controller.queue = cast("WorkQueue[Key]", self.timers)
+        self._controller.watch(self.sources)
+        self._namespaces: set[str] = set()
+        self._there: dict[str, set[Key]] = {kind: set() for kind in RESOURCES}
 
-    async def everything(self) -> list[Document]:
-        return [each for resource in KINDS.values() for each in await self.all_of(resource)]
-
-    async def all_of(self, resource: Resource[Any]) -> list[Document]:
-        answer = await self._client.request("GET", resource.path(), large=True)
-        items: list[Document] = msgspec.json.decode(answer.body)["items"]
-        return items
-
-    async def told(self) -> list[Event]:
-        """What happened since the last time somebody asked, in order; what happened twice is there twice."""
-        found = (await self._client.list(EVENTS)).items
-        new: list[Event] = []
-        for each in sorted(found, key=lambda each: int(each.metadata.resourceVersion)):
-            count = each.series.count if each.series is not None else 1
-            uid = each.metadata.uid
-            new += [each] * (count - self._counts.get(uid, 0))
-            self._counts[uid] = count
-        return new
-
-    async def _room(self, name: str) -> None:
-        with suppress(AlreadyExists):
-            await self._client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
-        self._namespaces.add(name)
-
-    async def _put(self, place: Place, wanted: Document) -> None:
-        body, status, dying = _parts(wanted)
-        old = self._there.get(place)
-        if old is not None and (dying or not old.stays or (status is None) != (old.status is None)):
-            await self._remove(place)
-            old = None
-        resource, inside = place.resource, place.inside
-        version = "" if old is None else old.version
+    async def set_up(self, scenario: Document) -> None:
+        """All its objects are on the hub, and the controller knows of them, when this returns. Raises Refused."""
+        self.clock.now = datetime.fromisoformat(scenario["now"])
+        self.timers.soonest.clear()
+        await self._create_namespaces(scenario["objects"])
         try:
-            if old is None:
-                made = await self._client.create(resource, body, namespace=inside)
-                version = made.metadata.resourceVersion
-            elif old.body != body:
-                made = await self._client.update(resource, place.name, _at(body, version), namespace=inside)
-                version = made.metadata.resourceVersion
-            if status is not None and (old is None or old.status != status):
-                whole = _at({**body, "status": status}, version)
-                made = await self._client.update(
-                    resource, place.name, whole, namespace=inside, subresource="status"
-                )
-                version = made.metadata.resourceVersion
-        except ApiError as error:
-            if version:  # half of it is there, and must go before there can be another
-                self._there[place] = Kept(body, None, version)
-            if error.code == UNPROCESSABLE:
-                raise Refused(f"{place.kind} {place.name}: {error}") from error
-            raise
-        self._there[place] = Kept(body, status, version)
-        if dying:
-            await self._client.delete(resource, place.name, namespace=inside)
+            for kind in RESOURCES:  # placements last
+                await self._all(self._create(each) for each in scenario["objects"] if each["kind"] == kind)
+        except* Invalid as group:
+            raise Refused(str(group.exceptions[0])) from None
+        await self.caught_up()
 
-    async def _remove(self, place: Place) -> None:
-        old = self._there.pop(place)
-        if not old.stays:
-            release = {"metadata": {"finalizers": None}}
-            await self._client.patch(
-                place.resource, place.name, release, kind=Patch.MERGE, namespace=place.inside
+    async def _create_namespaces(self, objects: Iterable[Document]) -> None:
+        wanted = {each["metadata"].get("namespace", "") for each in objects} - {""} - self._namespaces
+        self._namespaces |= wanted
+        await self._all(self._create_namespace(name) for name in wanted)
+
+    async def _create_namespace(self, name: str) -> None:
+        with suppress(AlreadyExists):
+            await self.client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+
+    async def _create(self, document: Document) -> None:
+        resource = RESOURCES[document["kind"]]
+        metadata = dict(document["metadata"])
+        name, namespace = metadata["name"], metadata.get("namespace")
+        metadata.pop("uid", None)
+        deleting = metadata.pop("deletionTimestamp", None)
+        if deleting is not None:
+            metadata["finalizers"] = [HOLD]
+        body = {**document, "metadata": metadata}
+        status = body.pop("status", None)
+        await self.client.create(resource, body, namespace=namespace)
+        self._there[resource.kind].add((namespace or "", name))
+        if status:
+            await self.client.patch(
+                resource,
+                name,
+                {"status": status},
+                kind=Patch.MERGE,
+                namespace=namespace,
+                subresource="status",
             )
-        else:
-            await self._client.delete(place.resource, place.name, namespace=place.inside)
+        if deleting is not None:
+            await self.client.delete(resource, name, namespace=namespace)
 
-    async def _together(self, todo: Iterable[Awaitable[None]]) -> None:
-        """All of them, whatever becomes of the others; raises the first error there was."""
-        free = asyncio.Semaphore(AT_ONCE)
+    async def clear(self) -> None:
+        """As if nothing had been there; namespaces stay."""
+        for kind in reversed(RESOURCES):
+            resource = RESOURCES[kind]
+            if resource is PLACEMENT_DECISIONS:  # the controller made some as well
+                found = (await self.client.list(resource)).items
+                self._there[kind] = {(each.metadata.namespace, each.metadata.name) for each in found}
+            await self._all(self._delete(resource, *key) for key in self._there[kind])
+            self._there[kind].clear()
+        await self.caught_up()
+        self.recorder.events.clear()
 
-        async def one(each: Awaitable[None]) -> None:
-            async with free:
-                await each
+    async def _delete(self, resource: Resource[Any], namespace: str, name: str) -> None:
+        where = namespace or None
+        with suppress(NotFound):
+            if resource is MANAGED_CLUSTERS:
+                body: Document = {"metadata": {"finalizers": None}}
+                await self.client.patch(resource, name, body, kind=Patch.MERGE, namespace=where)
+            await self.client.delete(resource, name, namespace=where)
 
-        results = await asyncio.gather(*(one(each) for each in todo), return_exceptions=True)
-        for each in results:
-            if isinstance(each, BaseException):
-                raise each
+    async def caught_up(self) -> None:
+        """Until the controller has seen all there is."""
+        async with asyncio.timeout(DEADLINE):
+            for resource in RESOURCES.values():
+                listed = await self.client.list(resource)
+                there = {
+                    (each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
+                    for each in listed.items
+                }
+                informer = self.sources.of(resource)
+                async with aclosing(informer.changes()) as changes:
+                    async for _ in changes:
+                        if {
+                            key: each.metadata.resourceVersion for key, each in informer.store.items()
+                        } == there:
+                            break
+
+    async def objects(self) -> list[Document]:
+        """As the hub has them: with the defaults of its schemas."""
+        found: list[Document] = []
+        for resource in RESOURCES.values():
+            answer = await self.client.request("GET", resource.path())
+            listed = msgspec.json.decode(answer.body)
+            found += [
+                {"apiVersion": resource.api_version, "kind": resource.kind, **each}
+                for each in listed["items"]
+            ]
+        return found
+
+    async def look(self, key: Key) -> Document:
+        """The controller looks once; what is on the hub then, in the form of the recording."""
+        told = len(self.recorder.events)
+        self.timers.soonest.pop(key, None)
+        await self._controller.reconcile(key, ALONE)
+        namespace, name = key
+        try:
+            status = (await self.client.get(PLACEMENTS, name, namespace=namespace)).status
+        except NotFound:
+            return {"placement": f"{namespace}/{name}", "numberOfSelectedClusters": 0}
+        decisions = (
+            await self.client.list(
+                PLACEMENT_DECISIONS, namespace=namespace, labels=f"{PLACEMENT_LABEL}={name}"
+            )
+        ).items
+        return {
+            "placement": f"{namespace}/{name}",
+            "numberOfSelectedClusters": status.numberOfSelectedClusters,
+            "conditions": [
+                {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
+                for each in sorted(status.conditions, key=lambda each: each.type)
+            ],
+            "decisionGroups": [
+                {
+                    "decisionGroupIndex": each.decisionGroupIndex,
+                    "decisionGroupName": each.decisionGroupName,
+                    "decisions": list(each.decisions),
+                    "clusterCount": each.clusterCount,
+                }
+                for each in status.decisionGroups
+            ],
+            "decisions": [
+                {
+                    "name": each.metadata.name,
+                    "labels": dict(each.metadata.labels),
+                    "clusters": [one.clusterName for one in each.status.decisions],
+                    "scores": {one.clusterName: one.score for one in each.status.decisions},
+                }
+                for each in sorted(decisions, key=lambda each: each.metadata.name)
+            ],
+            "events": self.recorder.events[told:],
+            "again": self.timers.soonest.get(key),
+        }
+
+    async def _all(self, requests: Iterable[Any]) -> None:
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def limited(request: Any) -> None:
+            async with limit:
+                await request
+
+        async with asyncio.TaskGroup() as group:
+            for request in requests:
+                group.create_task(limited(request))
 
 
-def _place(document: Document) -> Place:
-    metadata = document["metadata"]
-    return Place(document["kind"], metadata.get("namespace", ""), metadata["name"])
+@asynccontextmanager
+async def staged(connection: Connection) -> AsyncIterator[Stage]:
+    clock = Stopped()
+    async with Client(connection) as client, Heard(client, clock=clock) as recorder:
+        stage = Stage(client, recorder=recorder, clock=clock)
+        async with stage.sources:
+            await stage.sources.synced()
+            yield stage
 
 
-def _parts(document: Document) -> tuple[Document, Document | None, bool]:
-    """What is created, the status that follows, and whether it is to be deleted but not gone."""
-    metadata = {
-        key: value for key, value in document["metadata"].items() if key not in ("uid", "deletionTimestamp")
-    }
-    body = {key: value for key, value in document.items() if key != "status"}
-    return {**body, "metadata": metadata}, document.get("status"), "deletionTimestamp" in document["metadata"]
-
-
-def _at(body: Document, version: str) -> Document:
-    return {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
+def seconds_until(moment: str, *, now: datetime) -> float:
+    return (datetime.fromisoformat(moment) - now) / timedelta(seconds=1)

@@ -1,0 +1,61 @@
+"""One scenario, from its objects on the hub to what the controller and ``fairway conformance`` make of every step."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from controllers.replay.answers import TICK, Answer, computed, keys, observed
+from controllers.replay.live import Live
+from controllers.replay.scenarios import Scenario
+from controllers.replay.scenery import KINDS, Document, Stage
+from fairway.fleet.instant import to_micros
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.whatif import conformance_placement
+from fairway.whatif.differences import differences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    place: str
+    """Scenario, number of the step, placement."""
+    wanted: Answer
+    got: Answer
+    late: bool
+    """Whether the answer is another one before the controller would look again."""
+
+    def faults(self) -> list[str]:
+        found = [
+            f"{self.place}: {each.path} should be {each.expected}, is {each.got}"
+            for each in differences(self.wanted, self.got)
+        ]
+        return [*found, f"{self.place}: looks again too late"] if self.late else found
+
+
+async def replay(scenario: Scenario, *, stage: Stage, live: Live) -> AsyncIterator[Step]:
+    """Raises Refused."""
+    stored = await stage.set_up(scenario.objects)
+    _means_the_same(scenario, stored)
+    for kind, resource in KINDS.items():
+        await live.knows(resource, [each for each in stored if each["kind"] == kind])
+    now, schedule = datetime.fromisoformat(scenario.row["now"]), scenario.row["schedule"]
+    wanted = computed(stored, schedule=schedule, now=now)
+    for number, (key, (answer, due)) in enumerate(zip(keys(schedule), wanted, strict=True)):
+        delays = await live.look(key, now=now)
+        again = min(delays, default=float("inf"))
+        yield Step(
+            place=f"{scenario.name} step {number} {'/'.join(key)}",
+            wanted=answer,
+            got=observed(
+                key,
+                placements=await stage.all_of(PLACEMENTS),
+                decisions=await stage.all_of(PLACEMENT_DECISIONS),
+                events=await stage.told(),
+            ),
+            late=due is not None and again * 1_000_000 > due - to_micros(now) + 2 * TICK,
+        )
+
+
+def _means_the_same(scenario: Scenario, stored: list[Document]) -> None:
+    """What the hub added by itself, such as defaults, must not make another scenario of it."""
+    (result,) = conformance_placement.run([{**scenario.row, "objects": stored}])
+    assert result.differences == (), scenario.name
