@@ -49,7 +49,7 @@ KINDS: Final[Mapping[str, Resource[Any]]] = {
     )
 }
 """In the order in which they are made: what the hub may refuse first."""
-FRESH: Final = (PLACEMENTS, PLACEMENT_DECISIONS, EVENTS)
+FRESH: Final[tuple[Resource[Any], ...]] = (PLACEMENTS, PLACEMENT_DECISIONS, EVENTS)
 
 
 class Refused(Exception):
