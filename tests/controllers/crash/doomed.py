@@ -1,7 +1,8 @@
 """A controller that is killed between two of its writes: it kills itself, with the signal that nobody can catch.
 
 One life is enough for every pair of writes of a change: it has a placement for each, in a namespace of its own, and
-stops each of them at another write. When nothing is left to do but what is stopped, the process ends.
+stops each of them at another write: from then on nothing is written for it. When nothing is left to do but what is
+stopped, the process ends.
 
 What it was about to write is in its report, one line of JSON for each placement; a line ``written`` tells how many
 writes a placement took that was not stopped.
@@ -28,11 +29,11 @@ from fairway.controllers.manager import PLACEMENT, Settings, running
 from fairway.controllers.placement.controller import PlacementController
 from fairway.controllers.reconciler import Key
 from fairway.kube import load
+from fairway.kube.errors import TransportError
 from fairway.kube.transport import Response, Transport
 
 WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
-WORKERS: Final = 256
-"""More than there are placements: one that is stopped keeps its worker."""
+DEAD: Final = "this placement has nobody any more"
 
 _OURS: Final = re.compile(r"/namespaces/([^/]+)/(?:placements|placementdecisions)(?:/|$)")
 
@@ -85,6 +86,7 @@ class Executioner:
     report: Path
     counts: Counter[str]
     ended: set[str]
+    stopped: set[str]
 
     async def request(
         self,
@@ -98,6 +100,8 @@ class Executioner:
         if method not in WRITES or found is None or found[1] not in self.plan:
             return await send(transport, method, path, **options)
         namespace = found[1]
+        if namespace in self.stopped:
+            raise TransportError(DEAD)
         self.counts[namespace] += 1
         cut = self.plan[namespace]
         if cut.write != self.counts[namespace]:
@@ -114,9 +118,9 @@ class Executioner:
             content_type=options.get("content_type", ""),
             body=(options.get("body") or b"").decode(),
         )
+        self.stopped.add(namespace)
         self.end(namespace, stopped)
-        await asyncio.Event().wait()
-        raise AssertionError("nobody wakes it")
+        raise TransportError(DEAD)
 
     async def reconcile(
         self,
@@ -146,7 +150,7 @@ async def _live(kubeconfig: str, executioner: Executioner) -> None:
     async def reconcile(controller: PlacementController, key: Key, leadership: Leadership) -> None:
         await executioner.reconcile(look, controller, key, leadership)
 
-    settings = Settings(controllers=frozenset({PLACEMENT}), election=None, workers=WORKERS)
+    settings = Settings(controllers=frozenset({PLACEMENT}), election=None)
     with (
         patch.object(Transport, "request", request),
         patch.object(PlacementController, "reconcile", reconcile),
@@ -158,5 +162,5 @@ async def _live(kubeconfig: str, executioner: Executioner) -> None:
 def main() -> None:
     kubeconfig, plan, report = sys.argv[1:]
     wanted = msgspec.convert(json.loads(plan), Plan)
-    executioner = Executioner(plan=wanted, report=Path(report), counts=Counter(), ended=set())
+    executioner = Executioner(plan=wanted, report=Path(report), counts=Counter(), ended=set(), stopped=set())
     asyncio.run(_live(kubeconfig, executioner))
