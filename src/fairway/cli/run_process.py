@@ -11,7 +11,7 @@ from fairway.cli import run_signals
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.live import HubChoice, in_words
 from fairway.cli.serving_options import Listening, in_a_pod
-from fairway.controllers.acceptance.kinds import NAMESPACES
+from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.manager import FIELD_MANAGER, Manager, Settings, running
 from fairway.controllers.placement.ocm import OcmRuns
 from fairway.controllers.placement.shadow import Shadow

@@ -27,14 +27,14 @@ from fairway.controllers.acceptance.conditions import (
     TAKEN_MESSAGE,
 )
 from fairway.controllers.acceptance.grants import COMMON, OF_WORK
-from fairway.controllers.acceptance.kinds import (
+from fairway.controllers.acceptance.names import PREFIX, refusal
+from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from fairway.controllers.acceptance.names import PREFIX, refusal
 from fairway.controllers.rules import Rule
 from fairway.kube import (
     MANAGED_CLUSTERS,

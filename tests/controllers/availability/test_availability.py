@@ -14,11 +14,11 @@ from fairway.api import Lease, ManagedCluster
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance.conditions import ACCEPTED
-from fairway.controllers.acceptance.kinds import CLUSTER_NAME_LABEL, NAMESPACES
 from fairway.controllers.availability import RULES, Availability
 from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOPPED_MESSAGE
 from fairway.controllers.availability.heartbeats import LEASE
 from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
+from fairway.controllers.kinds import CLUSTER_NAME_LABEL, NAMESPACES
 from fairway.kube import MANAGED_CLUSTERS, SYSTEM_CLOCK, Client
 from fairway.kube.leader import LEASES
 from fairway.observe.meters import Meters

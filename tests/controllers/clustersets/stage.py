@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from controllers.hubs import HubUnderTest
-from fairway.controllers.acceptance.kinds import RBAC_GROUP
+from fairway.controllers.kinds import RBAC_GROUP
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.rules import Rule

@@ -10,7 +10,6 @@ from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import find_condition
-from fairway.controllers.acceptance.kinds import NAMESPACES
 from fairway.controllers.clustersets import RULES, ClusterSets
 from fairway.controllers.clustersets.conditions import (
     BOUND,
@@ -23,6 +22,7 @@ from fairway.controllers.clustersets.conditions import (
     SET_NOT_FOUND,
 )
 from fairway.controllers.clustersets.defaults import AUTO_UPDATE, DEFAULT, GLOBAL, SELECTORS
+from fairway.controllers.kinds import NAMESPACES
 from fairway.kube import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,

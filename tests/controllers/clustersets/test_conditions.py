@@ -5,9 +5,9 @@ import pytest
 from controllers.clustersets.ticking import Standing
 from fairway.api import Condition, LabelSelector, LabelSelectorRequirement
 from fairway.api.clusterset import ManagedClusterSelector
-from fairway.controllers.acceptance.writes import LONGEST_MESSAGE, settled, shortened
 from fairway.controllers.clustersets.conditions import EMPTY, broken_condition, empty_condition, fault
 from fairway.controllers.clustersets.defaults import AUTO_UPDATE, SELECTORS, astray
+from fairway.controllers.writes import LONGEST_MESSAGE, settled, shortened
 from fairway.fleet.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
 

@@ -12,7 +12,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition, find_condition
 from fairway.controllers.acceptance import conditions, grants, names
 from fairway.controllers.acceptance.grants import Grant, Permission
-from fairway.controllers.acceptance.kinds import (
+from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -20,10 +20,10 @@ from fairway.controllers.acceptance.kinds import (
     ROLE_BINDINGS,
     Namespace,
 )
-from fairway.controllers.acceptance.writes import Writes, settled, shortened
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
+from fairway.controllers.writes import Writes, settled, shortened
 from fairway.kube import (
     MANAGED_CLUSTERS,
     SYSTEM_CLOCK,

@@ -15,7 +15,8 @@ from msgspec import structs
 from fairway.api import GROUP
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import ObjectMeta, OwnerReference
-from fairway.controllers.acceptance.kinds import (
+from fairway.controllers.acceptance.names import GROUP_PREFIX, PREFIX, REGISTRATION, WORK
+from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -28,7 +29,6 @@ from fairway.controllers.acceptance.kinds import (
     RoleRef,
     Subject,
 )
-from fairway.controllers.acceptance.names import GROUP_PREFIX, PREFIX, REGISTRATION, WORK
 from fairway.kube import MANAGED_CLUSTERS, Resource
 
 Permission = ClusterRole | ClusterRoleBinding | RoleBinding

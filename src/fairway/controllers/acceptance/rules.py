@@ -8,7 +8,7 @@ from typing import Final
 
 from fairway.api import GROUP
 from fairway.controllers.acceptance.grants import OF_REGISTRATION, OF_WORK, of_cluster
-from fairway.controllers.acceptance.kinds import RBAC_GROUP
+from fairway.controllers.kinds import RBAC_GROUP
 from fairway.controllers.rules import Rule
 
 RULES: Final = (

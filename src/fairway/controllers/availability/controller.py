@@ -13,13 +13,13 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.lease import Lease, format_micro_time
 from fairway.api.meta import TRUE, UNKNOWN, Condition, find_condition
 from fairway.controllers.acceptance.conditions import ACCEPTED
-from fairway.controllers.acceptance.kinds import CLUSTER_NAME_LABEL
-from fairway.controllers.acceptance.writes import Writes, settled
 from fairway.controllers.availability import taints
 from fairway.controllers.availability.heartbeats import LEASE, Heartbeats
+from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
+from fairway.controllers.writes import Writes, settled
 from fairway.kube import (
     MANAGED_CLUSTERS,
     SYSTEM_CLOCK,

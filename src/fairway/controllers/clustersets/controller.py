@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Final
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.kinds import encode
-from fairway.controllers.acceptance.writes import Writes, settled, shortened
 from fairway.controllers.clustersets import conditions, defaults
 from fairway.controllers.clustersets.membership import Membership
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
+from fairway.controllers.writes import Writes, settled, shortened
 from fairway.kube import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,

@@ -16,8 +16,9 @@ from fairway.api.meta import ObjectMeta, OwnerReference, format_time
 from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.book import Book
+from fairway.controllers.placement.precedence import Precedence
 from fairway.controllers.placement.proposal import Proposal, owner_of
-from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel
+from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step
 from fairway.kube import (
     PLACEMENT_DECISIONS,
     PLACEMENTS,
@@ -36,6 +37,9 @@ from fairway.plugins.pages import Event
 
 NAME: Final = "placement"
 
+Told = tuple[PlacementDecision, Event]
+"""What happened to a decision."""
+
 
 class Vanished(KubeError):
     """A decision that was there is not any more; the watch will tell what became of it."""
@@ -47,25 +51,38 @@ class Vanished(KubeError):
 class Writer:
     def __init__(self, client: Client, *, book: Book, recorder: Recorder, meters: Meters) -> None:
         self._client, self._book, self._recorder, self._meters = client, book, recorder, meters
+        self._precedence = Precedence()
 
     async def carry_out(self, proposal: Proposal, leadership: Leadership) -> None:
-        """Raises KubeErrors and Lost; what was written until then is in the book."""
-        for step in proposal.steps:
-            leadership.ensure()
-            match step:
-                case Create():
-                    await self._create(step, proposal)
-                case Fill():
-                    await self._fill(step, proposal)
-                case Relabel():
-                    await self._relabel(step, proposal)
-                case Delete():
-                    await self._delete(step, proposal)
-        if proposal.status is not None:
-            leadership.ensure()
-            await self._report(proposal.placement, proposal.status)
+        """Raises KubeErrors and Lost; what was written until then is in the book, and told."""
+        told: list[Told] = []
+        try:
+            for step in proposal.steps:
+                refreshes = isinstance(step, Fill) and not step.changed
+                async with self._precedence.turn(urgent=not refreshes):
+                    leadership.ensure()
+                    told += await self._take(step, proposal)
+            if proposal.status is not None:
+                async with self._precedence.turn(urgent=False):
+                    leadership.ensure()
+                    await self._report(proposal.placement, proposal.status)
+        finally:
+            # Only now, for events are requests too, and nobody waits for them.
+            for decision, event in told:
+                self._tell(proposal, decision, event)
 
-    async def _create(self, step: Create, proposal: Proposal) -> None:
+    async def _take(self, step: Step, proposal: Proposal) -> tuple[Told, ...]:
+        match step:
+            case Create():
+                return await self._create(step, proposal)
+            case Fill():
+                return await self._fill(step, proposal)
+            case Relabel():
+                return await self._relabel(step, proposal)
+            case Delete():
+                return await self._delete(step, proposal)
+
+    async def _create(self, step: Create, proposal: Proposal) -> tuple[Told, ...]:
         placement = proposal.placement.metadata
         body = PlacementDecision(
             metadata=ObjectMeta(
@@ -79,13 +96,10 @@ class Writer:
             made = await self._client.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
         self._book.wrote(made)
         self._meters.decision("created")
-        self._tell(
-            proposal,
-            made,
-            pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name),
-        )
+        event = pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name)
+        return ((made, event),)
 
-    async def _fill(self, step: Fill, proposal: Proposal) -> None:
+    async def _fill(self, step: Fill, proposal: Proposal) -> tuple[Told, ...]:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page)
         body = {"metadata": _based_on(old), "status": {"decisions": msgspec.to_builtins(step.decisions)}}
@@ -100,10 +114,10 @@ class Writer:
             )
         self._book.wrote(new)
         if step.passing:
-            return
+            return ()
         if not step.changed:
             self._meters.decision("refreshed")
-            return
+            return ()
         self._meters.decision("updated")
         event = pages.updated(
             namespace=placement.namespace,
@@ -111,11 +125,11 @@ class Writer:
             page=step.page,
             status=proposal.outcome,
         )
-        self._tell(proposal, new, event)
-        if proposal.scores:
-            self._tell(proposal, new, pages.scored(proposal.scores))
+        if not proposal.scores:
+            return ((new, event),)
+        return ((new, event), (new, pages.scored(proposal.scores)))
 
-    async def _relabel(self, step: Relabel, proposal: Proposal) -> None:
+    async def _relabel(self, step: Relabel, proposal: Proposal) -> tuple[Told, ...]:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page.name)
         labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
@@ -135,8 +149,9 @@ class Writer:
             )
         self._book.wrote(new)
         self._meters.decision("relabelled")
+        return ()
 
-    async def _delete(self, step: Delete, proposal: Proposal) -> None:
+    async def _delete(self, step: Delete, proposal: Proposal) -> tuple[Told, ...]:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page)
         try:
@@ -149,14 +164,11 @@ class Writer:
                     resource_version=old.metadata.resourceVersion,
                 )
         except NotFound:
-            return
+            return ()
         self._book.removed(old)
         self._meters.decision("deleted")
-        self._tell(
-            proposal,
-            old,
-            pages.deleted(namespace=placement.namespace, placement=placement.name, page=step.page),
-        )
+        event = pages.deleted(namespace=placement.namespace, placement=placement.name, page=step.page)
+        return ((old, event),)
 
     async def _report(self, placement: Placement, status: PlacementStatus) -> None:
         meta = placement.metadata

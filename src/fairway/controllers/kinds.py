@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds that acceptance deals with: as much of them as it has a use for."""
+"""Kubernetes' own kinds that controllers deal with: as much of them as they have a use for."""
 
 from typing import Final
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from fairway.api.meta import Condition, ObjectMeta
-from fairway.controllers.acceptance.writes import Writes
 from fairway.controllers.leadership import ALONE
+from fairway.controllers.writes import Writes
 from fairway.kube import MANAGED_CLUSTERS, Client, Conflict, Lost, Patch, TransportError
 from fairway.observe.meters import Meters, values
 
