@@ -37,9 +37,6 @@ from fairway.plugins.pages import Event
 
 NAME: Final = "placement"
 
-Told = tuple[PlacementDecision, Event]
-"""What happened to a decision."""
-
 
 class Vanished(KubeError):
     """A decision that was there is not any more; the watch will tell what became of it."""
@@ -54,35 +51,29 @@ class Writer:
         self._precedence = Precedence()
 
     async def carry_out(self, proposal: Proposal, leadership: Leadership) -> None:
-        """Raises KubeErrors and Lost; what was written until then is in the book, and told."""
-        told: list[Told] = []
-        try:
-            for step in proposal.steps:
-                refreshes = isinstance(step, Fill) and not step.changed
-                async with self._precedence.turn(urgent=not refreshes):
-                    leadership.ensure()
-                    told += await self._take(step, proposal)
-            if proposal.status is not None:
-                async with self._precedence.turn(urgent=False):
-                    leadership.ensure()
-                    await self._report(proposal.placement, proposal.status)
-        finally:
-            # Only now, for events are requests too, and nobody waits for them.
-            for decision, event in told:
-                self._tell(proposal, decision, event)
+        """Raises KubeErrors and Lost; what was written until then is in the book."""
+        for step in proposal.steps:
+            refreshes = isinstance(step, Fill) and not step.changed
+            async with self._precedence.turn(urgent=not refreshes):
+                leadership.ensure()
+                await self._take(step, proposal)
+        if proposal.status is not None:
+            async with self._precedence.turn(urgent=False):
+                leadership.ensure()
+                await self._report(proposal.placement, proposal.status)
 
-    async def _take(self, step: Step, proposal: Proposal) -> tuple[Told, ...]:
+    async def _take(self, step: Step, proposal: Proposal) -> None:
         match step:
             case Create():
-                return await self._create(step, proposal)
+                await self._create(step, proposal)
             case Fill():
-                return await self._fill(step, proposal)
+                await self._fill(step, proposal)
             case Relabel():
-                return await self._relabel(step, proposal)
+                await self._relabel(step, proposal)
             case Delete():
-                return await self._delete(step, proposal)
+                await self._delete(step, proposal)
 
-    async def _create(self, step: Create, proposal: Proposal) -> tuple[Told, ...]:
+    async def _create(self, step: Create, proposal: Proposal) -> None:
         placement = proposal.placement.metadata
         body = PlacementDecision(
             metadata=ObjectMeta(
@@ -96,10 +87,13 @@ class Writer:
             made = await self._client.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
         self._book.wrote(made)
         self._meters.decision("created")
-        event = pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name)
-        return ((made, event),)
+        self._tell(
+            proposal,
+            made,
+            pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name),
+        )
 
-    async def _fill(self, step: Fill, proposal: Proposal) -> tuple[Told, ...]:
+    async def _fill(self, step: Fill, proposal: Proposal) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page)
         body = {"metadata": _based_on(old), "status": {"decisions": msgspec.to_builtins(step.decisions)}}
@@ -114,10 +108,10 @@ class Writer:
             )
         self._book.wrote(new)
         if step.passing:
-            return ()
+            return
         if not step.changed:
             self._meters.decision("refreshed")
-            return ()
+            return
         self._meters.decision("updated")
         event = pages.updated(
             namespace=placement.namespace,
@@ -125,11 +119,11 @@ class Writer:
             page=step.page,
             status=proposal.outcome,
         )
-        if not proposal.scores:
-            return ((new, event),)
-        return ((new, event), (new, pages.scored(proposal.scores)))
+        self._tell(proposal, new, event)
+        if proposal.scores:
+            self._tell(proposal, new, pages.scored(proposal.scores))
 
-    async def _relabel(self, step: Relabel, proposal: Proposal) -> tuple[Told, ...]:
+    async def _relabel(self, step: Relabel, proposal: Proposal) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page.name)
         labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
@@ -149,9 +143,8 @@ class Writer:
             )
         self._book.wrote(new)
         self._meters.decision("relabelled")
-        return ()
 
-    async def _delete(self, step: Delete, proposal: Proposal) -> tuple[Told, ...]:
+    async def _delete(self, step: Delete, proposal: Proposal) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page)
         try:
@@ -164,11 +157,14 @@ class Writer:
                     resource_version=old.metadata.resourceVersion,
                 )
         except NotFound:
-            return ()
+            return
         self._book.removed(old)
         self._meters.decision("deleted")
-        event = pages.deleted(namespace=placement.namespace, placement=placement.name, page=step.page)
-        return ((old, event),)
+        self._tell(
+            proposal,
+            old,
+            pages.deleted(namespace=placement.namespace, placement=placement.name, page=step.page),
+        )
 
     async def _report(self, placement: Placement, status: PlacementStatus) -> None:
         meta = placement.metadata
