@@ -20,10 +20,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -146,7 +147,7 @@ class Transport:
         self._warned: set[str] = set()
 
     async def open(self) -> None:
-        connector = aiohttp.TCPConnector(limit=0, socket_factory=_socket)
+        connector = _Connector(limit=0, socket_factory=_socket)
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -351,6 +352,15 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise _Lost(str(error)) from error
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Where a request was given up before anything of its answer came, there is nothing to ``abandon`` yet."""
+
+    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        if (should_close or protocol.should_close) and protocol.transport is not None:
+            protocol.transport.abort()
+        super()._release(key, protocol, should_close=should_close)
 
 
 class _Lost(aiohttp.ClientError):
