@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from controllers.clocks import JUST, NOON, Stopped
 from controllers.conftest import Start
 from controllers.figures import wakes
@@ -102,6 +104,32 @@ async def test_without_a_limit_every_change_is_recorded(manager: Manager, world:
     await world.eventually(lambda: world.scores("p") == {"a": 30})
     await world.score("a", {"cpu": 40})
     await world.eventually(lambda: world.scores("p") == {"a": 40})
+
+
+async def test_a_limit_longer_than_time_itself(manager: Manager, world: World) -> None:
+    await scored(world, a=20, b=10)
+    await world.place("p", best(1, scoreRateLimit="999999999h"))
+    await world.chooses("p", "a")
+    await world.score("b", {"cpu": 30})
+    await world.chooses("p", "b")
+
+
+@pytest.mark.parametrize("moment", ["2032-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+async def test_a_last_time_that_is_yet_to_come_delays_nothing(
+    start: Start, world: World, moment: str
+) -> None:
+    """Somebody's clock was wrong."""
+    clock = Stopped(NOON)
+    await scored(world, a=20)
+    async with start(clock=clock) as manager:
+        await world.place("p", best(scoreRateLimit="30s"))
+        await world.chooses("p", "a")
+        wrong = {"status": {"lastScoreUpdateTime": moment}}
+        written = await world.edit(PLACEMENTS, "p", wrong, namespace=world.namespace, status=True)
+        await world.after(manager, PLACEMENTS, written)
+        await world.score("a", {"cpu": 30})
+        await world.eventually(lambda: world.scores("p") == {"a": 30})
+        await world.eventually(lambda: world.status("p").lastScoreUpdateTime == NOON)
 
 
 # In order of score

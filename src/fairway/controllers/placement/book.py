@@ -21,7 +21,7 @@ from fairway.api.placement import PLACEMENT_LABEL, SORT_BY_SCORE, Placement
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.controllers.placement.ahead import Ahead
 from fairway.controllers.placement.interest import Interest, Owner, concern_of
-from fairway.controllers.placement.proposal import Proposal, propose, rate_of
+from fairway.controllers.placement.proposal import Proposal, due_of, propose
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.sources import Sources
 from fairway.engine import cycle
@@ -340,10 +340,9 @@ class Book:
         self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
         if not on:
             self._interest.put(owner, concern_of(outcome, placement))
-        last = placement.status.lastScoreUpdateTime
-        due = None if last is None else last + rate_of(placement)
-        refresh = due is None or due <= now
-        until = min(outcome.until, NEVER_CHANGES if due is None or refresh else to_micros(due))
+        due = due_of(placement, now=now)
+        refresh = due is None
+        until = min(outcome.until, NEVER_CHANGES if due is None else due)
         if on and not refresh and not outcome.status.aborts and self._as_before(owner, outcome, workload):
             return Proposal(placement=placement, pages=None, until=until)
         if owner in self._meddled:

@@ -17,7 +17,7 @@ from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.placement import steps
 from fairway.controllers.placement.steps import Fill, Step
 from fairway.engine.status import OK, Code, Status
-from fairway.fleet.instant import Micros
+from fairway.fleet.instant import Micros, to_micros
 from fairway.plugins import conditions, pages
 from fairway.plugins.pages import Page
 from fairway.plugins.verdict import LazyTotals, Verdict
@@ -31,6 +31,7 @@ LONGEST_MESSAGE: Final = 32768
 
 _RATE: Final = re.compile(r"([0-9]{1,9})([hms])", re.ASCII)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+_MICROSECOND: Final = timedelta(microseconds=1)
 _DEFAULT_RATE: Final = timedelta(minutes=1)
 
 
@@ -62,6 +63,18 @@ def rate_of(placement: Placement) -> timedelta:
     if match is None:
         return _DEFAULT_RATE
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+def due_of(placement: Placement, *, now: datetime) -> Micros | None:
+    """When recorded scores may be written again; None if that is now.
+
+    A last time that is yet to come was written by a clock that was wrong, and says nothing.
+    """
+    last = placement.status.lastScoreUpdateTime
+    if last is None or last > now:
+        return None
+    due = to_micros(last) + rate_of(placement) // _MICROSECOND
+    return due if due > to_micros(now) else None
 
 
 def owner_of(placement: Placement) -> OwnerReference:
