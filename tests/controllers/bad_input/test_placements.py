@@ -168,6 +168,46 @@ async def test_as_many_prioritizers_as_there_may_be(world: World) -> None:
     assert max(len(each.reason) for each in world.decisions("many")[0].status.decisions) < 1200
 
 
+def named(number: int) -> str:
+    return f'managedCluster.metadata.name != "c{number}"'
+
+
+MANY: dict[str, dict[str, Any]] = {
+    "predicates": {
+        "predicates": [
+            {"requiredClusterSelector": {"celSelector": {"celExpressions": [named(number)]}}}
+            for number in range(3000)
+        ]
+    },
+    "expressions": {
+        "predicates": [
+            {"requiredClusterSelector": {"celSelector": {"celExpressions": [named(n) for n in range(5000)]}}}
+        ]
+    },
+    "groups": {
+        "decisionStrategy": {
+            "groupStrategy": {
+                "decisionGroups": [
+                    {
+                        "groupName": f"group-{number}",
+                        "groupClusterSelector": {"labelSelector": {"matchLabels": {"no": "such"}}},
+                    }
+                    for number in range(3000)
+                ]
+            }
+        }
+    },
+}
+
+
+@pytest.mark.xfail(reason="over a thousand clusters each of these keeps everybody waiting for 10 s and more")
+@pytest.mark.parametrize("field", MANY)
+async def test_thousands_of(manager: Manager, world: World, field: str) -> None:
+    await asks(world, **MANY[field])
+    await world.eventually(lambda: bool(world.reason("bad")))
+    assert world.mistake("bad")
+
+
 async def test_a_name_that_does_not_fit_on_a_label(world: World) -> None:
     name = "n" * 64
     await asks(world, name)
