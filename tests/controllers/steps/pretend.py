@@ -168,7 +168,7 @@ class Informed:
 
     def __init__(self, hub: PretendHub, resource: Resource[Any]) -> None:
         self._hub, self._resource = hub, resource
-        self._tell: Callable[[Batch[Any]], object] = lambda _: None
+        self._handlers: list[Callable[[Batch[Any]], object]] = []
         self._replica: Replica[Any] = Replica()
         self.told = -1
 
@@ -177,7 +177,11 @@ class Informed:
         return self._replica.store
 
     def subscribe(self, handler: Callable[[Batch[Any]], object]) -> None:
-        self._tell = handler
+        self._handlers.append(handler)
+
+    def _tell(self, batch: Batch[Any]) -> None:
+        for handler in self._handlers:
+            handler(batch)
 
     @property
     def waiting(self) -> list[Entry]:

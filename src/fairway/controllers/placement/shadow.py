@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import Condition, find_condition
-from fairway.api.placement import Placement, PlacementStatus
+from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.book import Book
 from fairway.controllers.placement.proposal import Proposal
@@ -21,7 +21,7 @@ from fairway.controllers.sources import Sources
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.instant import from_micros
-from fairway.kube import SYSTEM_CLOCK, Client, Clock
+from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Batch, Client, Clock, Deleted
 from fairway.observe.meters import Meters
 from fairway.plugins import conditions
 
@@ -38,6 +38,7 @@ OTHER_CLUSTERS: Final = "decision {page}: {changes}"
 OTHER_ORDER: Final = "decision {page} names the clusters in another order"
 OTHER_LABELS: Final = "decision {page} is labelled {got}, should be {want}"
 OTHER_CONDITION: Final = "condition {type} is {got}, should be {want}"
+UNNAMED: Final = "a group without a name"
 OTHER_STATUS: Final = "status.{field} is {got}, should be {want}"
 
 
@@ -65,6 +66,14 @@ class Shadow(Reconciler):
 
     def watch(self, sources: Sources) -> None:
         self.book.follow(sources, calculators=self._calculators)
+        sources.of(PLACEMENTS).subscribe(self._gone)
+
+    def _gone(self, batch: Batch[Placement]) -> None:
+        """Nothing is wrong any more with what is no more."""
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                meta = change.object.metadata
+                self.queue.add((meta.namespace, meta.name))
 
     def keys(self) -> Iterable[Key]:
         return tuple(self.book.placements)
@@ -138,9 +147,18 @@ def _status_differences(got: PlacementStatus, want: PlacementStatus) -> Iterator
     if got.decisionGroups != want.decisionGroups:
         yield OTHER_STATUS.format(
             field="decisionGroups",
-            got=_some([each.decisionGroupName for each in got.decisionGroups]),
-            want=_some([each.decisionGroupName for each in want.decisionGroups]),
+            got=_groups(got.decisionGroups, but=want.decisionGroups),
+            want=_groups(want.decisionGroups, but=got.decisionGroups),
         )
+
+
+def _groups(groups: Sequence[DecisionGroupStatus], *, but: Sequence[DecisionGroupStatus]) -> str:
+    """By name; with all there is to tell if names alone make no difference ``but`` that."""
+    names = [each.decisionGroupName or UNNAMED for each in groups]
+    if names == [each.decisionGroupName or UNNAMED for each in but]:
+        pages = (f"{each.clusterCount} on {_some(each.decisions)}" for each in groups)
+        names = [f"{name} ({page})" for name, page in zip(names, pages, strict=True)]
+    return _some(names)
 
 
 def _said(condition: Condition | None) -> str:
