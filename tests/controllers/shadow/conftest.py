@@ -1,0 +1,57 @@
+"""OCM's own placement controller, or what is seen of it: a Lease that it holds, and decisions in its form."""
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from chaos.nursery import Nursery
+from fairway.api.lease import format_micro_time
+from fairway.controllers.placement import ocm
+from fairway.kube import AlreadyExists, Client, NotFound
+from fairway.kube.leader import LEASES
+
+HOLDER = "cluster-manager-placement-controller-7d9f_4711"
+
+
+class Reference:
+    """Holds the Lease in ``namespace``, which is the one that OCM's controller uses unless said otherwise."""
+
+    def __init__(self, client: Client, *, namespace: str = ocm.NAMESPACE) -> None:
+        self.namespace = namespace
+        self._client = client
+
+    async def hold(
+        self, *, ago: float = 0.0, holder: str = HOLDER, lasts: int | None = ocm.LONGEST_LEASE
+    ) -> None:
+        """Renewed so many seconds ago."""
+        with suppress(AlreadyExists):
+            body = {"metadata": {"name": self.namespace}}
+            await self._client.request("POST", "/api/v1/namespaces", body=body)
+        stamp = format_micro_time(datetime.now(UTC) - timedelta(seconds=ago))
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": lasts, "renewTime": stamp}
+        document = {"metadata": {"name": ocm.LEASE}, "spec": {k: v for k, v in spec.items() if v is not None}}
+        await self._client.create(LEASES, document, namespace=self.namespace)
+
+    async def go(self) -> None:
+        with suppress(NotFound):
+            await self._client.delete(LEASES, ocm.LEASE, namespace=self.namespace)
+
+
+@pytest.fixture
+async def reference(client: Client) -> AsyncIterator[Reference]:
+    """It is gone afterwards, for whoever else uses the hub."""
+    made = Reference(client)
+    await made.go()
+    yield made
+    await made.go()
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    if sys.platform != "linux":
+        pytest.skip("processes that die with their parent are Linux's")
+    with Nursery() as made:
+        yield made

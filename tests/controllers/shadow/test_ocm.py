@@ -1,0 +1,116 @@
+"""OCM's own placement controller on the same hub: it is noticed at the start, and when it comes later."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaos.nursery import Nursery
+from controllers.conftest import ALONE, Rights, Start
+from controllers.hubs import HubUnderTest
+from controllers.shadow.conftest import HOLDER, Reference
+from controllers.world import World
+from fairway.controllers.manager import PLACEMENT, running
+from fairway.controllers.placement import ocm
+from fairway.controllers.placement.ocm import OcmRuns
+from fairway.testing.restricted import DEPLOY, restricted, write_kubeconfig
+
+QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address", "off")
+
+
+async def test_it_refuses_to_start_beside_it(start: Start, reference: Reference, world: World) -> None:
+    await world.cluster("a")
+    await world.place()
+    await reference.hold()
+    with pytest.raises(OcmRuns, match=HOLDER):
+        async with start():
+            pytest.fail("it started")
+    assert not world.decisions("p")
+
+
+async def test_unless_it_is_asked_to(start: Start, reference: Reference, world: World) -> None:
+    await world.cluster("a")
+    await world.place()
+    await reference.hold()
+    async with start(replace(ALONE, beside_ocm=True)):
+        await world.chooses("p", "a")
+
+
+@pytest.mark.parametrize(
+    ("ago", "lasts", "holder"),
+    [(138, ocm.LONGEST_LEASE, HOLDER), (16, 15, HOLDER), (138, None, HOLDER), (0, 137, "")],
+    ids=["ran out", "short and ran out", "without a length", "given back"],
+)
+async def test_a_lease_that_is_over_stops_nobody(
+    start: Start, reference: Reference, world: World, ago: float, lasts: int | None, holder: str
+) -> None:
+    await world.cluster("a")
+    await world.place()
+    await reference.hold(ago=ago, lasts=lasts, holder=holder)
+    async with start():
+        await world.chooses("p", "a")
+
+
+async def test_when_it_comes_later_this_one_ends(
+    start: Start, reference: Reference, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway.controllers.manager.OCM_SECONDS", 0.01)
+    await world.cluster("a")
+    await world.place()
+
+    async def work() -> None:
+        async with start() as manager:
+            await world.chooses("p", "a")
+            await reference.hold()
+            await manager.over()
+
+    with pytest.raises(OcmRuns, match=HOLDER):
+        await work()
+
+
+async def test_the_process_ends_and_says_why(
+    hub: HubUnderTest,
+    rights: Rights,
+    nursery: Nursery,
+    reference: Reference,
+    world: World,
+    tmp_path: Path,
+) -> None:
+    """With the rights it has, in an election, when it leads: the lease is given back before it goes."""
+    namespace = await world.room("leases")
+    connection = await restricted(hub.administrator, controllers=frozenset({PLACEMENT}), namespace=namespace)
+    kubeconfig = await write_kubeconfig(connection, tmp_path / "kubeconfig")
+    await world.cluster("a")
+    await world.place()
+    child = nursery.start(
+        "controllers.shadow.watchful",
+        *("--kubeconfig", str(kubeconfig), "--lease-namespace", namespace),
+        *("--controllers", PLACEMENT, *QUIET),
+        log=tmp_path / "log",
+    )
+    await world.chooses("p", "a")
+    await reference.hold()
+    assert await child.end() == 1, child.tail()
+    told = ocm.RUNS.format(holder=HOLDER, namespace=ocm.NAMESPACE, name=ocm.LEASE)
+    assert " ".join(told.split()) in " ".join(child.tail().split())
+    assert "Traceback" not in child.log.read_text(encoding="utf-8")
+    assert "stopped leading" in child.log.read_text(encoding="utf-8")
+
+
+async def test_who_may_not_look_is_told_and_goes_on(
+    hub: HubUnderTest, world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blind = shutil.copytree(DEPLOY, tmp_path / "deploy")
+    file = blind / "controllers" / PLACEMENT / "rbac.yaml"
+    text = file.read_text(encoding="utf-8").replace(ocm.LEASE, "something-else")
+    file.write_text(text.replace("fairway-placement", "fairway-blind"), encoding="utf-8")
+    connection = await restricted(
+        hub.administrator, controllers={PLACEMENT}, namespace=await world.room("blind"), folder=blind
+    )
+    await world.cluster("a")
+    await world.place()
+    async with running(connection, ALONE):
+        await world.chooses("p", "a")
+    (warning,) = (each for each in caplog.records if each.msg == ocm.CANNOT_TELL)
+    assert ocm.LEASE in warning.getMessage()

@@ -1,0 +1,221 @@
+"""A shadow of whoever writes decisions: it tells where they differ from Fairway's, if that lasts, and never writes."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.clocks import Stopped
+from controllers.conftest import ALONE, Rights, Start
+from controllers.world import World
+from fairway.api.placement import GROUP_NAME_LABEL, PlacementSpec
+from fairway.controllers.manager import PLACEMENT, Manager
+from fairway.controllers.placement.shadow import Shadow
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client
+from fairway.kube.transport import Response, Transport
+from fairway.plugins.conditions import SATISFIED
+
+SHADOW = replace(ALONE, shadow=True, settle=0.0)
+PAGE = "p-decision-1"
+
+
+class Ticking(Stopped):
+    """Its running time, too, only passes when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+
+@pytest.fixture(autouse=True)
+def methods(rights: Rights, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Of all requests made with the rights of a controller, as long as nobody clears it."""
+    seen: list[str] = []
+    send = Transport.request
+
+    async def request(transport: Transport, method: str, path: str, **options: Any) -> Response:
+        if transport.connection is rights.get(frozenset({PLACEMENT})):
+            seen.append(f"{method} {path}")
+        return await send(transport, method, path, **options)
+
+    monkeypatch.setattr(Transport, "request", request)
+    return seen
+
+
+@pytest.fixture
+async def decided(start: Start, world: World, methods: list[str]) -> World:
+    """A placement of two clusters, with decisions as OCM writes them: without scores and reasons."""
+    await world.clusters("a", "b")
+    async with start() as manager:
+        await world.place()
+        await world.chooses("p", "a", "b")
+        await manager.quiet()
+    await world.overwrite(PAGE, "a", "b")
+    await world.edit(
+        PLACEMENTS, "p", {"status": {"lastScoreUpdateTime": None}}, namespace=world.namespace, status=True
+    )
+    methods.clear()
+    return world
+
+
+@pytest.fixture
+async def manager(start: Start, decided: World, methods: list[str]) -> AsyncIterator[Manager]:
+    async with start(SHADOW) as made:
+        yield made
+    assert methods, "it asked the hub"
+    assert not [each for each in methods if not each.startswith("GET ")]
+
+
+def shadow_of(manager: Manager) -> Shadow:
+    assert isinstance(manager.placement, Shadow)
+    return manager.placement
+
+
+async def told(manager: Manager, world: World, *, differs: bool) -> str:
+    """What the shadow says about the placement, once it says something or nothing."""
+    shadow, key = shadow_of(manager), (world.namespace, "p")
+    async with asyncio.timeout(30):
+        while (key in shadow.differences) != differs or shadow.queue.busy:
+            await asyncio.sleep(0.005)
+    return "; ".join(shadow.differences.get(key, ())).replace(f"{world.prefix}-", "")
+
+
+async def test_decisions_in_the_form_of_ocm_are_the_same(manager: Manager, decided: World) -> None:
+    before = await decided.versions()
+    written = await decided.touch("p")
+    await decided.after(manager, PLACEMENTS, written)
+    assert shadow_of(manager).compared
+    assert not shadow_of(manager).differences
+    after = await decided.versions()
+    assert {key for key in before if before[key] != after[key]} == {("Placement", decided.namespace, "p")}
+
+
+async def _page_gone(world: World) -> None:
+    await world.delete(PLACEMENT_DECISIONS, PAGE)
+
+
+async def _other_cluster(world: World) -> None:
+    await world.overwrite(PAGE, "a", "z")
+
+
+async def _other_order(world: World) -> None:
+    await world.overwrite(PAGE, "b", "a")
+
+
+async def _other_label(world: World) -> None:
+    labels = {"metadata": {"labels": {GROUP_NAME_LABEL: "canary"}}}
+    await world.edit(PLACEMENT_DECISIONS, PAGE, labels, namespace=world.namespace)
+
+
+async def _other_condition(world: World) -> None:
+    found = {
+        "type": SATISFIED,
+        "status": "False",
+        "reason": "NoManagedClusterMatched",
+        "message": "none",
+        "lastTransitionTime": "2031-05-05T12:00:00Z",
+    }
+    await world.edit(
+        PLACEMENTS, "p", {"status": {"conditions": [found]}}, namespace=world.namespace, status=True
+    )
+
+
+async def _other_number(world: World) -> None:
+    await world.edit(
+        PLACEMENTS, "p", {"status": {"numberOfSelectedClusters": 7}}, namespace=world.namespace, status=True
+    )
+
+
+async def _other_group(world: World) -> None:
+    groups = [{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": [PAGE], "clusterCount": 3}]
+    await world.edit(
+        PLACEMENTS, "p", {"status": {"decisionGroups": groups}}, namespace=world.namespace, status=True
+    )
+
+
+async def _one_page_more(world: World) -> None:
+    await world.hold("p-decision-2", "a")
+    mine = dict(
+        (await world.client.get(PLACEMENT_DECISIONS, PAGE, namespace=world.namespace)).metadata.labels
+    )
+    await world.edit(
+        PLACEMENT_DECISIONS, "p-decision-2", {"metadata": {"labels": mine}}, namespace=world.namespace
+    )
+
+
+@pytest.mark.parametrize(
+    ("happen", "words"),
+    [
+        (_page_gone, f"decision {PAGE} is missing; it should name a, b"),
+        (_one_page_more, "decision p-decision-2 should not be there"),
+        (_other_cluster, f"decision {PAGE}: lacks b, should not name z"),
+        (_other_order, f"decision {PAGE} names the clusters in another order"),
+        (_other_label, f"decision {PAGE} is labelled "),
+        (_other_condition, f"condition {SATISFIED} is False/NoManagedClusterMatched (none), should be True/"),
+        (
+            _other_group,
+            f"status.decisionGroups is a group without a name (3 on {PAGE}), "
+            f"should be a group without a name (2 on {PAGE})",
+        ),
+        (_other_number, "status.numberOfSelectedClusters is 7, should be 2"),
+    ],
+    ids=["page missing", "page surplus", "cluster", "order", "label", "condition", "group", "number"],
+)
+async def test_each_kind_of_difference_in_words_and_its_end(
+    manager: Manager,
+    decided: World,
+    start: Start,
+    caplog: pytest.LogCaptureFixture,
+    methods: list[str],
+    happen: Callable[[World], Awaitable[None]],
+    words: str,
+) -> None:
+    caplog.set_level(logging.INFO, logger="fairway")
+    await happen(decided)
+    assert words in await told(manager, decided, differs=True)
+    assert [each.levelno for each in caplog.records if each.name.endswith("shadow")][-1] == logging.WARNING
+    assert not [each for each in methods if not each.startswith("GET ")]
+    async with start():  # somebody puts it right
+        assert await told(manager, decided, differs=False) == ""
+    assert caplog.messages.count(f"placement {decided.namespace}/p: no difference any more") == 1
+    methods[:] = [each for each in methods if each.startswith("GET ")]
+
+
+async def test_a_difference_must_last(start: Start, decided: World, client: Client) -> None:
+    """Whoever writes is given some time: what is put right within it is never told of."""
+    clock = Ticking()
+    async with start(replace(SHADOW, settle=10.0), clock=clock) as manager:
+        shadow, key = shadow_of(manager), (decided.namespace, "p")
+        await decided.after(manager, PLACEMENT_DECISIONS, await decided.overwrite(PAGE, "a"))
+        clock.passed = 9.0
+        await decided.after(manager, PLACEMENTS, await decided.touch("p"))
+        assert not shadow.differences
+        await decided.after(manager, PLACEMENT_DECISIONS, await decided.overwrite(PAGE, "a", "b"))
+        await decided.after(manager, PLACEMENT_DECISIONS, await decided.overwrite(PAGE, "b"))
+        clock.passed = 15.0
+        await decided.after(manager, PLACEMENTS, await decided.touch("p"))
+        assert not shadow.differences, "it was right in between"
+        clock.passed = 19.0
+        await decided.after(manager, PLACEMENTS, await decided.touch("p"))
+        assert list(shadow.differences) == [key]
+
+
+async def test_a_placement_that_nobody_decided(manager: Manager, decided: World) -> None:
+    await decided.place("q", PlacementSpec(numberOfClusters=1))
+    shadow, key = shadow_of(manager), (decided.namespace, "q")
+    async with asyncio.timeout(30):
+        while key not in shadow.differences:
+            await asyncio.sleep(0.005)
+    missing, *rest = shadow.differences[key]
+    assert missing == f"decision q-decision-1 is missing; it should name {decided.full('a')}"
+    assert "status.decisionGroups is nothing, should be a group without a name" in rest
+    await decided.delete(PLACEMENTS, "q")
+    async with asyncio.timeout(30):
+        while key in shadow.differences:
+            await asyncio.sleep(0.005)
