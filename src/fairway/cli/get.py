@@ -140,19 +140,11 @@ CPU and MEMORY are what all nodes together have. AVAILABLE is empty until the hu
     help="Only members of this set, also of one that selects by labels.",
 )
 @_getting("clusters")
-def clusters(
-    names: tuple[str, ...],
-    labels: str,
-    watch: bool,
-    events: bool,
-    output: OutputFormat,
-    hub: HubChoice,
-    clusterset: str | None,
-) -> int:
+def clusters(hub: HubChoice, clusterset: str | None, **asked: Any) -> int:
     """Show clusters."""
     from fairway.cli.get_clusters import Clusters
 
-    return _get(Clusters, hub, names, labels, watch, events, output, everywhere=True, clusterset=clusterset)
+    return _get(Clusters, hub, everywhere=True, clusterset=clusterset, **asked)
 
 
 @get.command(
@@ -165,13 +157,11 @@ Examples:
 """,
 )
 @_getting("clustersets")
-def clustersets(
-    names: tuple[str, ...], labels: str, watch: bool, events: bool, output: OutputFormat, hub: HubChoice
-) -> int:
+def clustersets(hub: HubChoice, **asked: Any) -> int:
     """Show cluster sets."""
     from fairway.cli.get_clusters import ClusterSets
 
-    return _get(ClusterSets, hub, names, labels, watch, events, output, everywhere=True)
+    return _get(ClusterSets, hub, everywhere=True, **asked)
 
 
 @get.command(
@@ -190,22 +180,11 @@ fairway explain placement NS/NAME says why.
 )
 @_namespaced
 @_getting("placements")
-def placements(
-    names: tuple[str, ...],
-    labels: str,
-    watch: bool,
-    events: bool,
-    output: OutputFormat,
-    hub: HubChoice,
-    namespace: str | None,
-    everywhere: bool,
-) -> int:
+def placements(hub: HubChoice, **asked: Any) -> int:
     """Show placements."""
     from fairway.cli.get_placements import Placements
 
-    return _get(
-        Placements, hub, names, labels, watch, events, output, namespace=namespace, everywhere=everywhere
-    )
+    return _get(Placements, hub, **asked)
 
 
 @get.command(
@@ -223,22 +202,11 @@ NAME is a placement, or one of its PlacementDecisions.
 )
 @_namespaced
 @_getting("placements")
-def decisions(
-    names: tuple[str, ...],
-    labels: str,
-    watch: bool,
-    events: bool,
-    output: OutputFormat,
-    hub: HubChoice,
-    namespace: str | None,
-    everywhere: bool,
-) -> int:
+def decisions(hub: HubChoice, **asked: Any) -> int:
     """Show decisions, a line for each chosen cluster."""
     from fairway.cli.get_placements import Decisions
 
-    return _get(
-        Decisions, hub, names, labels, watch, events, output, namespace=namespace, everywhere=everywhere
-    )
+    return _get(Decisions, hub, **asked)
 
 
 @get.command(
@@ -265,31 +233,22 @@ NAME is an AddOnPlacementScore, or a ManagedClusterScore. With --watch, a score 
     help="Only of this cluster.  [default: of all]",
 )
 @_getting("scores")
-def scores(
-    names: tuple[str, ...],
-    labels: str,
-    watch: bool,
-    events: bool,
-    output: OutputFormat,
-    hub: HubChoice,
-    namespace: str | None,
-) -> int:
+def scores(hub: HubChoice, namespace: str | None, **asked: Any) -> int:
     """Show scores."""
     from fairway.cli.get_scores import Scores
 
-    everywhere = namespace is None
-    return _get(Scores, hub, names, labels, watch, events, output, namespace=namespace, everywhere=everywhere)
+    return _get(Scores, hub, namespace=namespace, everywhere=namespace is None, **asked)
 
 
 def _get(
     make: "Make",
     hub: HubChoice,
+    *,
     names: tuple[str, ...],
     labels: str,
     watch: bool,
     events: bool,
     output: OutputFormat,
-    *,
     namespace: str | None = None,
     everywhere: bool = False,
     clusterset: str | None = None,

@@ -1,6 +1,6 @@
 """The world of a live hub, kept true to it while it is watched."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fairway.api.kinds import KubeObject
 from fairway.api.placement import PLACEMENT_LABEL
@@ -11,9 +11,6 @@ from fairway.whatif.world import Key, World
 
 if TYPE_CHECKING:
     from fairway.cli.files import LoadedObjects
-
-SAME: Final = "the same"
-NOT_YET: Final = "not decided yet"
 
 
 def recorded(world: World, key: Key) -> list[str] | None:

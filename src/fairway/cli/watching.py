@@ -138,9 +138,9 @@ def _heed_reader(bell: Bell) -> Callable[[], None]:
         loop.add_reader(number, gone)
     except (OSError, ValueError, NotImplementedError):
         return lambda: None  # no pipe, or none that can be asked: the next write will tell
-    return lambda: suppress_removal(loop, number)
+    return lambda: _forget(loop, number)
 
 
-def suppress_removal(loop: asyncio.AbstractEventLoop, number: int) -> None:
+def _forget(loop: asyncio.AbstractEventLoop, number: int) -> None:
     with suppress(OSError, ValueError):
         loop.remove_reader(number)
