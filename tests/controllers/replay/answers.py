@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from fairway.api.event import Event
@@ -29,7 +30,10 @@ from fairway.plugins.verdict import Verdict
 from fairway.whatif.world import Key, World
 
 Answer = dict[str, Any]
-"""``numberOfSelectedClusters``, ``conditions``, ``decisionGroups``, ``decisions``, ``events`` by page."""
+"""``numberOfSelectedClusters``, ``conditions``, ``decisionGroups``, ``decisions``; ``events`` and ``records`` by page.
+
+Records are what is said of each cluster on a page, score and reason; None where that may be from an earlier look.
+"""
 
 TICK: Final = 1000
 """Microseconds by which a timer may be late."""
@@ -40,6 +44,7 @@ NOTHING: Final[Answer] = {
     "decisionGroups": [],
     "decisions": [],
     "events": {},
+    "records": {},
 }
 """Of a placement that is not there."""
 
@@ -58,6 +63,7 @@ def computed(
 ) -> Iterator[tuple[Answer, Micros | None]]:
     """With when to look again at the latest, if the answer is another one then."""
     world = World(decode(each) for each in objects)
+    looked: set[Key] = set()
     for key in keys(schedule):
         if key not in world.placements:
             yield NOTHING, None
@@ -98,7 +104,11 @@ def computed(
                 if each.metadata.labels.get(PLACEMENT_LABEL) == key[1]
             ],
             "events": {} if idle or found.frozen else _events(found, key),
+            "records": None
+            if idle or found.frozen or key in looked
+            else {page.name: msgspec.to_builtins(page.decisions) for page in found.pages},
         }
+        looked.add(key)
         yield answer, None if idle or found.frozen else _due(world, key, found, now=to_micros(now))
 
 
@@ -162,6 +172,12 @@ def observed(
     status = statuses.get(key)
     if status is None:
         return {**NOTHING, "events": _told(events, key)}
+    own = [
+        each
+        for each in sorted(decisions, key=_key)
+        if each["metadata"]["namespace"] == key[0]
+        and each["metadata"].get("labels", {}).get(PLACEMENT_LABEL) == key[1]
+    ]
     return {
         "numberOfSelectedClusters": status.get("numberOfSelectedClusters", 0),
         "conditions": _conditions(
@@ -183,11 +199,12 @@ def observed(
                 "labels": each["metadata"]["labels"],
                 "clusters": [one["clusterName"] for one in each.get("status", {}).get("decisions", ())],
             }
-            for each in sorted(decisions, key=_key)
-            if each["metadata"]["namespace"] == key[0]
-            and each["metadata"].get("labels", {}).get(PLACEMENT_LABEL) == key[1]
+            for each in own
         ],
         "events": _told(events, key),
+        "records": {
+            each["metadata"]["name"]: list(each.get("status", {}).get("decisions", ())) for each in own
+        },
     }
 
 
