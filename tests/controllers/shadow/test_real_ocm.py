@@ -1,0 +1,114 @@
+"""OCM's own placement controller, where there is one: Fairway steps back, and as its shadow finds no difference.
+
+The variable names the program, ``placement`` as OCM builds it. Where it is not set there is nothing to compare with.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controllers.conftest import ALONE, Start
+from controllers.hubs import HubUnderTest
+from controllers.shadow import variety
+from controllers.world import World
+from fairway.controllers.placement import ocm
+from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement.shadow import Shadow
+from fairway.kube import PLACEMENTS, AlreadyExists, Client, NotFound
+from fairway.kube.leader import LEASES
+from fairway.testing.processes import LOOPBACK, POLL, Port, Process
+
+PROGRAM = "FAIRWAY_OCM_PLACEMENT"
+COUNT = 60
+ROUNDS = 4
+DEADLINE = 120.0
+pytestmark = pytest.mark.skipif(PROGRAM not in os.environ, reason=f"{PROGRAM} names no program")
+
+
+async def until(holds: Callable[[], bool], *, explained: Callable[[], object]) -> None:
+    try:
+        async with asyncio.timeout(DEADLINE):
+            while not holds():
+                await asyncio.sleep(POLL)
+    except TimeoutError:
+        pytest.fail(f"waited in vain: {explained()}")
+
+
+@pytest.fixture
+async def reference(hub: HubUnderTest, client: Client, tmp_path: Path) -> AsyncIterator[Process]:
+    """At work: it holds its Lease."""
+    with suppress(AlreadyExists):
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": ocm.NAMESPACE}})
+    with Port() as port:
+        process = Process(
+            [
+                Path(os.environ[PROGRAM]),
+                "controller",
+                f"--kubeconfig={hub.kubeconfig}",
+                f"--namespace={ocm.NAMESPACE}",
+                f"--listen={LOOPBACK}:{port}",
+            ],
+            log=tmp_path / "ocm.log",
+            env={"POD_NAME": "ocm", "HOME": str(tmp_path)},
+        )
+        try:
+            async with asyncio.timeout(DEADLINE):
+                while not await _held(client):
+                    assert process.alive, process.tail()
+                    await asyncio.sleep(POLL)
+            yield process
+        finally:
+            await process.stop()
+            with suppress(NotFound):
+                await client.delete(LEASES, ocm.LEASE, namespace=ocm.NAMESPACE)
+
+
+async def _held(client: Client) -> bool:
+    try:
+        lease = await client.get(LEASES, ocm.LEASE, namespace=ocm.NAMESPACE)
+    except NotFound:
+        return False
+    return bool(lease.spec.holderIdentity)
+
+
+async def test_it_is_not_disturbed_and_says_the_same(
+    reference: Process, start: Start, world: World, client: Client
+) -> None:
+    with pytest.raises(OcmRuns, match=ocm.LEASE):
+        async with start():
+            pytest.fail("it started")
+
+    chance = random.Random(5)
+    await variety.people(world, chance=chance)
+    names = [f"p{number:02}" for number in range(COUNT)]
+    for name, spec in zip(names, variety.specs(chance, COUNT), strict=True):
+        await world.place(name, spec)
+    await world.eventually(lambda: all(world.status(name).conditions for name in names))
+    async with start(replace(ALONE, shadow=True, settle=0.0)) as manager:
+        shadow = manager.placement
+        assert isinstance(shadow, Shadow)
+        for _ in range(ROUNDS):
+            await variety.unrest(world, chance=chance)
+            for name, spec in zip(names, variety.specs(chance, COUNT), strict=True):
+                if chance.random() < 0.3:
+                    body = {"spec": {**dict.fromkeys(_fields()), **msgspec.to_builtins(spec)}}
+                    await world.edit(PLACEMENTS, name, body, namespace=world.namespace)
+            last = await world.touch(names[-1])
+            await world.after(manager, PLACEMENTS, last)
+            await until(
+                lambda: not shadow.queue.busy and not shadow.differences,
+                explained=lambda: shadow.differences,
+            )
+    chosen = [len(world.chosen(name)) for name in names]
+    assert len(set(chosen)) > 5, "they are of many kinds"
+
+
+def _fields() -> tuple[str, ...]:
+    return ("numberOfClusters", "predicates", "prioritizerPolicy", "tolerations", "decisionStrategy")
