@@ -200,7 +200,7 @@ MANY: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.xfail(reason="over a thousand clusters each of these keeps everybody waiting for 10 s and more")
+@pytest.mark.xfail(reason="over a thousand clusters each of these keeps everybody waiting for 3 to 12 s")
 @pytest.mark.parametrize("field", MANY)
 async def test_thousands_of(manager: Manager, world: World, field: str) -> None:
     await asks(world, **MANY[field])
