@@ -13,7 +13,7 @@ from controllers.replay.replaying import Step, replay
 from controllers.replay.scenarios import FAMILIES, SCENARIOS, chosen
 from controllers.replay.scenery import Refused, Stage
 
-BY_HUB: Final = {"embedded": 12, "real": 3}
+BY_HUB: Final = {"embedded": 30, "real": 3}
 """How many scenarios of a family are replayed."""
 LARGE: Final = {"embedded": {"slices": 3}, "real": {"slices": 1}}
 """These have hundreds of objects."""
