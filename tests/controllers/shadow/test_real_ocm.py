@@ -6,7 +6,7 @@ The variable names the program, ``placement`` as OCM builds it. Where it is not 
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,8 @@ from controllers.conftest import ALONE, Start
 from controllers.hubs import HubUnderTest
 from controllers.shadow import variety
 from controllers.world import World
+from fairway.api.placement import Placement
+from fairway.controllers.manager import Manager
 from fairway.controllers.placement import ocm
 from fairway.controllers.placement.ocm import OcmRuns
 from fairway.controllers.placement.shadow import Shadow
@@ -32,13 +34,15 @@ DEADLINE = 120.0
 pytestmark = pytest.mark.skipif(PROGRAM not in os.environ, reason=f"{PROGRAM} names no program")
 
 
-async def until(holds: Callable[[], bool], *, explained: Callable[[], object]) -> None:
+async def same(manager: Manager, shadow: Shadow, *, since: Placement) -> None:
+    """Until nothing differs any more of all that the shadow knows, which is at least what was written by then."""
+    informer, version = manager.sources.of(PLACEMENTS), int(since.metadata.resourceVersion)
     try:
         async with asyncio.timeout(DEADLINE):
-            while not holds():
+            while int(informer.resource_version) < version or shadow.queue.busy or shadow.differences:
                 await asyncio.sleep(POLL)
     except TimeoutError:
-        pytest.fail(f"waited in vain: {explained()}")
+        pytest.fail(f"waited in vain: {shadow.differences}")
 
 
 @pytest.fixture
@@ -100,14 +104,8 @@ async def test_it_is_not_disturbed_and_says_the_same(
                 if chance.random() < 0.3:
                     body = {"spec": {**dict.fromkeys(_fields()), **msgspec.to_builtins(spec)}}
                     await world.edit(PLACEMENTS, name, body, namespace=world.namespace)
-            last = await world.touch(names[-1])
-            await world.after(manager, PLACEMENTS, last)
-            await until(
-                lambda: not shadow.queue.busy and not shadow.differences,
-                explained=lambda: shadow.differences,
-            )
-    chosen = [len(world.chosen(name)) for name in names]
-    assert len(set(chosen)) > 5, "they are of many kinds"
+            await same(manager, shadow, since=await world.touch(names[-1]))
+            assert len({len(world.chosen(name)) for name in names}) > 5, "they are of many kinds"
 
 
 def _fields() -> tuple[str, ...]:

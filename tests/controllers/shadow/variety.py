@@ -70,7 +70,9 @@ def specs(chance: random.Random, count: int) -> Iterator[PlacementSpec]:
             builders.predicate(labels=builders.selector(labels={"region": "eu"})),
             builders.predicate(labels=builders.selector(labels={"size": "big"})),
         ),
-        (builders.predicate(cel=["this does not compile"]),),
+        # Errors of syntax come in words of our own; what else is wrong is said as OCM does.
+        (builders.predicate(cel=["nothing == 1"]),),
+        (builders.predicate(cel=["managedCluster.metadata.name"]),),
         (builders.predicate(labels=builders.selector(builders.requirement("region", "In"))),),
     )
     weights = (-5, -1, 1, 2, 10)
