@@ -13,7 +13,7 @@ from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.fleet import Fleet, bitmap
 from fairway.plugins import expressions
-from fairway.plugins.expressions import ExpressionError, Expressions
+from fairway.plugins.expressions import ExpressionError, Expressions, Purse
 from fairway.plugins.placement import PlacementWorkload
 from fairway.testing.builders import cluster, placement, predicate, score
 from plugins.scene import KEY, hub, look, refusal
@@ -75,7 +75,7 @@ def fleet_of(*envs: str) -> Fleet:
 
 def holding(fleet: Fleet, *texts: str) -> list[str]:
     snapshot = fleet.snapshot()
-    found = Expressions(texts).holds(snapshot, snapshot.live)
+    found = Expressions(texts).holds(snapshot, snapshot.live, Purse(len(fleet)))
     return [snapshot.hosts.names[row] for row in bitmap.rows_of(found).tolist()]
 
 
@@ -181,7 +181,7 @@ def test_a_change_behind_a_held_snapshot_is_noticed() -> None:
     fleet = fleet_of("dev", "dev")
     held = fleet.snapshot()
     fleet.upsert_cluster(cluster("c0", labels={"env": "prod"}))
-    old = Expressions((ENV,)).holds(held, held.live)
+    old = Expressions((ENV,)).holds(held, held.live, Purse(2))
     assert bitmap.rows_of(old).tolist() == []
     assert holding(fleet, ENV) == ["c0"]
 

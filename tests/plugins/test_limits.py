@@ -1,11 +1,12 @@
 """What one placement may cost the others."""
 
-from fairway.api.placement import PlacementSpec
+from fairway.api.placement import DecisionGroup, GroupStrategy, PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.outcome import REASON_LENGTH, Outcome
 from fairway.engine.status import Code
 from fairway.fleet import Fleet
 from fairway.plugins.expressions import FLEET_BUDGET
+from fairway.plugins.groups import divide
 from fairway.plugins.placement import MOST_PRIORITIZERS, PlacementWorkload
 from fairway.testing import builders as make
 
@@ -56,6 +57,34 @@ class TestExpressions:
             make.placement(spec=PlacementSpec(predicates=(make.predicate(cel=[COSTLY]),)))
         )
         assert place(fleet(3), workload).selected == ["c0", "c1", "c2"]
+
+
+class TestCounts:
+    def test_many_cheap_expressions_are_dear_together(self) -> None:
+        few = [f'managedCluster.metadata.name != "x{at}"' for at in range(1000)]
+        spec = PlacementSpec(predicates=(make.predicate(cel=few),))
+        outcome = place(fleet(600), PlacementWorkload(make.placement(spec=spec)))
+        assert outcome.status.code is Code.MISCONFIGURED
+        assert (
+            "write fewer or cheaper ones than 'managedCluster.metadata.name != \"x0\"'"
+            in outcome.status.message
+        )
+
+    def test_so_many_predicates_or_expressions_are_refused_with_the_number(self) -> None:
+        predicates = tuple(make.predicate(cel=["true"]) for _ in range(1001))
+        expressions = (make.predicate(cel=["true"] * 600), make.predicate(cel=["true"] * 401))
+        for given, field in ((predicates, "predicates "), (expressions, "celExpressions ")):
+            workload = PlacementWorkload(make.placement(spec=PlacementSpec(predicates=given)))
+            status = place(fleet(1), workload).status
+            assert status.code is Code.MISCONFIGURED
+            assert f"{field}has 1001 entries" in status.message
+
+    def test_so_many_groups_are_refused_with_the_number(self) -> None:
+        group = DecisionGroup(groupName="canary")
+        strategy = GroupStrategy(decisionGroups=(group,) * 1001)
+        found = divide(fleet(1).snapshot(), ["c0"], strategy)
+        assert found.groups == ()
+        assert "decisionGroups has 1001 entries" in found.status.message
 
 
 class TestPrioritizers:

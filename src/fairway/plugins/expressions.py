@@ -31,11 +31,13 @@ COST_BUDGET = 10_000_000
 """Of all expressions of a predicate for one cluster."""
 FLEET_BUDGET = 20_000_000
 CLUSTER_BUDGET = 500
-"""Of all expressions of a predicate for the whole fleet: so much, and for each cluster on average so much more. Beyond
+"""Of all expressions of a placement for the whole fleet: so much, and for each cluster on average so much more. Beyond
 that, one placement would keep all others waiting for seconds."""
+CALL_COST = 50
+"""What asking takes beside what is asked, in the same unit, which is about 50 ns."""
 TOO_COSTLY = (
-    "the CEL expressions of a predicate cost more than {budget} over {clusters} clusters, {each} each; "
-    "make {text!r} cheaper, or narrow the clusters down by labels first"
+    "the CEL expressions cost more than {budget} over {clusters} clusters; write fewer or cheaper ones than {text!r}, "
+    "or narrow the clusters down by labels first"
 )
 OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
 COMPILATION_FAILED = "compilation failed: {error}"
@@ -55,6 +57,22 @@ class TooCostly(Exception):
     """Asking the whole fleet would take too long."""
 
 
+class Purse:
+    """What the expressions of a placement may still cost in one look at the fleet."""
+
+    __slots__ = ("_budget", "_clusters", "_left")
+
+    def __init__(self, clusters: int) -> None:
+        self._clusters = clusters
+        self._budget = self._left = FLEET_BUDGET + CLUSTER_BUDGET * clusters
+
+    def pay(self, cost: int, text: str) -> None:
+        """Raises TooCostly; ``text`` is what it is said about."""
+        self._left -= cost
+        if self._left < 0:
+            raise TooCostly(TOO_COSTLY.format(budget=self._budget, clusters=self._clusters, text=text))
+
+
 class Scores:
     """What ``managedCluster.scores("name")`` sees."""
 
@@ -71,7 +89,7 @@ class Scores:
 class Expressions:
     """All expressions of one predicate; they match together."""
 
-    __slots__ = ("_fields", "_paths", "_programs", "_refusal", "_texts", "reads")
+    __slots__ = ("_fields", "_paths", "_programs", "_texts", "reads")
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         """Raises ExpressionError for the first that does not compile."""
@@ -81,7 +99,6 @@ class Expressions:
         self._paths = _paths(self._programs)
         self.reads = _reads(self._programs)
         """Columns the answer for a cluster depends on; None for anything about it."""
-        self._refusal = ""
 
     def matches(self, snapshot: Snapshot, row: int) -> bool:
         return self.objection(snapshot, row) is None
@@ -94,50 +111,42 @@ class Expressions:
         """The objection, and what it cost to find out."""
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row), fields=self._fields)}
         source = Scores(snapshot)
-        spent = 0
+        spent = calls = 0
         for program in self._programs:
             outcome = program.evaluate(variables, context=source, cost_limit=COST_LIMIT)
             spent += outcome.cost
+            calls += CALL_COST
             if spent > COST_BUDGET:
-                return OVER_BUDGET, spent
+                return OVER_BUDGET, spent + calls
             objection = _words(program, outcome)
             if objection is not None:
-                return objection, spent
-        return None, spent
+                return objection, spent + calls
+        return None, spent + calls
 
-    def holds(self, snapshot: Snapshot, among: Bits) -> Bits:
-        """Rows among the given ones that match. Raises TooCostly, and from then on always."""
+    def holds(self, snapshot: Snapshot, among: Bits, purse: Purse) -> Bits:
+        """Rows among the given ones that match. Raises TooCostly."""
         if not self._programs:
             return among
-        if self._refusal:
-            raise TooCostly(self._refusal)
         for key in self.reads or ():
             if key[0] == cells.PATH:
                 # The fleet reports changes only of paths it has a column for.
                 snapshot.codes(key)
         kept = snapshot.derived((VARIABLE, self._texts), reads=self.reads)
-        return kept.holds(snapshot, among=among, compute=lambda rows: self._compute(snapshot, rows))
+        return kept.holds(snapshot, among=among, compute=lambda rows: self._compute(snapshot, rows, purse))
 
-    def _compute(self, snapshot: Snapshot, rows: Rows) -> Mask:
+    def _compute(self, snapshot: Snapshot, rows: Rows, purse: Purse) -> Mask:
         groups = self._groups(snapshot, rows)
         if groups is None:
-            return self._ask(snapshot, rows)
+            return self._ask(snapshot, rows, purse)
         first, inverse = groups
-        return self._ask(snapshot, rows[first])[inverse]
+        return self._ask(snapshot, rows[first], purse)[inverse]
 
-    def _ask(self, snapshot: Snapshot, rows: Rows) -> Mask:
+    def _ask(self, snapshot: Snapshot, rows: Rows, purse: Purse) -> Mask:
         answers = np.zeros(len(rows), dtype=np.bool_)
-        budget = FLEET_BUDGET + CLUSTER_BUDGET * len(rows)
-        spent = 0
         for at, row in enumerate(rows.tolist()):
             objection, cost = self._judge(snapshot, row)
             answers[at] = objection is None
-            spent += cost
-            if spent > budget:
-                self._refusal = TOO_COSTLY.format(
-                    budget=budget, clusters=len(rows), each=spent // (at + 1), text="; ".join(self._texts)
-                )
-                raise TooCostly(self._refusal)
+            purse.pay(cost, self._texts[0])
         return answers
 
     def _groups(self, snapshot: Snapshot, rows: Rows) -> tuple[Rows, Rows] | None:

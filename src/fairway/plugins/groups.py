@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fairway.api.placement import DecisionGroup, GroupStrategy
 from fairway.api.selector import SelectorError, compile_requirements, compile_selector
 from fairway.engine.status import OK, Status, misconfigured
-from fairway.fleet import cells
+from fairway.fleet import bitmap, cells, selection
+from fairway.fleet.bitmap import Bits
 from fairway.fleet.snapshot import Snapshot
 
 _NUMBER = re.compile(
@@ -17,6 +18,11 @@ _NUMBER = re.compile(
 )
 """What other readers of the same field take for a number; theirs is a general parser of doubles."""
 
+MOST = 1000
+TOO_MANY = (
+    "spec.decisionStrategy.groupStrategy.decisionGroups has {count} entries, of which each is asked about every "
+    "chosen cluster; write at most {most}"
+)
 NOT_A_PERCENTAGE = "{value} invalid type: string is not a percentage"
 
 
@@ -52,17 +58,22 @@ def divide(
         length = group_length(strategy.clustersPerDecisionGroup, len(clusters))
     except _LengthError as error:
         return Division(groups=(), status=misconfigured(str(error)))
+    count = len(strategy.decisionGroups)
+    if count > MOST:
+        return Division(groups=(), status=misconfigured(TOO_MANY.format(count=count, most=MOST)))
     groups: list[Group] = []
-    rest = list(clusters)
+    names, row_of = snapshot.hosts.names, snapshot.hosts.row_of
+    rest = bitmap.from_rows([row_of[name] for name in clusters], snapshot.capacity)
     for named in strategy.decisionGroups:
         try:
             taken = _members(snapshot, rest, named)
         except SelectorError as error:
             return Division(groups=tuple(groups), status=misconfigured(str(error)))
-        members = set(taken)
-        rest = [cluster for cluster in rest if cluster not in members]
-        groups.extend(_chunks(named.groupName, order(taken), length))
-    groups.extend(_chunks("", order(rest), length))
+        if taken.any():
+            rest = rest & ~taken
+            members = [names[row] for row in bitmap.rows_of(taken).tolist()]
+            groups.extend(_chunks(named.groupName, order(members), length))
+    groups.extend(_chunks("", order([names[row] for row in bitmap.rows_of(rest).tolist()]), length))
     return Division(groups=tuple(groups) or (Group(name="", clusters=()),))
 
 
@@ -90,18 +101,12 @@ def _percentage(text: str) -> float:
         raise _LengthError(NOT_A_PERCENTAGE.format(value=text)) from None
 
 
-def _members(snapshot: Snapshot, clusters: Sequence[str], group: DecisionGroup) -> list[str]:
+def _members(snapshot: Snapshot, among: Bits, group: DecisionGroup) -> Bits:
     selector = group.groupClusterSelector
     labels = compile_selector(selector.labelSelector)
     claims = compile_requirements(selector.claimSelector.matchExpressions)
-    members: list[str] = []
-    for name in clusters:
-        cluster = snapshot.cluster(snapshot.hosts.row_of[name])
-        if labels.matches(cluster.metadata.labels) and (
-            not claims.requirements or claims.matches(cells.claims_of(cluster))
-        ):
-            members.append(name)
-    return members
+    taken = selection.select(snapshot, labels, kind=cells.LABEL, among=among)
+    return selection.select(snapshot, claims, kind=cells.CLAIM, among=taken)
 
 
 def _chunks(name: str, clusters: list[str], length: int) -> list[Group]:

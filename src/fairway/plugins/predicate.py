@@ -7,13 +7,17 @@ from fairway.api.placement import ClusterPredicate
 from fairway.api.selector import Selector, SelectorError, compile_requirements, compile_selector
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
-from fairway.fleet import cells, selection
+from fairway.fleet import bitmap, cells, selection
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import Key
 from fairway.fleet.snapshot import Snapshot
-from fairway.plugins.expressions import ExpressionError, Expressions, TooCostly
+from fairway.plugins.expressions import ExpressionError, Expressions, Purse, TooCostly
 
 NAME = "Predicate"
+
+MOST = 1000
+TOO_MANY = "spec.{path} has {count} entries, of which each is asked about every cluster; write at most {most}"
+_EXPRESSIONS = "predicates[*].requiredClusterSelector.celSelector.celExpressions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,10 @@ class Compiled:
             and self.expressions.matches(snapshot, row)
         )
 
-    def select(self, snapshot: Snapshot, among: Bits) -> Bits:
+    def select(self, snapshot: Snapshot, among: Bits, purse: Purse) -> Bits:
         bits = selection.select(snapshot, self.labels, kind=cells.LABEL, among=among)
         bits = selection.select(snapshot, self.claims, kind=cells.CLAIM, among=bits)
-        return self.expressions.holds(snapshot, bits)
+        return self.expressions.holds(snapshot, bits, purse)
 
 
 class Predicate(Timeless):
@@ -53,6 +57,11 @@ class Predicate(Timeless):
     def __init__(self, *, predicates: Sequence[ClusterPredicate]) -> None:
         self.refusal: Status | None = None
         self.compiled: tuple[Compiled, ...] = ()
+        expressions = sum(len(each.requiredClusterSelector.celSelector.celExpressions) for each in predicates)
+        for path, count in (("predicates", len(predicates)), (_EXPRESSIONS, expressions)):
+            if count > MOST:
+                self.refusal = misconfigured(TOO_MANY.format(path=path, count=count, most=MOST), plugin=NAME)
+                return
         try:
             self.compiled = tuple(compile_predicate(each) for each in predicates)
         except (SelectorError, ExpressionError) as error:
@@ -73,12 +82,15 @@ class Predicate(Timeless):
             return (self.refusal if candidates.any() else OK), candidates
         if not self.compiled:
             return OK, candidates
+        purse = Purse(bitmap.count(candidates))
         try:
-            passed = self.compiled[0].select(context.snapshot, candidates)
+            passed = self.compiled[0].select(context.snapshot, candidates, purse)
             for each in self.compiled[1:]:
-                passed = passed | each.select(context.snapshot, candidates & ~passed)
+                passed = passed | each.select(context.snapshot, candidates & ~passed, purse)
         except TooCostly as error:
-            return misconfigured(str(error), plugin=NAME), candidates
+            # Once and for all: trying it again with every change would cost as much again.
+            self.refusal = misconfigured(str(error), plugin=NAME)
+            return self.refusal, candidates
         return OK, passed
 
     def reads(self, _context: Context, /) -> Reads:

@@ -21,12 +21,23 @@ from fairway.cel.source import Source
 from fairway.cel.syntax import Call, CreateList, Expr, Ident, Literal, Select
 from fairway.fleet import bitmap, cells, selection
 from fairway.fleet.bitmap import Bits, Rows
-from fairway.plugins.expressions import COST_LIMIT, VARIABLE, ExpressionError, Expressions, Scores, compiled
+from fairway.plugins.expressions import (
+    COST_LIMIT,
+    VARIABLE,
+    ExpressionError,
+    Expressions,
+    Purse,
+    Scores,
+    TooCostly,
+    compiled,
+)
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess
 
-BROKEN: Final = error("expression-broken", "A CEL expression does not compile.")
+BROKEN: Final = error(
+    "expression-broken", "A CEL expression does not compile, or costs too much to be asked."
+)
 NOT_BOOLEAN: Final = error("expression-not-boolean", "The result is not true or false, so it never matches.")
 CONSTANT: Final = warning("expression-constant", "The expression reads nothing of managedCluster.")
 ALWAYS_TRUE: Final = info("expression-always-true", "The expression is true for every candidate.")
@@ -140,8 +151,12 @@ def _asked(scene: Scene, placement: Placement, source: ClusterPredicate) -> Bits
 def _on_fleet(
     scene: Scene, placement: Placement, program: Program, path: str, asked: Bits
 ) -> Iterator[Finding]:
-    true = bitmap.count(Expressions((program.text,)).holds(scene.snapshot, asked))
     total = bitmap.count(asked)
+    try:
+        true = bitmap.count(Expressions((program.text,)).holds(scene.snapshot, asked, Purse(total)))
+    except TooCostly as costly:
+        yield BROKEN.at(placement, path, str(costly), "make it cheaper; until then nothing is chosen")
+        return
     candidates = count(total, "candidate")
     if true == total:
         yield ALWAYS_TRUE.at(

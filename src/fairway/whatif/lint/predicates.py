@@ -23,7 +23,7 @@ from fairway.api.selector import (
 )
 from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Bits
-from fairway.plugins.expressions import ExpressionError
+from fairway.plugins.expressions import ExpressionError, Purse, TooCostly
 from fairway.plugins.predicate import compile_predicate
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
@@ -301,8 +301,8 @@ def _subsumed(placement: Placement, at: int, found: list[Bits]) -> Iterator[Find
 
 
 def _matches(scene: Scene, source: ClusterPredicate, *, among: Bits) -> Bits | None:
-    """None for a predicate that does not compile."""
+    """None for a predicate that does not compile, or costs too much."""
     try:
-        return compile_predicate(source).select(scene.snapshot, among)
-    except (SelectorError, ExpressionError):
+        return compile_predicate(source).select(scene.snapshot, among, Purse(bitmap.count(among)))
+    except (SelectorError, ExpressionError, TooCostly):
         return None
