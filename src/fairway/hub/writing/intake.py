@@ -30,6 +30,10 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
+_LONGEST_WHOLE: Final = 1e21
+"""From here on numbers are written with an exponent."""
+
+
 def clone(document: Document) -> Document:
     """A copy that shares nothing: through JSON it is made many times faster than piece by piece."""
     return _decode(_encode(document))
@@ -85,6 +89,7 @@ class Intake:
         metadata = document.get("metadata") or {}
         forgets = metadata.get("managedFields") == []
         unknown = self.checker(resource).prune(document)
+        _make_whole(document)
         if forgets:
             metadata["managedFields"] = []  # empty, it says that nobody owns anything any more
         return document, unknown
@@ -176,6 +181,16 @@ class Intake:
     def nothing(self, resource: Resource) -> Document | None:
         """What a built-in kind writes of an object with nothing in it: nobody owns that."""
         return None if resource.custom else self._read(resource, {})[0]
+
+
+def _make_whole(value: Document | list[Any]) -> None:
+    """3.0 is kept as 3, which is how Kubernetes writes it, and what readers of whole numbers can read."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if type(each) is float:
+            if each.is_integer() and abs(each) < _LONGEST_WHOLE and str(each) != "-0.0":
+                value[key] = int(each)  # type: ignore[index] # the key is of this very container
+        elif isinstance(each, dict | list):
+            _make_whole(each)
 
 
 def _mistyped(resource: Resource, document: Document) -> status.Refusal:

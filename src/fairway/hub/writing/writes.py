@@ -388,6 +388,7 @@ class Writer:
             group, _, short = str(version or "").rpartition("/")
             raise status.bad_request(f"invalid object type: {group}/{short}, Kind={kind or ''}")
         resource, applied = self._intake.converted(resource, applied)
+        applied["apiVersion"], applied["kind"] = resource.api_version, resource.kind
         metadata = _metadata(applied)
         key = (resource.key, namespace if resource.namespaced else "", name)
         item = self._store.head(key)
