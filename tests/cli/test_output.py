@@ -92,3 +92,12 @@ def test_control_characters_are_spelt_out(capsys: pytest.CaptureFixture[str]) ->
     emit([{"name": "a\x1b[31mb\x07"}], columns={"name": "Name"})
     say("claim is \x9b2J\x7f\x00\n  next")
     assert capsys.readouterr().out == "NAME\na\\x1b[31mb\\x07\nclaim is \\x9b2J\\x7f\\x00\n  next\n"
+
+
+def test_json_holds_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["a\x1b[31m", "b\x9b2J\x7f", "ü"]
+    emit([], columns={}, output="json", document=names)
+    text = capsys.readouterr().out
+    assert json.loads(text) == names
+    assert "\\u009b2J\\u007f" in text
+    assert "ü" in text

@@ -23,6 +23,9 @@ _CONTROL: Final = {
     code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
 }
 
+_ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
+"""Control characters that JSON allows as they are, and some terminals act on. They occur within strings only."""
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -116,7 +119,7 @@ def to_json(document: object) -> str:
     import msgspec
 
     encoded = msgspec.json.encode(document, order="sorted")
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    return msgspec.json.format(encoded, indent=2).decode().translate(_ESCAPED) + "\n"
 
 
 def to_yaml(document: object) -> str:
