@@ -54,11 +54,13 @@ AGES: Final = (-600, -20, -5, 5, 20, 600)
 
 
 class Inventor:
-    """``balance``: whether placements may look at how often others chose a cluster."""
+    """``balance``: whether placements may look at how often others chose a cluster. ``ages``: see ``AGES``."""
 
-    def __init__(self, chance: random.Random, *, now: datetime, balance: bool = True) -> None:
+    def __init__(
+        self, chance: random.Random, *, now: datetime, balance: bool = True, ages: Sequence[int] = AGES
+    ) -> None:
         self.chance = chance
-        self._now, self._balance = now, balance
+        self._now, self._balance, self._ages = now, balance, ages
 
     def one(self, pool: Sequence[T]) -> T:
         return self.chance.choice(pool)
@@ -70,7 +72,7 @@ class Inventor:
         return self.chance.random() < 0.15
 
     def moment(self) -> datetime:
-        return self._now.replace(microsecond=0) + timedelta(seconds=self.one(AGES))
+        return self._now.replace(microsecond=0) + timedelta(seconds=self.one(self._ages))
 
     # The fleet
 

@@ -1,0 +1,72 @@
+"""What these tests share. ``FAIRWAY_CHAOS`` and ``FAIRWAY_CHAOS_SEED`` are as for the chaos of hubs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from chaos.conftest import chance, length, nursery
+from chaos.nursery import POLL, Nursery
+from chaos.servers import RealServer, Server, embedded_server
+from fairway.api import crds
+from fairway.controllers import manager, reconciler
+from fairway.kube import Backoff, Client, Informer, KubeError
+from fairway.kube.transport import Retry
+from fairway.testing.kubernetes import CONTROLLERS, real_hub
+
+__all__ = ["chance", "length", "nursery"]
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+QUICK = Backoff(base=0.01, cap=0.2)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for half a minute after the tenth failure, and nothing in memory is taken for eternal."""
+    defaults = Informer.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "backoff", QUICK)
+    monkeypatch.setattr(reconciler, "BACKOFF", QUICK)
+    monkeypatch.setattr(manager, "Client", partial(Client, retry=Retry(backoff=QUICK)))
+    collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
+    monkeypatch.setattr("fairway.controllers.manager.gc", collector)
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
+async def server(request: pytest.FixtureRequest, nursery: Nursery, tmp_path: Path) -> AsyncIterator[Server]:
+    """With all kinds, and nobody else on it."""
+    if request.param == "real":
+        tools = request.getfixturevalue("kube_tools")
+        async with real_hub(tools, folder=tmp_path, controllers=CONTROLLERS) as hub:
+            real = RealServer(hub)
+            await define(real)
+            yield real
+        return
+    async with embedded_server(nursery, folder=tmp_path) as embedded:
+        await define(embedded)
+        yield embedded
+
+
+async def define(server: Server) -> None:
+    async with Client.from_kubeconfig(server.kubeconfig) as client:
+        for definition in crds():
+            await client.request("POST", DEFINITIONS, body=definition)
+        for definition in crds():
+            spec = definition["spec"]
+            for version in spec["versions"]:
+                path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                await _served(client, path)
+
+
+async def _served(client: Client, path: str) -> None:
+    """A definition is served a moment after it was accepted, and nothing says when."""
+    while True:
+        try:
+            await client.request("GET", path)
+        except KubeError:
+            await asyncio.sleep(POLL)
+        else:
+            return

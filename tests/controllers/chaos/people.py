@@ -1,0 +1,154 @@
+"""Somebody who changes things on a hub all the time, by its API, and cares for nobody."""
+
+import random
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from controllers.chaos.inventor import CLUSTERS, NAMESPACES, SETS, Inventor
+from controllers.chaos.truth import KINDS
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    AlreadyExists,
+    Client,
+    Conflict,
+    NotFound,
+    Patch,
+    Resource,
+)
+from fairway.testing import builders
+
+Document = dict[str, Any]
+
+SOON: Final = (-60, -1, 1, 2, 3, 600)
+"""Seconds between now and when a taint was added or a score expires."""
+OFTEN: Final = {
+    "cluster": 14, "score": 14, "cluster_score": 3, "cluster_set": 2, "binding": 2, "placement": 12, "remove": 6,
+    "decision": 2, "meddle": 6, "unsettle": 2,
+}  # fmt: skip
+"""How often each is done, among all."""
+
+
+class People:
+    """``balance``: whether placements may look at how often others chose a cluster."""
+
+    def __init__(self, client: Client, chance: random.Random, *, balance: bool = True) -> None:
+        self._client, self._chance, self._balance = client, chance, balance
+
+    async def furnish(self) -> None:
+        """Namespaces, sets that are bound, and clusters."""
+        for name in (*NAMESPACES, *CLUSTERS):
+            with suppress(AlreadyExists):
+                await self._client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        for name in SETS:
+            selector = builders.selector(labels={"gpu": "true"}) if name == "gpus" else None
+            await self.put(MANAGED_CLUSTER_SETS, builders.cluster_set(name, selector=selector))
+            await self.put(MANAGED_CLUSTER_SET_BINDINGS, builders.binding(name, namespace=NAMESPACES[0]))
+        for _ in CLUSTERS:
+            await self.put(MANAGED_CLUSTERS, self._inventor.cluster())
+
+    @property
+    def _inventor(self) -> Inventor:
+        return Inventor(self._chance, now=datetime.now(UTC), balance=self._balance, ages=SOON)
+
+    async def stir(self, count: int) -> None:
+        """So many changes."""
+        for _ in range(count):
+            (what,) = self._chance.choices(tuple(OFTEN), tuple(OFTEN.values()))
+            with suppress(Conflict, NotFound, AlreadyExists):  # somebody was quicker
+                await self._do(what)
+
+    async def _do(self, what: str) -> None:
+        invent = self._inventor
+        match what:
+            case "cluster":
+                await self.put(MANAGED_CLUSTERS, invent.cluster())
+            case "score":
+                await self.put(ADD_ON_PLACEMENT_SCORES, invent.score())
+            case "cluster_score":
+                await self.put(MANAGED_CLUSTER_SCORES, invent.cluster_score())
+            case "cluster_set":
+                await self.put(MANAGED_CLUSTER_SETS, invent.cluster_set())
+            case "binding":
+                await self.put(MANAGED_CLUSTER_SET_BINDINGS, invent.binding())
+            case "placement":
+                await self.put(PLACEMENTS, invent.placement())
+            case "remove":
+                await self._remove()
+            case "decision":
+                await self.put(PLACEMENT_DECISIONS, invent.decision())
+            case "meddle":
+                await self._meddle()
+            case _:
+                await self._unsettle()
+
+    async def _some(self, resource: Resource[Any]) -> Any:
+        found = (await self._client.list(resource)).items
+        return self._chance.choice(found) if found else None
+
+    async def _remove(self) -> None:
+        resource = self._chance.choice(KINDS)
+        found = await self._some(resource)
+        if found is not None:
+            meta = found.metadata
+            await self._client.delete(resource, meta.name, namespace=meta.namespace or None)
+
+    async def _meddle(self) -> None:
+        """With a decision the controller may have made."""
+        found = await self._some(PLACEMENT_DECISIONS)
+        if found is not None:
+            await self.put(PLACEMENT_DECISIONS, self._inventor.meddled(found))
+
+    async def _unsettle(self) -> None:
+        """The status of a placement says something wrong."""
+        found = await self._some(PLACEMENTS)
+        if found is not None:
+            status = structs.replace(found.status, numberOfSelectedClusters=99)
+            await self._put_status(PLACEMENTS, structs.replace(found, status=status))
+
+    async def put(self, resource: Resource[Any], thing: Any) -> None:
+        """Created, or replaced as a whole; but what has no status leaves that alone."""
+        document = msgspec.to_builtins(thing)
+        document.pop("status", None)
+        meta = thing.metadata
+        where = meta.namespace or None
+        path = resource.path(namespace=where, name=meta.name)
+        metadata = {
+            key: document["metadata"][key]
+            for key in ("name", "namespace", "labels", "annotations", "ownerReferences")
+            if key in document["metadata"]
+        }
+        try:
+            await self._client.create(resource, {**document, "metadata": metadata}, namespace=where)
+        except AlreadyExists:
+            there: Document = msgspec.json.decode((await self._client.request("GET", path)).body)
+            metadata["resourceVersion"] = there["metadata"]["resourceVersion"]
+            body = {**there, **document, "metadata": metadata}
+            await self._client.request("PUT", path, body=body)
+        if resource is not PLACEMENTS and hasattr(thing, "status"):
+            await self._put_status(resource, thing)
+
+    async def _put_status(self, resource: Resource[Any], thing: Any) -> None:
+        """All of its fields, so that those that are not there any more go."""
+        known = msgspec.to_builtins(thing.status)
+        status = {name: known.get(name) for name in thing.status.__struct_fields__}
+        if status.get("conditions", ...) is None:
+            status.pop("conditions")
+        meta = thing.metadata
+        await self._client.patch(
+            resource,
+            meta.name,
+            {"status": status},
+            kind=Patch.MERGE,
+            namespace=meta.namespace or None,
+            subresource="status",
+        )

@@ -1,0 +1,113 @@
+"""A hub, somebody who changes things on it, and the placement controller behind a proxy that may misbehave."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from chaos.nursery import POLL
+from chaos.servers import Server
+from controllers.chaos.people import People
+from controllers.chaos.proxy import WELL, Asked, Fate, Proxy, proxied
+from controllers.chaos.truth import problems, told
+from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
+from fairway.kube import Client, Connection
+
+SETTINGS: Final = Settings(controllers=frozenset({PLACEMENT}), election=None, resync=0)
+"""Nothing is looked at just because time has passed: what goes wrong would be put right by that some day."""
+PATIENCE: Final = 60.0
+
+FATES: Final = {
+    "watch": (
+        Fate(code=500, reason="InternalError"),
+        Fate(code=429, reason="TooManyRequests", retry_after="0"),
+        Fate(code=410, reason="Expired"),
+        Fate(lost=True),
+        Fate(held=0.3),
+    ),
+    "read": (
+        Fate(code=500, reason="InternalError"),
+        Fate(code=503, reason="ServiceUnavailable"),
+        Fate(code=410, reason="Expired"),
+        Fate(lost=True),
+        Fate(late=0.2),
+    ),
+    "write": (
+        Fate(code=409, reason="Conflict"),
+        Fate(code=429, reason="TooManyRequests", retry_after="0"),
+        Fate(code=500, reason="InternalError"),
+        Fate(lost=True),
+        Fate(unheard=True),
+        Fate(late=0.25),
+        Fate(held=0.15),
+        Fate(twice=True),
+        Fate(unheard=True, late=0.2),
+    ),
+    "other": (Fate(code=500, reason="InternalError"), Fate(lost=True), Fate(late=0.1)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """``rate``: what part of the requests goes wrong."""
+
+    chance: random.Random
+    rate: float = 0.15
+
+    def __call__(self, asked: Asked) -> Fate:
+        return self.chance.choice(FATES[asked.kind]) if self.chance.random() < self.rate else WELL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    server: Server
+    client: Client
+    """The administrator's, past the proxy."""
+    people: People
+    proxy: Proxy
+    manager: Manager
+    chance: random.Random
+
+    def storm(self, rate: float = 0.15) -> None:
+        self.proxy.fate = Weather(self.chance, rate)
+
+    def calm(self) -> None:
+        self.proxy.fate = lambda _: WELL
+
+    async def restart(self) -> None:
+        await self.server.crash()
+        await self.server.start()
+
+    async def right(self) -> None:
+        """Until the decisions are those that anybody would make. Everything must be calm."""
+        found: list[str] = []
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while found := await problems(self.client):
+                    await asyncio.sleep(POLL)
+                    await self.manager.quiet()
+        except TimeoutError:
+            raise AssertionError(told(found)) from None
+
+
+@asynccontextmanager
+async def scene(server: Server, chance: random.Random, *, balance: bool = True) -> AsyncIterator[Scene]:
+    async with Client.from_kubeconfig(server.kubeconfig) as client, proxied(server.kubeconfig) as proxy:
+        people = People(client, chance, balance=balance)
+        await people.furnish()
+        async with running(Connection(server=proxy.url), SETTINGS) as manager:
+            await manager.synced()
+            yield Scene(
+                server=server, client=client, people=people, proxy=proxy, manager=manager, chance=chance
+            )
+
+
+async def until_over(at: Scene, stirring: "asyncio.Task[None]") -> None:
+    """Watches break now and then."""
+    while not stirring.done():
+        for _ in range(at.chance.randrange(5, 40)):
+            await asyncio.sleep(POLL)
+        at.proxy.cut_watches()
+    await stirring

@@ -1,0 +1,69 @@
+"""The placement controller when everything around it goes wrong: once that is over, decisions are right."""
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Final
+
+from chaos.nursery import Nursery
+from chaos.servers import Server, embedded_server
+from controllers.chaos.conftest import define
+from controllers.chaos.scene import scene, until_over
+from fairway.hub.storage import archive
+
+ROUNDS: Final = 5
+CHANGES: Final = 25
+SURELY: Final = {
+    "watches cut",
+    "write 409",
+    "write 500",
+    "write lost",
+    "write unheard",
+    "write late",
+    "write twice",
+}
+"""Otherwise nothing would have been shown."""
+
+
+async def test_whatever_becomes_of_its_requests_decisions_are_right_in_the_end(
+    server: Server, chance: random.Random, length: int
+) -> None:
+    async with scene(server, chance) as at:
+        for number in range(ROUNDS * length):
+            at.storm()
+            stirring = asyncio.create_task(at.people.stir(CHANGES))
+            await until_over(at, stirring)
+            if number % 2:
+                await at.restart()
+            at.calm()
+            await at.right()
+        seen = at.proxy.counted.by_fate
+    if length > 1:
+        assert seen.keys() >= SURELY, seen
+    assert len([name for name in seen if name.startswith("write")]) >= 5, seen
+
+
+async def test_a_hub_that_went_back_in_time_gets_decisions_for_what_it_has_now(
+    nursery: Nursery, tmp_path: Path, chance: random.Random, length: int
+) -> None:
+    async with embedded_server(nursery, folder=tmp_path) as server:
+        await define(server)
+        async with scene(server, chance) as at:
+            for number in range(2 * length):
+                await at.people.stir(CHANGES)
+                backup = tmp_path / f"{number}.backup"
+                archive.backup(server.data, backup)
+                at.storm()
+                await at.people.stir(CHANGES)
+                at.proxy.cut_watches()
+                # What was answered last, no watch may have told of: now it never happened.
+                await at.people.stir(chance.randrange(5))
+                await server.crash()
+                archive.restore(backup, server.data, force=True)
+                await server.start()
+                if number % 2:
+                    await at.people.stir(chance.randrange(10))
+                at.calm()
+                await at.right()
+                await at.people.stir(CHANGES)
+                await at.right()

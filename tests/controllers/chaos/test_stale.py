@@ -1,0 +1,129 @@
+"""What is written about decisions was true at some moment, and nothing is written that was over already."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from chaos.nursery import POLL
+from chaos.servers import Server
+from controllers.chaos.inventor import CLUSTERS
+from controllers.chaos.scene import PATIENCE, Scene, scene, until_over
+from fairway.api.placement import PlacementSpec
+from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
+from fairway.testing import builders
+
+ON: Final = "on"
+PLACED: Final = ("p0", "p1", "p2")
+
+
+class Truths:
+    """Who could be chosen, after every change there was, as a watch tells it."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, bool] = {}
+        self.all: list[tuple[int, frozenset[str]]] = []
+
+    async def follow(self, client: Client, since: str) -> None:
+        async for event in client.watch(MANAGED_CLUSTERS, resource_version=since, bookmarks=False):
+            meta = event.object.metadata
+            self.there[meta.name] = event.type != "DELETED" and meta.labels.get(ON) == "true"
+            chosen = frozenset(name for name, on in self.there.items() if on)
+            self.all.append((int(meta.resourceVersion), chosen))
+
+
+def stale(
+    writes: Sequence[tuple[int, frozenset[str]]], truths: Sequence[tuple[int, frozenset[str]]]
+) -> list[str]:
+    """Writes that are of no moment after the one that the write before was of. Both by version."""
+    found: list[str] = []
+    at = 0
+    known: frozenset[str] | None = None
+    for version, content in writes:
+        if content == known:
+            continue
+        known = content
+        later = [
+            place
+            for place, (moment, truth) in enumerate(truths)
+            if place >= at and moment < version and truth == content
+        ]
+        if later:
+            at = later[0]
+        else:
+            found.append(f"version {version}: {sorted(content)}, after {truths[at]}")
+    return found
+
+
+def test_what_is_stale() -> None:
+    a, b, both, none = frozenset("a"), frozenset("b"), frozenset("ab"), frozenset[str]()
+    truths = [(1, none), (2, a), (4, both), (6, b)]
+    assert stale([(3, a), (5, both), (7, b)], truths) == []
+    assert stale([(5, a), (7, b)], truths) == [], "late is not stale"
+    assert stale([(7, b), (8, b)], truths) == []
+    assert stale([(5, both), (7, a)], truths), "it was over already"
+    assert stale([(3, both)], truths), "it was not yet true"
+    assert stale([(7, frozenset("c"))], truths), "it was never true"
+
+
+async def test_nothing_is_written_that_was_over_already(
+    server: Server, chance: random.Random, length: int
+) -> None:
+    spec = PlacementSpec(
+        predicates=(builders.predicate(labels=builders.selector(labels={ON: "true"})),),
+        prioritizerPolicy=builders.policy(mode="Exact"),
+    )
+    truths = Truths()
+    async with scene(server, chance) as at:
+        for name in CLUSTERS:
+            await at.people.put(MANAGED_CLUSTERS, builders.cluster(name))
+        since = (await at.client.list(MANAGED_CLUSTERS)).resource_version
+        truths.all.append((0, frozenset()))
+        for name in PLACED:
+            await at.people.put(PLACEMENTS, builders.placement(name, spec=spec))
+        at.storm()
+        for number in range(4 * length):
+            following = asyncio.create_task(truths.follow(at.client, since))
+            stirring = asyncio.create_task(toggle(at, 40))
+            await until_over(at, stirring)
+            at.calm()
+            await at.right()
+            async with asyncio.timeout(PATIENCE):
+                while not truths.all or truths.all[-1][0] < int(await newest(at.client)):
+                    await asyncio.sleep(POLL)
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+            since = str(truths.all[-1][0])
+            if number % 2:
+                await at.restart()
+            at.storm()
+        for name in PLACED:
+            assert stale(written(at, f"{name}-decision-1"), truths.all) == []
+        assert len({content for _, content in written(at, "p0-decision-1")}) > 5
+
+
+async def toggle(at: Scene, count: int) -> None:
+    for _ in range(count):
+        name, on = at.chance.choice(CLUSTERS), at.chance.choice(("true", "false"))
+        await at.people.put(MANAGED_CLUSTERS, builders.cluster(name, labels={ON: on}))
+
+
+async def newest(client: Client) -> str:
+    """The version of the last change of a cluster."""
+    found = (await client.list(MANAGED_CLUSTERS)).items
+    return max((each.metadata.resourceVersion for each in found), key=int)
+
+
+def written(at: Scene, page: str) -> list[tuple[int, frozenset[str]]]:
+    """Version and clusters, for every time the clusters of a page were written."""
+    found = [
+        (
+            int(each.document["metadata"]["resourceVersion"]),
+            frozenset(one["clusterName"] for one in each.document.get("status", {}).get("decisions", ())),
+        )
+        for each in at.proxy.writes
+        if each.method == "PATCH" and each.document["metadata"]["name"] == page
+    ]
+    return sorted(found, key=lambda each: each[0])
