@@ -48,6 +48,29 @@ class Shelf:
 
     store: dict[tuple[str, str], Any] = field(default_factory=dict)
     handlers: list[Callable[[Batch[Any]], object]] = field(default_factory=list)
+    cut_at: float | None = None
+    """When its watch broke, while it is broken."""
+    missed: list[Batch[Any]] = field(default_factory=list)
+
+    @property
+    def lag(self) -> float:
+        return 0.0 if self.cut_at is None else asyncio.get_running_loop().time() - self.cut_at
+
+    def cut(self) -> None:
+        self.cut_at = asyncio.get_running_loop().time()
+
+    def mend(self) -> None:
+        self.cut_at = None
+        missed, self.missed = self.missed, []
+        for batch in missed:
+            self.tell(batch)
+
+    def tell(self, batch: Batch[Any]) -> None:
+        if self.cut_at is not None:
+            self.missed.append(batch)
+            return
+        for handler in self.handlers:
+            handler(batch)
 
     def get(self, name: str, *, namespace: str = "") -> Any:
         return self.store.get((namespace, name))
@@ -102,9 +125,7 @@ class StillHub:
             del shelf.store[key]
         else:
             shelf.store[key] = new
-        batch = Batch(changes=changes, epoch=0, listed=False, resource_version="1")
-        for handler in shelf.handlers:
-            handler(batch)
+        shelf.tell(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
 
     async def create(
         self, resource: Resource[Any], body: dict[str, Any], *, namespace: str | None, **_: Any

@@ -253,6 +253,82 @@ async def test_who_leads_later_knows_what_was_heard_before() -> None:
         await work
 
 
+async def test_nobody_is_silent_while_leases_cannot_be_seen() -> None:
+    hub = joined()
+    hub.renew(START)
+    leases = hub.shelves["leases"]
+    async with watching(hub):
+        await asyncio.sleep(10)
+        leases.cut()
+        await asyncio.sleep(3600)
+        assert available(hub) == SAID
+        leases.mend()
+        # Its agent had no hub either, and comes back a while after this process.
+        await asyncio.sleep(240)
+        assert available(hub) == SAID
+        hub.renew(agreeing())
+        last = now()
+        assert await reaches(hub, SILENT) == pytest.approx(last + 300, abs=0.5)
+
+
+async def test_who_never_comes_back_is_silent_after_its_patience_anew() -> None:
+    hub = joined()
+    hub.renew(START)
+    leases = hub.shelves["leases"]
+    async with watching(hub):
+        await asyncio.sleep(10)
+        leases.cut()
+        await asyncio.sleep(3600)
+        leases.mend()
+        assert await reaches(hub, SILENT) == pytest.approx(3610 + 300, abs=2)
+
+
+async def test_a_watch_that_is_opened_anew_gives_no_new_patience() -> None:
+    hub = joined()
+    hub.renew(START)
+    leases = hub.shelves["leases"]
+    async with watching(hub):
+        await asyncio.sleep(298)
+        leases.cut()
+        await asyncio.sleep(3)
+        assert available(hub) == SAID
+        leases.mend()
+        assert await reaches(hub, SILENT) == pytest.approx(301, abs=2)
+
+
+async def test_a_renewal_that_was_missed_counts_when_it_is_seen() -> None:
+    hub = joined()
+    hub.renew(START)
+    leases = hub.shelves["leases"]
+    async with watching(hub):
+        await asyncio.sleep(298)
+        leases.cut()
+        hub.renew(agreeing())
+        await asyncio.sleep(3)
+        leases.mend()
+        assert await reaches(hub, SILENT) == pytest.approx(301 + 300, abs=2)
+
+
+async def test_who_leads_again_before_leases_can_be_seen_again_condemns_nobody() -> None:
+    hub = joined()
+    hub.renew(START)
+    leases = hub.shelves["leases"]
+    controller = Availability(hub.client, meters=Meters(), clock=LoopClock())
+    controller.watch(hub.sources)
+    await asyncio.sleep(10)
+    leases.cut()
+    await asyncio.sleep(3600)  # nobody could renew the lease of the leader either
+    work = asyncio.create_task(controller.run(ALONE))
+    await asyncio.sleep(20)
+    leases.mend()
+    await asyncio.sleep(240)
+    assert available(hub) == SAID
+    assert await reaches(hub, SILENT) == pytest.approx(3630 + 300, abs=2)
+    work.cancel()
+    with suppress(asyncio.CancelledError):
+        await work
+
+
 async def test_one_falls_silent_among_many_without_a_look_at_the_others() -> None:
     hub = StillHub()
     for number in range(200):

@@ -4,8 +4,14 @@ Nothing is scanned. A renewal costs the noting down of a moment: the timer of th
 ends, it is set anew for as long as the last renewal lasts. So of thousands of clusters that renew every minute each is
 looked at once in five. Of a cluster that is silent no timer runs: its agent says when it is available again, and that
 is a change of the cluster.
+
+Who does not hear anything need not be surrounded by the dead. While leases cannot be followed nobody is declared
+silent, and after a longer while without them every cluster has its patience anew: its agent may have been as unable
+to renew as this process was to see it, and a hub that comes back must not find its whole fleet tainted.
 """
 
+import asyncio
+import math
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -40,6 +46,10 @@ DURATION: Final = 60
 """Seconds between renewals, of clusters that do not say."""
 GRACE: Final = 5.0
 """So many durations without a renewal are silence."""
+LOOK_SECONDS: Final = 1.0
+"""Between looks whether leases are followed."""
+BLIND_SECONDS: Final = 5.0
+"""Watches end and are opened anew; not to follow leases for longer than this is to have missed some."""
 
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
 STOPPED: Final = "ManagedClusterLeaseUpdateStopped"
@@ -67,6 +77,8 @@ class Availability(Reconciler):
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._grace, self._taints = grace, taints
         self._heartbeats = Heartbeats()
+        self._blind = -math.inf
+        """When leases were last out of sight, on the running clock."""
         self._writes = Writes(client, meters=meters, controller=self.name)
 
     def watch(self, sources: Sources) -> None:
@@ -77,6 +89,19 @@ class Availability(Reconciler):
 
     def keys(self) -> Iterator[Key]:
         yield from self._clusters.store
+
+    async def run(self, leadership: Leadership) -> None:
+        looking = asyncio.create_task(self._mind_sight(), name="sight of leases")
+        try:
+            await super().run(leadership)
+        finally:
+            looking.cancel()
+
+    async def _mind_sight(self) -> None:
+        while True:
+            if self._leases.lag > BLIND_SECONDS:
+                self._blind = self.clock.monotonic()
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
         for change in batch.changes:
@@ -144,7 +169,9 @@ class Availability(Reconciler):
             return not self._needs_lease(cluster) and _available(cluster) is not None
         duration = cluster.spec.leaseDurationSeconds
         patience = self._grace * (duration if duration > 0 else DURATION)
-        left = heard + patience - self.clock.monotonic()
+        left = max(heard, self._blind) + patience - self.clock.monotonic()
+        if left <= 0 and self._leases.lag > 0:
+            left = LOOK_SECONDS  # it may have been heard of; we just do not know yet
         if left > 0:
             self.queue.add_after(("", name), delay=left)
         return left <= 0
