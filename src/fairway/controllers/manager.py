@@ -62,13 +62,13 @@ REPORTER: Final = "placement-controller"
 OCM_SECONDS: Final = 30.0
 """Between looks whether OCM's placement controller has come."""
 STALE_SECONDS: Final = 60.0
-"""What is known is taken for useless when the hub was out of reach for so long."""
+"""What is known is taken for useless when the hub, or one kind on it, could not be followed for so long."""
 
 MANY: Final = 5000
 """Objects."""
 
 NOT_LISTED: Final = "{kind} not listed yet"
-OUT_OF_REACH: Final = "the hub is out of reach for {seconds:.0f} s"
+OUT_OF_SIGHT: Final = "{kind} cannot be followed for {seconds:.0f} s"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that read it find no score"
 
 
@@ -129,8 +129,9 @@ class Manager:
         waiting = self.sources.waiting()
         if waiting:
             return [NOT_LISTED.format(kind=kind) for kind in waiting]
-        behind = self.sources.behind
-        return [OUT_OF_REACH.format(seconds=behind)] if behind > STALE_SECONDS else []
+        lag = self.sources.lag()
+        behind = {kind: seconds for kind, seconds in lag.items() if seconds > STALE_SECONDS}
+        return [OUT_OF_SIGHT.format(kind=kind, seconds=seconds) for kind, seconds in behind.items()]
 
     async def synced(self) -> None:
         await self.sources.synced()
@@ -256,7 +257,8 @@ async def running(
         )
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
-        calculators = await _serves(client, MANAGED_CLUSTER_SCORES)
+        # Only if it matters: without the placement controller there need not be a right to ask.
+        calculators = PLACEMENT in settings.controllers and await _serves(client, MANAGED_CLUSTER_SCORES)
         sources = Sources(client)
         makers = _makers(settings, client, recorder, meters=meters, calculators=calculators, clock=clock)
         controllers = {name: make() for name, make in makers.items() if name in settings.controllers}

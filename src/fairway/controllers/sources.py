@@ -1,7 +1,6 @@
 """What controllers know of the hub: one informer per kind, shared by all who look at that kind."""
 
 import asyncio
-import math
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, cast
@@ -56,11 +55,6 @@ class Sources:
     def lag(self) -> dict[str, float]:
         """Seconds by kind for which what is known may be behind the hub; infinite before the first list."""
         return {name: informer.lag for name, informer in self._informers.items()}
-
-    @property
-    def behind(self) -> float:
-        """Of the kind that is furthest behind."""
-        return max(self.lag().values(), default=math.inf)
 
     def counts(self) -> dict[str, int]:
         return {informer.resource.kind: len(informer.store) for informer in self._informers.values()}

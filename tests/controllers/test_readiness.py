@@ -1,0 +1,43 @@
+"""Why a process is not ready, in words that say where to look."""
+
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from fairway.controllers.manager import NOT_LISTED, OUT_OF_SIGHT, STALE_SECONDS, Manager, Settings
+from fairway.kube import SYSTEM_CLOCK, Client
+from fairway.observe.meters import Meters
+
+PLACEMENTS = "placements.cluster.open-cluster-management.io"
+LEASES = "leases.coordination.k8s.io"
+
+
+def told(lag: dict[str, float]) -> list[str]:
+    waiting = [kind for kind, seconds in lag.items() if math.isinf(seconds)]
+    sources: Any = SimpleNamespace(waiting=lambda: waiting, lag=lambda: lag)
+    nobody = cast("Client", None)
+    manager = Manager(
+        Settings(),
+        sources=sources,
+        controllers={},
+        meters=Meters(),
+        client=nobody,
+        lease_client=nobody,
+        clock=SYSTEM_CLOCK,
+    )
+    return manager.unready()
+
+
+@pytest.mark.parametrize("seconds", [0.0, STALE_SECONDS])
+def test_a_watch_that_is_opened_anew_is_no_reason(seconds: float) -> None:
+    assert told({PLACEMENTS: seconds, LEASES: 0.0}) == []
+
+
+def test_kinds_that_were_never_listed_are_named() -> None:
+    assert told({PLACEMENTS: math.inf, LEASES: 0.0}) == [NOT_LISTED.format(kind=PLACEMENTS)]
+
+
+def test_the_kind_that_is_refused_is_named_and_no_other() -> None:
+    assert told({PLACEMENTS: 0.0, LEASES: 90.0}) == [OUT_OF_SIGHT.format(kind=LEASES, seconds=90.0)]
