@@ -13,6 +13,7 @@ import yaml
 import fairway
 from fairway.controllers import manager
 from fairway.controllers.placement import ocm
+from fairway.controllers.placement.shard import Shard
 from fairway.observe.meters import DEFINITIONS
 from fairway.testing.restricted import known
 
@@ -214,6 +215,25 @@ def test_alerts_are_about_metrics_that_exist() -> None:
             assert set(grouped.split(", ")) <= known_labels, rule["alert"]
         text = " ".join(rule["annotations"].values())
         assert set(re.findall(r"\$labels\.(\w+)", text)) <= known_labels, rule["alert"]
+
+
+@pytest.mark.parametrize("controller", sorted(manager.ALL))
+def test_a_queue_grows_where_its_own_lease_is_held(controller: str) -> None:
+    """Who leads one lease may wait for the other, and what waits there is nobody's concern."""
+    (group,) = document("monitoring/alerts.yaml")["spec"]["groups"]
+    (expression,) = (rule["expr"] for rule in group["rules"] if rule["alert"] == "FairwayQueueGrows")
+    queue = re.compile(r'fairway_workqueue_depth\{controller(!?=)"(\w+)"\}')
+    lease = re.compile(r'fairway_leader\{lease=(~?)"([^"]+)"\}')
+    found = []
+    for part in expression.split(" or "):
+        ((sign, name),), ((pattern, leases),) = queue.findall(part), lease.findall(part)
+        if (controller == name) == (sign == "="):
+            found.append(leases if pattern else re.escape(leases))
+    (held,) = found
+    placing = {shard.lease for shard in (Shard(), Shard(index=1, count=3))}
+    own, other = (placing, {manager.LEASE}) if controller == manager.PLACEMENT else ({manager.LEASE}, placing)
+    assert all(re.fullmatch(held, each) for each in own)
+    assert not any(re.fullmatch(held, each) for each in other)
 
 
 def test_the_image_is_of_this_version() -> None:
