@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.sources import Sources
-from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, Conflict, KubeError, WorkQueue
+from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, Conflict, KubeError, TokenBucket, WorkQueue
 from fairway.kube.fence import Lost, Unconfirmed
 from fairway.kube.workqueue import Observer
 from fairway.observe.meters import Meters, QueueMeter
@@ -23,6 +23,11 @@ Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-wide object is empty."""
 
 BACKOFF: Final = Backoff(base=0.005, cap=60.0)
+RETRIES_BURST: Final = 1000
+RETRIES_EVERY: Final = 0.01
+"""Seconds between retries of different keys, once the burst is used up. What the queue does by itself, ten in a second
+as in client-go, keeps ten thousand placements waiting for a quarter of an hour after a hub refused them once.
+"""
 
 FAILED: Final = "%s %s could not be dealt with: %s; it is tried again"
 BROKE: Final = "%s %s could not be dealt with in a way that was not foreseen; it is tried again"
@@ -56,7 +61,11 @@ class Reconciler(abc.ABC):
         self.client = client
         self.meters = meters
         self.clock = clock
-        self.queue: WorkQueue[Key] = WorkQueue(backoff=BACKOFF, observer=_Gauge(meters.queue(self.name)))
+        self.queue: WorkQueue[Key] = WorkQueue(
+            backoff=BACKOFF,
+            bucket=TokenBucket(burst=RETRIES_BURST, every=RETRIES_EVERY),
+            observer=_Gauge(meters.queue(self.name)),
+        )
         self._workers = workers
 
     @abc.abstractmethod

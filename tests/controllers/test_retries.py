@@ -1,0 +1,56 @@
+"""Retries of many keys, in virtual time: a hub that refused everything for a moment is caught up with soon."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import ClassVar, cast
+
+import pytest
+
+from fairway.controllers.leadership import ALONE, Leadership
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.kube import Client, TransportError
+from fairway.observe.meters import Meters
+
+pytestmark = pytest.mark.looptime
+
+MANY = 5000
+AWAY_SECONDS = 5.0
+SOON_SECONDS = 60.0
+
+
+class Insistent(Reconciler):
+    """Whose hub is away at first."""
+
+    name: ClassVar[str] = "insistent"
+
+    def __init__(self) -> None:
+        super().__init__(cast("Client", None), meters=Meters(), workers=32)
+        self.left = {("", str(number)) for number in range(MANY)}
+        self.refused = 0
+
+    def watch(self, sources: Sources) -> None: ...
+
+    def keys(self) -> Iterable[Key]:
+        return tuple(self.left)
+
+    async def reconcile(self, key: Key, _leadership: Leadership) -> None:
+        if asyncio.get_running_loop().time() < AWAY_SECONDS:
+            self.refused += 1
+            raise TransportError("no hub there")
+        self.left.discard(key)
+
+
+async def test_after_a_short_absence_all_are_looked_at_again_soon() -> None:
+    controller = Insistent()
+    work = asyncio.create_task(controller.run(ALONE))
+    async with asyncio.timeout(3600):
+        while controller.left:
+            await asyncio.sleep(0.25)
+    assert asyncio.get_running_loop().time() < SOON_SECONDS
+    # In the meantime it did not storm the hub either.
+    assert controller.refused < 2 * MANY
+    work.cancel()
+    with suppress(asyncio.CancelledError):
+        await work
