@@ -63,6 +63,13 @@ async def test_it_lives_as_long_as_its_lease(ago: int, lasts: int) -> None:
     assert (await found(Hub(lease(ago=ago, lasts=lasts))) is not None) == (ago < lasts)
 
 
+async def test_a_time_at_the_end_of_all_times_is_one_to_come() -> None:
+    spec = LeaseSpec(
+        holderIdentity="somebody", renewTime="9999-12-31T23:59:59.999999Z", leaseDurationSeconds=15
+    )
+    assert await found(Hub(Lease(spec=spec))) is not None
+
+
 @pytest.mark.parametrize(
     "error", [refused(Forbidden, 403), refused(ServerError, 500), TransportError("no hub there")]
 )
