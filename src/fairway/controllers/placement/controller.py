@@ -49,8 +49,9 @@ class PlacementController(Reconciler):
         self.book = Book(wake=self._wake, meters=meters, shard=shard)
         self._calculators = calculators
         self._resync = resync
+        self._leads = False
         self._woken: dict[Key, float] = {}
-        """Since when a placement waits to be looked at."""
+        """Since when a placement waits to be looked at, of those that were woken in this term."""
         self._writer = Writer(client, book=self.book, recorder=recorder, meters=meters)
 
     def watch(self, sources: Sources) -> None:
@@ -59,8 +60,18 @@ class PlacementController(Reconciler):
     def keys(self) -> Iterable[Key]:
         return tuple(self.book.placements)
 
+    async def run(self, leadership: Leadership) -> None:
+        self._leads = True
+        try:
+            await super().run(leadership)
+        finally:
+            self._leads = False
+            self._woken.clear()
+
     def _wake(self, owner: Key) -> None:
-        self._woken.setdefault(owner, self.clock.monotonic())
+        if self._leads:
+            # Who only stands by does not react, for days maybe.
+            self._woken.setdefault(owner, self.clock.monotonic())
         self.queue.add(owner)
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:

@@ -1,0 +1,63 @@
+"""Who stood by for long, and then leads."""
+
+import asyncio
+from contextlib import suppress
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from controllers.world import World
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.placement import PlacementController
+from fairway.controllers.sources import Sources
+from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Client
+from fairway.observe.meters import Meters
+
+HOUR = 3600.0
+
+
+class Leaping:
+    """The machine's clock, and however far a test has let it leap."""
+
+    def __init__(self) -> None:
+        self.leapt = 0.0
+
+    def wall(self) -> datetime:
+        return SYSTEM_CLOCK.wall()
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic() + self.leapt
+
+
+def reacted(meters: Meters) -> float:
+    """Seconds of all reactions together."""
+    text = meters.expose().decode()
+    (found,) = (
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "fairway_reaction_seconds_sum"
+    )
+    return found
+
+
+async def test_the_time_it_stood_by_is_no_time_to_react(client: Client, world: World) -> None:
+    clock, meters, silent = Leaping(), Meters(), SimpleNamespace(event=lambda *_, **__: True)
+    recorder: Any = silent
+    controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
+    namespace = world.namespace
+    await client.create(PLACEMENTS, {"metadata": {"name": "p"}, "spec": {}}, namespace=namespace)
+    sources = Sources(client)
+    controller.watch(sources)
+    async with sources:
+        await sources.synced()
+        clock.leapt = HOUR
+        work = asyncio.create_task(controller.run(ALONE))
+        await controller.quiet()
+        assert [*controller.book.own((namespace, "p"))], "it leads"
+        assert reacted(meters) < HOUR
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
