@@ -1,0 +1,110 @@
+"""Which writes go first, and how many at a time."""
+
+import asyncio
+
+from fairway.controllers.placement.precedence import Precedence
+
+
+class Writes:
+    """Named ones that last until they are let go; ``begun`` is who was let through, in that order."""
+
+    def __init__(self, precedence: Precedence) -> None:
+        self._precedence = precedence
+        self.begun: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def begin(self, name: str, *, urgent: bool) -> None:
+        self._ends[name] = asyncio.Event()
+        self._tasks[name] = asyncio.create_task(self._write(name, urgent=urgent))
+        await _quiet()
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await self._tasks[name]
+        await _quiet()
+
+    async def cancel(self, *names: str) -> None:
+        for name in names:
+            self._tasks[name].cancel()
+        await asyncio.wait([self._tasks[name] for name in names])
+        await _quiet()
+
+    async def _write(self, name: str, *, urgent: bool) -> None:
+        async with self._precedence.turn(urgent=urgent):
+            self.begun.append(name)
+            await self._ends[name].wait()
+
+
+async def _quiet() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_so_many_at_once_and_the_others_in_their_order() -> None:
+    writes = Writes(Precedence(at_once=2))
+    for name in "abcd":
+        await writes.begin(name, urgent=True)
+    assert writes.begun == ["a", "b"]
+
+    await writes.end("b")
+    assert writes.begun == ["a", "b", "c"]
+    await writes.end("a")
+    assert writes.begun == ["a", "b", "c", "d"]
+
+
+async def test_what_can_wait_goes_after_what_came_later_and_is_urgent() -> None:
+    writes = Writes(Precedence(at_once=1))
+    await writes.begin("first", urgent=True)
+    await writes.begin("status", urgent=False)
+    await writes.begin("decision", urgent=True)
+
+    await writes.end("first")
+    assert writes.begun == ["first", "decision"]
+    await writes.end("decision")
+    assert writes.begun == ["first", "decision", "status"]
+
+
+async def test_what_can_wait_does_not_wait_for_nothing() -> None:
+    writes = Writes(Precedence(at_once=2))
+    await writes.begin("decision", urgent=True)
+    await writes.begin("status", urgent=False)
+
+    assert writes.begun == ["decision", "status"]
+
+
+async def test_who_gives_up_waiting_keeps_nobody_else_from_a_turn() -> None:
+    writes = Writes(Precedence(at_once=1))
+    for name in ("first", "impatient", "next"):
+        await writes.begin(name, urgent=True)
+
+    await writes.cancel("impatient")
+    await writes.end("first")
+
+    assert writes.begun == ["first", "next"]
+
+
+async def test_a_turn_that_comes_together_with_the_end_is_passed_on() -> None:
+    writes = Writes(Precedence(at_once=1))
+    for name in ("first", "impatient", "next"):
+        await writes.begin(name, urgent=True)
+
+    await writes.cancel(
+        "first", "impatient"
+    )  # the first one's end is the turn of the second, which ends, too
+
+    assert writes.begun == ["first", "next"]
+
+
+async def test_a_write_that_fails_makes_room() -> None:
+    precedence = Precedence(at_once=1)
+    for _ in range(3):
+        try:
+            async with precedence.turn(urgent=True):
+                raise ValueError
+        except ValueError:
+            continue
+    writes = Writes(precedence)
+    await writes.begin("next", urgent=False)
+
+    assert writes.begun == ["next"]
