@@ -434,3 +434,28 @@ class Model(RuleBasedStateMachine):
 
 TestModel = Model.TestCase
 TestModel.settings = settings(max_examples=100, stateful_step_count=40)
+
+
+async def test_what_is_discarded_is_not_taken() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for item in ("gone", "stays", "late"):
+        queue.add(item)
+    queue.add_after("later", delay=60)
+    queue.add_rate_limited("failed")
+    for item in ("gone", "later", "failed", "never seen"):
+        queue.discard(item)
+    figures = queue.figures()
+    assert (figures.depth, figures.delayed, queue.retries("failed")) == (2, 0, 0)
+    assert [await queue.get(), await queue.get()] == ["stays", "late"]
+    assert not queue.figures().depth
+
+
+async def test_what_a_worker_has_is_not_queued_again_when_discarded() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("held")
+    async with queue.take():
+        queue.add("held")
+        queue.discard("held")
+    assert not queue.busy
+    queue.add("held")
+    assert await queue.get() == "held"

@@ -240,8 +240,13 @@ class Recorder:
                 # From now on it is queued again when it happens again, even if that is written along with this.
                 entry.queued = False
                 self._busy = True
-                await self._write(entry)
-                self._busy = False
+                try:
+                    await self._write(entry)
+                except Exception:
+                    self._figures.failed += 1
+                    log.exception("event %s could not be written in a way that was not foreseen", entry.name)
+                finally:
+                    self._busy = False
             self._idle.set()
             self._more.clear()
             await self._more.wait()

@@ -113,6 +113,16 @@ class WorkQueue(Generic[T]):
             self._enqueue(item)
         self._observer.added(depth=len(self._queue))
 
+    def discard(self, item: T) -> None:
+        """Nothing about it matters any more, unless a worker has it at the moment."""
+        self.forget(item)
+        delayed = self._delayed.pop(item, None)
+        if delayed is not None:
+            delayed.cancel()
+        if self._dirty.pop(item, None) is not None and item not in self._processing:
+            self._queue.remove(item)
+        self._settle()
+
     def add_after(self, item: T, *, delay: float) -> None:
         """Add it in ``delay`` seconds. Of several delays of one item only the one that ends first counts."""
         if self._closed:

@@ -8,11 +8,12 @@ The hub's answers to our own writes are news too, and come before the watch tell
 gets newer here, by its resource version, whoever tells of it; what we deleted stays deleted.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
@@ -50,6 +51,10 @@ from fairway.observe.meters import Meters
 from fairway.plugins import verdict
 from fairway.plugins.placement import PlacementWorkload
 
+log: Final = logging.getLogger(__name__)
+
+NOT_DIGESTED: Final = "%s %s/%s cannot be made sense of; what was known of it before is kept"
+
 K = TypeVar("K")
 
 
@@ -69,12 +74,22 @@ class _Writing:
 
 
 class Book:
-    """``wake`` is told whom to look at again; placements outside of ``shard`` are none of ours, their decisions are."""
+    """``wake`` is told whom to look at again, ``lost`` whom never again.
 
-    def __init__(self, *, wake: Callable[[Owner], None], meters: Meters, shard: Shard | None = None) -> None:
+    Placements outside of ``shard`` are none of ours, their decisions are.
+    """
+
+    def __init__(
+        self,
+        *,
+        wake: Callable[[Owner], None],
+        meters: Meters,
+        shard: Shard | None = None,
+        lost: Callable[[Owner], None] = lambda _: None,
+    ) -> None:
         self.fleet = Fleet()
         self.placements: dict[Owner, Placement] = {}
-        self._wake_one = wake
+        self._wake_one, self._lost_one = wake, lost
         self._meters = meters
         self._shard = shard or Shard()
         self._memory = Memory()
@@ -102,16 +117,16 @@ class Book:
 
     def follow(self, sources: Sources, *, calculators: bool) -> None:
         """``calculators``: whether the hub has ManagedClusterScores."""
-        sources.of(MANAGED_CLUSTER_SETS).subscribe(self.sets)
-        sources.of(MANAGED_CLUSTER_SET_BINDINGS).subscribe(self.bindings)
-        sources.of(MANAGED_CLUSTERS).subscribe(self.clusters)
-        sources.of(ADD_ON_PLACEMENT_SCORES).subscribe(self.scores)
+        sources.of(MANAGED_CLUSTER_SETS).subscribe(_guarded(self.sets))
+        sources.of(MANAGED_CLUSTER_SET_BINDINGS).subscribe(_guarded(self.bindings))
+        sources.of(MANAGED_CLUSTERS).subscribe(_guarded(self.clusters))
+        sources.of(ADD_ON_PLACEMENT_SCORES).subscribe(_guarded(self.scores))
         if calculators:
-            sources.of(MANAGED_CLUSTER_SCORES).subscribe(self.cluster_scores)
+            sources.of(MANAGED_CLUSTER_SCORES).subscribe(_guarded(self.cluster_scores))
         decisions, placements = sources.of(PLACEMENT_DECISIONS), sources.of(PLACEMENTS)
         self._told_decisions, self._told_placements = decisions.store, placements.store
-        decisions.subscribe(self.seen_decisions)
-        placements.subscribe(self.seen_placements)
+        decisions.subscribe(_guarded(self.seen_decisions))
+        placements.subscribe(_guarded(self.seen_placements))
 
     # Changes
 
@@ -248,6 +263,7 @@ class Book:
         if known is None or known.metadata.uid != gone.metadata.uid:
             return
         del self.placements[owner], self._workloads[owner]
+        self._lost_one(owner)
         self._settled.pop(owner, None)
         self._meddled.discard(owner)
         self._repairing.discard(owner)
@@ -455,6 +471,23 @@ class Book:
         self._repairing.discard(owner)
         if owner in self.placements and owner not in self._meddled:
             self._settled[owner] = proposal.selected
+
+
+def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:
+    """One object that nobody foresaw must not cost all that was told of along with it."""
+
+    def told(batch: Batch[Any]) -> None:
+        try:
+            handler(batch)
+        except Exception:
+            for change in batch.changes:  # what was dealt with already is no news the second time
+                try:
+                    handler(replace(batch, changes=(change,)))
+                except Exception:
+                    meta = _new(change).metadata
+                    log.exception(NOT_DIGESTED, type(_new(change)).__name__, meta.namespace, meta.name)
+
+    return told
 
 
 def _discard(groups: dict[K, dict[str, PlacementDecision]], key: K, name: str) -> None:

@@ -46,7 +46,7 @@ class PlacementController(Reconciler):
     ) -> None:
         """``calculators``: whether the hub has ManagedClusterScores. ``resync`` is in seconds; 0 for never."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self.book = Book(wake=self._wake, meters=meters, shard=shard)
+        self.book = Book(wake=self._wake, lost=self._lost, meters=meters, shard=shard)
         self._calculators = calculators
         self._resync = resync
         self._leads = False
@@ -73,6 +73,10 @@ class PlacementController(Reconciler):
             # Who only stands by does not react, for days maybe.
             self._woken.setdefault(owner, self.clock.monotonic())
         self.queue.add(owner)
+
+    def _lost(self, owner: Key) -> None:
+        self._woken.pop(owner, None)
+        self.queue.discard(owner)
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         woken = self._woken.pop(key, None)

@@ -1,0 +1,35 @@
+"""An object that nobody foresaw, among others."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from fairway.api.clusterset import ManagedClusterSet
+from fairway.controllers.placement import book as module
+from fairway.controllers.placement.book import Book
+from fairway.fleet import Fleet
+from fairway.fleet.journal import Change
+from fairway.kube import Added, Batch
+from fairway.observe.meters import Meters
+from fairway.testing import builders as make
+
+
+def test_the_others_are_not_lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    known = Fleet.upsert_set
+
+    def upsert(self: Fleet, source: ManagedClusterSet) -> Change:
+        if source.metadata.name == "odd":
+            raise RuntimeError("nobody foresaw this")
+        return known(self, source)
+
+    monkeypatch.setattr(Fleet, "upsert_set", upsert)
+    book = Book(wake=lambda _: None, meters=Meters())
+    changes: tuple[Added[Any], ...] = tuple(Added(make.cluster_set(name)) for name in ("a", "odd", "b"))
+    batch = Batch(changes=changes, epoch=0, listed=True, resource_version="1")
+    with caplog.at_level(logging.ERROR):
+        module._guarded(book.sets)(batch)
+    assert sorted(book.fleet.snapshot().sets) == ["a", "b"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "ManagedClusterSet /odd cannot be made sense of; what was known of it before is kept"
+    ]
