@@ -13,7 +13,8 @@ from controllers.chaos.people import People
 from controllers.chaos.proxy import WELL, Asked, Fate, Proxy, proxied
 from controllers.chaos.truth import problems, told
 from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
-from fairway.kube import Client, Connection
+from fairway.kube import PLACEMENT_DECISIONS, Client, Connection
+from fairway.whatif.world import World
 
 SETTINGS: Final = Settings(controllers=frozenset({PLACEMENT}), election=None, resync=0)
 """Nothing is looked at just because time has passed: what goes wrong would be put right by that some day."""
@@ -81,15 +82,29 @@ class Scene:
         await self.server.start()
 
     async def right(self) -> None:
-        """Until the decisions are those that anybody would make. Everything must be calm."""
+        """Until the decisions are those that anybody would make, and the controller knows. Everything must be calm."""
         found: list[str] = []
         try:
             async with asyncio.timeout(PATIENCE):
-                while found := await problems(self.client):
+                while found := [*await problems(self.client), *await self._ignorance()]:
                     await asyncio.sleep(POLL)
                     await self.manager.quiet()
         except TimeoutError:
             raise AssertionError(told(found)) from None
+
+    async def _ignorance(self) -> list[str]:
+        """What the controller believes of decisions and is not so."""
+        controller = self.manager.placement
+        assert controller is not None
+        there = (await self.client.list(PLACEMENT_DECISIONS)).items
+        known = controller.book.fleet.snapshot().decisions
+        fresh = World(there).fleet.snapshot().decisions
+        names = {(each.metadata.namespace, each.metadata.name) for each in there} | known._holdings.keys()
+        return [
+            f"{'/'.join(name)} is taken for {known.get(*name)}, is {fresh.get(*name)}"
+            for name in sorted(names)
+            if known.get(*name) != fresh.get(*name)
+        ]
 
 
 @asynccontextmanager

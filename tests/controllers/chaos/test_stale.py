@@ -2,14 +2,15 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from chaos.nursery import POLL
 from chaos.servers import Server
 from controllers.chaos.inventor import CLUSTERS
 from controllers.chaos.scene import PATIENCE, Scene, scene, until_over
+from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import PlacementSpec
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
 from fairway.testing import builders
@@ -22,15 +23,37 @@ class Truths:
     """Who could be chosen, after every change there was, as a watch tells it."""
 
     def __init__(self) -> None:
-        self.there: dict[str, bool] = {}
         self.all: list[tuple[int, frozenset[str]]] = []
+        self._there: dict[str, bool] = {}
 
-    async def follow(self, client: Client, since: str) -> None:
+    @asynccontextmanager
+    async def following(self, client: Client) -> AsyncIterator[None]:
+        """All that changes in the block is known at its end."""
+        listing = await client.list(MANAGED_CLUSTERS)
+        for each in listing.items:
+            self._see(each, gone=False)
+        task = asyncio.create_task(self._follow(client, listing.resource_version))
+        try:
+            yield
+            async with asyncio.timeout(PATIENCE):
+                while self.all[-1][0] < await newest(client):
+                    await asyncio.sleep(POLL)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _follow(self, client: Client, since: str) -> None:
         async for event in client.watch(MANAGED_CLUSTERS, resource_version=since, bookmarks=False):
-            meta = event.object.metadata
-            self.there[meta.name] = event.type != "DELETED" and meta.labels.get(ON) == "true"
-            chosen = frozenset(name for name, on in self.there.items() if on)
-            self.all.append((int(meta.resourceVersion), chosen))
+            self._see(event.object, gone=event.type == "DELETED")
+
+    def _see(self, cluster: ManagedCluster, *, gone: bool) -> None:
+        meta = cluster.metadata
+        self._there[meta.name] = not gone and meta.labels.get(ON) == "true"
+        chosen = frozenset(name for name, on in self._there.items() if on)
+        version = int(meta.resourceVersion)
+        if not self.all or version > self.all[-1][0]:
+            self.all.append((version, chosen))
 
 
 def stale(
@@ -78,27 +101,16 @@ async def test_nothing_is_written_that_was_over_already(
     async with scene(server, chance) as at:
         for name in CLUSTERS:
             await at.people.put(MANAGED_CLUSTERS, builders.cluster(name))
-        since = (await at.client.list(MANAGED_CLUSTERS)).resource_version
-        truths.all.append((0, frozenset()))
         for name in PLACED:
             await at.people.put(PLACEMENTS, builders.placement(name, spec=spec))
-        at.storm()
         for number in range(4 * length):
-            following = asyncio.create_task(truths.follow(at.client, since))
-            stirring = asyncio.create_task(toggle(at, 40))
-            await until_over(at, stirring)
-            at.calm()
-            await at.right()
-            async with asyncio.timeout(PATIENCE):
-                while not truths.all or truths.all[-1][0] < int(await newest(at.client)):
-                    await asyncio.sleep(POLL)
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
-            since = str(truths.all[-1][0])
+            async with truths.following(at.client):
+                at.storm()
+                await until_over(at, asyncio.create_task(toggle(at, 40)))
+                at.calm()
+                await at.right()
             if number % 2:
                 await at.restart()
-            at.storm()
         for name in PLACED:
             assert stale(written(at, f"{name}-decision-1"), truths.all) == []
         assert len({content for _, content in written(at, "p0-decision-1")}) > 5
@@ -110,10 +122,10 @@ async def toggle(at: Scene, count: int) -> None:
         await at.people.put(MANAGED_CLUSTERS, builders.cluster(name, labels={ON: on}))
 
 
-async def newest(client: Client) -> str:
+async def newest(client: Client) -> int:
     """The version of the last change of a cluster."""
     found = (await client.list(MANAGED_CLUSTERS)).items
-    return max((each.metadata.resourceVersion for each in found), key=int)
+    return max(int(each.metadata.resourceVersion) for each in found)
 
 
 def written(at: Scene, page: str) -> list[tuple[int, frozenset[str]]]:

@@ -1,0 +1,38 @@
+"""For a long time, at random: whenever it is quiet, decisions are those that somebody would make who begins afresh.
+
+Nothing goes wrong here but what people do, and a hub that is killed and comes back. What differs from chaos is how
+much is changed at a time: from a single thing, of which nobody may miss that it matters, to a lot at once.
+"""
+
+import random
+from typing import Final
+
+from chaos.servers import RealServer, Server
+from controllers.chaos.scene import scene
+
+ROUNDS: Final = 120
+ON_A_REAL_HUB: Final = 12
+SIZES: Final = (1, 1, 1, 2, 3, 5, 10, 40)
+RESTARTS: Final = 15
+"""One round in so many ends with a hub that was killed and came back."""
+
+
+async def test_decisions_stay_right(server: Server, chance: random.Random, length: int) -> None:
+    rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS) * length
+    async with scene(server, chance, balance=False) as at:
+        for number in range(rounds):
+            await at.people.stir(chance.choice(SIZES))
+            if number % RESTARTS == RESTARTS - 1:
+                await at.restart()
+            await at.right()
+        assert len(at.proxy.writes) > rounds
+
+
+async def test_they_stay_right_where_placements_look_at_each_other(
+    server: Server, chance: random.Random, length: int
+) -> None:
+    rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS // 2) * length
+    async with scene(server, chance, balance=True) as at:
+        for _ in range(rounds):
+            await at.people.stir(chance.choice(SIZES))
+            await at.right()
