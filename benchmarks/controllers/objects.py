@@ -17,6 +17,7 @@ from fairway.kube import (
     PLACEMENT_DECISIONS,
     PLACEMENTS,
     Client,
+    Informer,
     NotFound,
     ServerError,
 )
@@ -192,6 +193,13 @@ async def load(client: Client, fleet: Fleet, note: Callable[[str], None]) -> dic
     first = next(iter(scores))
     await _until(client, MANAGED_CLUSTERS.path(name=first, subresource="status"))
     await _until(client, ADD_ON_PLACEMENT_SCORES.path(namespace=first, name=SCORE, subresource="status"))
+    # A definition that changed makes the hub set up its memory of these objects anew; nobody shall wait for that later.
+    async with (
+        Informer(client, MANAGED_CLUSTERS) as clusters,
+        Informer(client, ADD_ON_PLACEMENT_SCORES) as all_scores,
+    ):
+        await clusters.synced.wait()
+        await all_scores.synced.wait()
     return scores
 
 
