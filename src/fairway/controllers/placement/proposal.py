@@ -13,7 +13,7 @@ from msgspec import structs
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import FALSE, Condition, OwnerReference, set_condition
-from fairway.api.placement import Placement, PlacementStatus
+from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
 from fairway.controllers.placement import steps
 from fairway.controllers.placement.steps import Fill, Step
 from fairway.engine.status import OK, Code, Status
@@ -120,6 +120,7 @@ def propose(
         named=named,
         own=own,
         refresh=refresh,
+        ranked=placement.spec.sortBy == SORT_BY_SCORE,
     )
     recorded = any(isinstance(step, Fill) for step in todo)
     status = structs.replace(

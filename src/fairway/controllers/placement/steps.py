@@ -61,10 +61,12 @@ def plan(
     named: Mapping[str, PlacementDecision],
     own: Mapping[str, PlacementDecision],
     refresh: bool,
+    ranked: bool = False,
 ) -> tuple[Step, ...]:
     """``named``: what is there under the pages' names. ``own``: everything that bears the placement's label.
 
-    With ``refresh`` pages are also written if only scores and reasons have changed.
+    With ``refresh`` pages are also written if only scores and reasons have changed. ``ranked``: they are in order of
+    score, and that order alone is no decision.
     """
     wanted = {page.name for page in pages}
     creates: list[Step] = []
@@ -73,13 +75,16 @@ def plan(
     relabels: list[Step] = []
     current = {name: each.status.decisions for name, each in own.items()}
     # Of pages that are about to be deleted nothing stays, whatever is on them.
-    moved = assigned_pages(pages) != assigned(each for name, each in own.items() if name in wanted)
+    moved = (
+        refresh
+        or not ranked
+        or assigned_pages(pages) != assigned(each for name, each in own.items() if name in wanted)
+    )
     for page in pages:
         old = named.get(page.name)
         before = NOTHING if old is None else old.status.decisions
         changed = tuple(each.clusterName for each in before) != page.clusters
-        # Where a list is in order of score, the order alone is no change of the decision.
-        due = (changed and (moved or refresh)) or (refresh and before != page.decisions)
+        due = (changed and moved) or (refresh and before != page.decisions)
         fill = Fill(page.name, page.decisions, changed=changed)
         if old is None:
             creates.append(Create(page))

@@ -18,7 +18,7 @@ from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.book import Book
 from fairway.controllers.placement.precedence import Precedence
 from fairway.controllers.placement.proposal import Proposal, owner_of
-from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step
+from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step, labelled
 from fairway.kube import (
     PLACEMENT_DECISIONS,
     PLACEMENTS,
@@ -147,6 +147,8 @@ class Writer:
     async def _delete(self, step: Delete, proposal: Proposal) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page)
+        if labelled(old) != placement.name:
+            return  # whose it really is has taken it back meanwhile
         try:
             with self._counted(PLACEMENT_DECISIONS, "delete"):
                 await self._client.delete(
