@@ -156,8 +156,18 @@ situations = wanted_pages().flatmap(
 # What is done
 
 
-def planned(pages: Sequence[Page], there: Decisions, *, refresh: bool) -> tuple[Step, ...]:
-    return plan(pages, placement=PLACEMENT, owner=OWNER, named=there, own=own(there), refresh=refresh)
+def planned(
+    pages: Sequence[Page], there: Decisions, *, refresh: bool, ranked: bool = True
+) -> tuple[Step, ...]:
+    return plan(
+        pages,
+        placement=PLACEMENT,
+        owner=OWNER,
+        named=there,
+        own=own(there),
+        refresh=refresh,
+        ranked=ranked,
+    )
 
 
 def own(there: Decisions) -> dict[str, PlacementDecision]:

@@ -44,6 +44,7 @@ KINDS: Final[tuple[Resource[Any], ...]] = (
     PLACEMENTS,
 )
 CONTROLLER: Final = "the controller"
+FORMER: Final = "a controller that is no more"
 SOMEBODY: Final = "somebody"
 
 
@@ -124,25 +125,25 @@ class PretendHub:
 
     # What the controller asks
 
-    def answer(self, call: "Call") -> Any:
+    def answer(self, call: "Call", *, author: str = CONTROLLER) -> Any:
         """Carries it out. Raises KubeErrors as hubs do."""
         key = (call.namespace, call.name)
         old = self.objects[call.resource.plural].get(key)
         if call.verb == "create":
             if old is not None:
                 raise refused(AlreadyExists, 409)
-            return self.put(call.resource, call.body, author=CONTROLLER)
+            return self.put(call.resource, call.body, author=author)
         if old is None:
             raise refused(NotFound, 404)
         for name, value in call.preconditions.items():
             if getattr(old.metadata, name) != value:
                 raise refused(Conflict, 409)
         if call.verb == "delete":
-            return self.delete(call.resource, key, author=CONTROLLER)
+            return self.delete(call.resource, key, author=author)
         part = "status" if call.subresource else "metadata"
         merged = _merged(msgspec.to_builtins(getattr(old, part)), call.body[part])
         changed = msgspec.convert(merged, type(getattr(old, part)))
-        return self.put(call.resource, structs.replace(old, **{part: changed}), author=CONTROLLER)
+        return self.put(call.resource, structs.replace(old, **{part: changed}), author=author)
 
 
 def refused(kind: type[Any], code: int) -> KubeError:
@@ -337,6 +338,10 @@ class PretendQueue:
             return
         due = self._clock.now + timedelta(seconds=delay)
         self.delayed[key] = min(due, self.delayed.get(key, due))
+
+    def discard(self, key: Key) -> None:
+        self.keys.pop(key, None)
+        self.delayed.pop(key, None)
 
     def fire(self) -> None:
         for key, due in list(self.delayed.items()):

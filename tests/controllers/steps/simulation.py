@@ -6,6 +6,7 @@ shorter one that goes wrong in the same way is found by leaving moves out.
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -14,6 +15,7 @@ from msgspec import structs
 from controllers.chaos.inventor import SETS, Inventor
 from controllers.steps.pretend import (
     CONTROLLER,
+    FORMER,
     KINDS,
     Call,
     Informed,
@@ -80,6 +82,7 @@ class Simulation:
         self.hub = PretendHub()
         self.clock = PretendClock(NOW + timedelta(milliseconds=250))
         self.chance = random.Random(0)
+        self.late: list[tuple[Key, Call]] = []
         self.excused: set[Key] = set()
         """Placements of which scores may be recorded before their time: something else was wrong with them."""
         for name in SETS:
@@ -222,9 +225,9 @@ class Simulation:
     def look(self) -> None:
         ready = [key for key in self.queue.keys if key not in self.workers]
         if ready:
-            self._look(self.chance.choice(ready))
+            self.look_at(self.chance.choice(ready))
 
-    def _look(self, key: Key) -> None:
+    def look_at(self, key: Key) -> None:
         del self.queue.keys[key]
         self.shown[key] = self._held()
         self.workers[key] = worker = Worker(key, self.controller.reconcile(key, ALONE))
@@ -255,9 +258,13 @@ class Simulation:
     def answer(self) -> None:
         worker = self._worker()
         if worker is not None:
-            self._carry_out(worker)
-            worker.answer()
-            self._after(worker)
+            self.answer_to(worker.key)
+
+    def answer_to(self, key: Key) -> None:
+        worker = self.workers[key]
+        self._carry_out(worker)
+        worker.answer()
+        self._after(worker)
 
     def cut_off(self) -> None:
         """Before the hub did it, or after: nobody knows."""
@@ -279,10 +286,20 @@ class Simulation:
         self.queue.fire()
 
     def crash(self) -> None:
-        """The process dies; the next one knows nothing."""
+        """The process dies, or is stopped and replaced; the next one knows nothing of it."""
         for worker in self.workers.values():
+            if worker.call is not None and not worker.carried_out:
+                self.late.append((worker.key, worker.call))
             worker.fail(TransportError("pretended"))
         self._start()
+
+    def arrive_late(self) -> None:
+        """What a process had sent before it died, or sends when it goes on without knowing that it was replaced."""
+        if self.late:
+            key, call = self.late.pop(self.chance.randrange(len(self.late)))
+            self._excuse(key)
+            with suppress(KubeError):
+                self.hub.answer(call, author=FORMER)
 
     # The law
 
@@ -293,11 +310,9 @@ class Simulation:
             self.queue.fire()
             if self.workers:
                 worker = next(iter(self.workers.values()))
-                self._carry_out(worker)
-                worker.answer()
-                self._after(worker)
+                self.answer_to(worker.key)
             elif self.queue.keys:
-                self._look(next(iter(self.queue.keys)))
+                self.look_at(next(iter(self.queue.keys)))
             elif not any(each.waiting for each in self.informed.values()):
                 break
         else:
@@ -366,8 +381,10 @@ class Simulation:
             return
         # How often others chose a cluster wakes nobody, and that a decision was made does not change its scores.
         then = self._afresh(key, self.shown[key])
-        others = (each for each in self.shown[key] if not _is_of(key, each))
+        others = [each for each in self.shown[key] if not _is_of(key, each)]
         found = self._afresh(key, (*others, *self.own(key).values()))
+        if any(each.metadata.name in self.own(key) for each in others):
+            found = then  # what counted as another's decision is the placement's own since
         status = placement.status
         said = {(each.type, each.status, each.reason, each.message) for each in status.conditions}
         if found.frozen:
@@ -429,6 +446,7 @@ MOVES: Final[dict[str, Callable[[Simulation], None]]] = {
         Simulation.refuse,
         Simulation.pass_time,
         Simulation.crash,
+        Simulation.arrive_late,
         Simulation.come_to_rest,
     )
 }

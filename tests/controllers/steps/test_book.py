@@ -3,12 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
+from msgspec import structs
+
 from controllers.steps.simulation import Simulation
-from fairway.api.placement import (
-    DecisionStrategy,
-    GroupStrategy,
-    PlacementSpec,
-)
+from fairway.api.placement import PLACEMENT_LABEL, DecisionStrategy, GroupStrategy, PlacementSpec
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTERS,
@@ -119,3 +117,33 @@ def test_what_we_deleted_is_back_when_the_history_went_back() -> None:
     made.restore_to(before)
     made.come_to_rest()
     assert chosen(made) == [["a"], ["b"]]
+
+
+def test_another_order_that_was_asked_for_is_written_at_once() -> None:
+    made = scene(PlacementSpec(prioritizerPolicy=BY_CPU, sortBy="Score", scoreRateLimit="10m"), a=1, b=2)
+    assert chosen(made) == [["b", "a"]]
+    made.clock.now += timedelta(seconds=5)
+    old = made.hub.objects[PLACEMENTS.plural][KEY]
+    made.hub.put(PLACEMENTS, structs.replace(old, spec=structs.replace(old.spec, sortBy="ClusterName")))
+    made.come_to_rest()
+    assert chosen(made) == [["a", "b"]]
+
+
+def test_a_page_that_its_placement_has_taken_back_is_not_deleted() -> None:
+    """By one to which somebody gave it: that one looked before, and its deletion is the next thing it does."""
+    made = scene(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
+    other = ("ns1", "q")
+    made.hub.put(PLACEMENTS, builders.placement("q", spec=PlacementSpec(prioritizerPolicy=BY_CPU)))
+    made.come_to_rest()
+    page = made.own(KEY)["p-decision-1"]
+    given = structs.replace(page.metadata, labels={**page.metadata.labels, PLACEMENT_LABEL: "q"})
+    made.hub.put(PLACEMENT_DECISIONS, structs.replace(page, metadata=given))
+    made.hub.delete(PLACEMENT_DECISIONS, (other[0], "q-decision-1"))  # so that it has something to do first
+    made.hear_all()
+    for key in (other, KEY):
+        made.look_at(key)
+    while KEY in made.workers:
+        made.answer_to(KEY)
+    assert chosen(made) == [["a"]]
+    made.come_to_rest()
+    assert chosen(made) == [["a"]]
