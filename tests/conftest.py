@@ -1,15 +1,22 @@
-"""How property tests run here: without clocks, and in CI the same way every time.
+"""How tests run here, wherever they are started.
+
+Property tests run without clocks, and in CI the same way every time.
 
 At a desk every run tries other examples, which is how faults are found. What decides whether a change lands must not
 be a matter of luck, so CI tries the same ones each time.
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["kube.fixtures"]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # What a shell starts in the background ignores Ctrl-C, and so would every process the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("desk"), derandomize=True)
