@@ -113,7 +113,8 @@ class Book:
         self._told_placements: Mapping[Owner, Placement] = {}
         self._ahead = Ahead()
         self._placements_ahead = Ahead()
-        self._epochs: dict[str, int] = {}
+        self._epochs: dict[str, tuple[int, str]] = {}
+        """By kind, with the version of the list that an epoch began with."""
 
     def follow(self, sources: Sources, *, calculators: bool) -> None:
         """``calculators``: whether the hub has ManagedClusterScores."""
@@ -212,10 +213,10 @@ class Book:
 
     def _went_back(self, kind: str, batch: Batch[Any]) -> bool:
         """Whether the hub's history went back: then older is newer, and what only we know of never happened."""
-        old = self._epochs.get(kind, batch.epoch)
-        self._epochs[kind] = batch.epoch
-        if old == batch.epoch:
-            return False
+        epoch, began = self._epochs.setdefault(kind, (batch.epoch, ""))
+        if epoch == batch.epoch:
+            return batch.resource_version == began  # the same list, told once more in parts
+        self._epochs[kind] = (batch.epoch, batch.resource_version)
         removed, self._removed = self._removed, {}
         for key in (*self._ahead.restart(), *removed):
             self._believe_decision(key)
