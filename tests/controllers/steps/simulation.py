@@ -4,6 +4,7 @@ A move is a name and a number, from which all its decisions follow. So a list of
 shorter one that goes wrong in the same way is found by leaving moves out.
 """
 
+import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -67,6 +68,21 @@ ALL: Final = 1000
 METERS: Final = Meters()
 
 
+class Complaints(logging.Handler):
+    """What went wrong in a way that was not foreseen: the controller logs it and goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.ERROR)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(self.format(record))
+
+
+COMPLAINTS: Final = Complaints()
+logging.getLogger("fairway").addHandler(COMPLAINTS)
+
+
 class Told:
     """In the place of sources."""
 
@@ -120,10 +136,12 @@ class Simulation:
         self._excuse((decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, "")))
 
     def play(self, moves: Sequence[Move]) -> None:
+        COMPLAINTS.heard.clear()
         for name, number in moves:
             self.chance = random.Random(number)
             MOVES[name](self)
         self.come_to_rest()
+        assert COMPLAINTS.heard == []
 
     # Somebody
 

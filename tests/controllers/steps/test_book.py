@@ -3,10 +3,14 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from controllers.steps.simulation import Simulation
+from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, DecisionStrategy, GroupStrategy, PlacementSpec
+from fairway.fleet import Fleet
+from fairway.fleet.journal import Change
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTERS,
@@ -147,3 +151,28 @@ def test_a_page_that_its_placement_has_taken_back_is_not_deleted() -> None:
     assert chosen(made) == [["a"]]
     made.come_to_rest()
     assert chosen(made) == [["a"]]
+
+
+def test_one_odd_decision_does_not_keep_the_others_from_going_back_with_the_hub(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = scene(PlacementSpec(), a=1)
+    for name in ("odd", "other"):
+        made.hub.put(PLACEMENT_DECISIONS, builders.decision(name, ["a"]))
+    made.come_to_rest()
+    before = made.hub.revision
+    for name in ("odd", "other"):
+        made.hub.put(PLACEMENT_DECISIONS, builders.decision(name, ["b"]))
+    made.come_to_rest()
+    known = Fleet.upsert_decision
+
+    def upsert(self: Fleet, decision: PlacementDecision) -> Change:
+        if decision.metadata.name == "odd":
+            raise RuntimeError("nobody foresaw this")
+        return known(self, decision)
+
+    monkeypatch.setattr(Fleet, "upsert_decision", upsert)
+    made.restore_to(before)
+    there = made.controller.book.decision("ns1", "other")
+    assert there is not None
+    assert [each.clusterName for each in there.status.decisions] == ["a"]
