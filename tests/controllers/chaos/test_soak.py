@@ -10,7 +10,7 @@ from typing import Final
 from chaos.servers import RealServer, Server
 from controllers.chaos.scene import scene
 
-ROUNDS: Final = 120
+ROUNDS: Final = 80
 ON_A_REAL_HUB: Final = 12
 SIZES: Final = (1, 1, 1, 2, 3, 5, 10, 40)
 RESTARTS: Final = 15
