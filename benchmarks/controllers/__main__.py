@@ -78,10 +78,11 @@ async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profil
         ways = []
         for kind in kinds:
             for count in sizes.placements:
-                note = teller(f"a {kind} {count:,}")
-                async with stage(kind, Fleet(clusters=sizes.clusters), "a", note) as hub:
-                    found = await convergence.measure(hub, count=count, note=note)
-                    ways += [(hub.name, way, figures) for way, figures in found.items()]
+                for way in convergence.WAYS:
+                    note = teller(f"a {kind} {way} {count:,}")
+                    async with stage(kind, Fleet(clusters=sizes.clusters), "a", note) as hub:
+                        found = await convergence.measure(hub, way, count=count, note=note)
+                        ways.append((hub.name, way, found))
         print(convergence.shown(ways), end="\n\n", flush=True)
         results["a"] = ways
     if "b" in parts:

@@ -107,7 +107,6 @@ async def cold(stage: Stage, count: int, *, note: Note) -> Figures:
             figures, count, since=figures["synced"], hub=stage.cpu() - hub, controller=controller
         )
         found["start"] = figures["synced"] - began
-    await objects.clear(stage.client, NAMESPACE)
     return found
 
 
@@ -127,7 +126,6 @@ async def running(stage: Stage, count: int, *, note: Note) -> Figures:
         found["cpu"] -= before
         found["created"] = created
         found["others"] = count
-    await objects.clear(stage.client, NAMESPACE)
     return found
 
 
@@ -152,26 +150,23 @@ def accounted(figures: Figures, count: int, *, since: float, hub: float, control
     }
 
 
-async def measure(stage: Stage, *, count: int, note: Note) -> Figures:
-    """The limit is measured before and after, for machines change their mind."""
+WAYS = {"cold": cold, "running": running}
+
+
+async def measure(stage: Stage, way: str, *, count: int, note: Note) -> Figures:
+    """On a hub without placements. The limit is measured before and after, for machines change their mind."""
     sample = min(count, 1_000)
-    limits = [await limit(stage, count=sample)]
-    ways = {"cold": await cold(stage, count, note=note)}
-    limits.append(await limit(stage, count=sample))
-    ways["running"] = await running(stage, count, note=note)
-    limits.append(await limit(stage, count=sample))
-    note(f"write limits, placements/s: {', '.join(f'{each.placements:.0f}' for each in limits)}")
-    for at, found in enumerate(ways.values()):
-        around = limits[at : at + 2]
-        found["limit_requests"] = sum(each.requests for each in around) / 2
-        found["limit_rate"] = sum(each.placements for each in around) / 2
-        found["limit_cpu"] = sum(each.cpu for each in around) / 2
-        found["limit_request_seconds"] = around[0].seconds
-        found["share"] = found["rate"] / found["limit_rate"]
-        found["share_writes"] = (
-            (found["writes"] + found["others"]) / found["seconds"] / found["limit_requests"]
-        )
-    return ways
+    before = await limit(stage, count=sample)
+    found = await WAYS[way](stage, count, note=note)
+    after = await limit(stage, count=sample)
+    note(f"{found['rate']:.0f} placements/s; write limits {before.placements:.0f} and {after.placements:.0f}")
+    found["limit_requests"] = (before.requests + after.requests) / 2
+    found["limit_rate"] = (before.placements + after.placements) / 2
+    found["limit_cpu"] = (before.cpu + after.cpu) / 2
+    found["limit_request_seconds"] = before.seconds
+    found["share"] = found["rate"] / found["limit_rate"]
+    found["share_writes"] = (found["writes"] + found["others"]) / found["seconds"] / found["limit_requests"]
+    return found
 
 
 def shown(results: list[tuple[str, str, Figures]]) -> str:

@@ -221,13 +221,19 @@ async def measure(
 
 
 async def _settled(controller: Child, watcher: Watcher, placements: int) -> None:
-    async with asyncio.timeout(300):
+    """Until all is decided and told: events of the beginning are no part of what is measured."""
+    told = -1
+    async with asyncio.timeout(600):
         while True:
             figures = await controller.ask("figures")
-            done = figures["requests"].get("patch placements/status", {}).get("count", 0)
+            requests = figures["requests"]
+            done = requests.get("patch placements/status", {}).get("count", 0)
             if not figures["busy"] and done >= placements and watcher.events >= 2 * placements:
-                return
-            await asyncio.sleep(0.1)
+                events = requests.get("create events", {}).get("count", 0)
+                if events == told:
+                    return
+                told = events
+            await asyncio.sleep(0.5)
 
 
 async def _caught_up(watcher: Watcher, placements: Mapping[str, Group]) -> list[str]:
