@@ -6,8 +6,8 @@ shorter one that goes wrong in the same way is found by leaving moves out.
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -79,8 +79,14 @@ class Complaints(logging.Handler):
         self.heard.append(self.format(record))
 
 
-COMPLAINTS: Final = Complaints()
-logging.getLogger("fairway").addHandler(COMPLAINTS)
+@contextmanager
+def complaints() -> Iterator[list[str]]:
+    handler, logger = Complaints(), logging.getLogger("fairway")
+    logger.addHandler(handler)
+    try:
+        yield handler.heard
+    finally:
+        logger.removeHandler(handler)
 
 
 class Told:
@@ -136,12 +142,12 @@ class Simulation:
         self._excuse((decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, "")))
 
     def play(self, moves: Sequence[Move]) -> None:
-        COMPLAINTS.heard.clear()
-        for name, number in moves:
-            self.chance = random.Random(number)
-            MOVES[name](self)
-        self.come_to_rest()
-        assert COMPLAINTS.heard == []
+        with complaints() as heard:
+            for name, number in moves:
+                self.chance = random.Random(number)
+                MOVES[name](self)
+            self.come_to_rest()
+        assert heard == []
 
     # Somebody
 
