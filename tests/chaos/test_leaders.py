@@ -178,9 +178,10 @@ async def test_one_leads_at_any_time(server: Server, nursery: Nursery, tmp_path:
         # Asked to go, a leader gives the lease back, and the next one need not wait for its end.
         last = held.last
         child, party = held.replicas[last.holder]
+        said = len(party.said)
         child.signal(signal.SIGTERM)
         assert await child.end() == 0, child.tail()
-        assert "stopped" in party.said[-1]
+        await party.says(lambda line: "stopped" in line, after=said)  # which may be read after its end
         await held.written(above=(await held.given_back(since=last.token)).token)
 
         found = problems(held.lease, held.ledger, held.guards())
