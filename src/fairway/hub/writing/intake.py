@@ -183,12 +183,12 @@ class Intake:
         return None if resource.custom else self._read(resource, {})[0]
 
 
-def _make_whole(value: Document | list[Any]) -> None:
+def _make_whole(value: Any) -> None:
     """3.0 is kept as 3, which is how Kubernetes writes it, and what readers of whole numbers can read."""
     for key, each in value.items() if isinstance(value, dict) else enumerate(value):
         if type(each) is float:
             if each.is_integer() and abs(each) < _LONGEST_WHOLE and str(each) != "-0.0":
-                value[key] = int(each)  # type: ignore[index] # the key is of this very container
+                value[key] = int(each)
         elif isinstance(each, dict | list):
             _make_whole(each)
 
