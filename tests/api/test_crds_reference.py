@@ -13,10 +13,12 @@ REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY.parent / "shared" / "reference" / "crds"
 
 PLACEMENTS = "placements.cluster.open-cluster-management.io"
+FILES = ("*_clusters.*.yaml", "*_work.*.yaml")
 
 ALLOWED = {
     f"{PLACEMENTS}: spec.versions[v1alpha1]": "documents written for the version OCM dropped are still read",
     "managedclusterscores.cluster.open-cluster-management.io": "proposed to OCM, never published there",
+    "clusterclaims.cluster.open-cluster-management.io": "published for managed clusters, not with those of the hub",
 }
 
 
@@ -61,7 +63,7 @@ def differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
 def reference() -> dict[str, Any]:
     if not REFERENCE.is_dir():
         pytest.skip("the published CRDs are not beside this checkout")
-    documents = (yaml.safe_load(path.read_text()) for path in REFERENCE.glob("*_clusters.*.yaml"))
+    documents = (yaml.safe_load(path.read_text()) for files in FILES for path in REFERENCE.glob(files))
     return {document["metadata"]["name"]: document for document in documents}
 
 
@@ -84,7 +86,7 @@ def test_only_the_listed_differences_exist(reference: dict[str, Any]) -> None:
 
 
 def test_every_published_kind_was_compared(reference: dict[str, Any]) -> None:
-    assert len(reference) == 6
+    assert len(reference) == 8
     assert reference.keys() < {crd["metadata"]["name"] for crd in crds()}
 
 

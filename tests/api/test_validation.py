@@ -324,6 +324,7 @@ def test_every_rule_of_the_schemas_is_one_the_check_knows() -> None:
         "type", "properties", "items", "additionalProperties", "required", "description", "default", "enum",
         "pattern", "format", "minimum", "maximum", "minLength", "maxLength", "maxItems", "nullable", "anyOf",
         "x-kubernetes-int-or-string", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type",
+        "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-validations",
     }  # fmt: skip
 
     def walk(schema: dict[str, Any]) -> None:

@@ -87,6 +87,16 @@ from fairway.api.selector import (
     compile_selector,
 )
 from fairway.api.validation import Problem, check
+from fairway.api.work import (
+    AppliedManifestWork,
+    AppliedResource,
+    ManifestCondition,
+    ManifestConfig,
+    ManifestResourceMeta,
+    ManifestWork,
+    ManifestWorkSpec,
+    ManifestWorkStatus,
+)
 
 __all__ = [
     "GROUP",
@@ -98,6 +108,8 @@ __all__ = [
     "AddOnPlacementScoreItem",
     "AddOnPlacementScoreStatus",
     "AddOnScore",
+    "AppliedManifestWork",
+    "AppliedResource",
     "ClientConfig",
     "ClusterCelSelector",
     "ClusterClaim",
@@ -137,6 +149,12 @@ __all__ = [
     "ManagedClusterSpec",
     "ManagedClusterStatus",
     "ManagedNamespace",
+    "ManifestCondition",
+    "ManifestConfig",
+    "ManifestResourceMeta",
+    "ManifestWork",
+    "ManifestWorkSpec",
+    "ManifestWorkStatus",
     "MicroTime",
     "ObjectMeta",
     "ObjectReference",

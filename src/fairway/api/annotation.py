@@ -38,6 +38,10 @@ class Field:
     map_type: Literal["", "atomic"] = ""
     nullable: bool = False
     quantity: bool = False
+    embedded: bool = False
+    """A whole Kubernetes object: apiVersion and kind must be there, and its metadata must be sound."""
+    validations: tuple[tuple[str, str], ...] = ()
+    """CEL rules over several fields, each with the message of its refusal. ``check`` knows them by the Struct."""
 
     def over(self, inner: "Field") -> "Field":
         """Both, this one winning wherever it says something."""
@@ -50,6 +54,7 @@ Int64 = Annotated[int, Field(format="int64")]
 Time = Annotated[datetime, Meta(tz=True)]
 QuantityText = Annotated[str | int | float, Field(quantity=True)]
 """A quantity as written: text, or a bare JSON number. `fairway.api.quantity` gives it a value."""
+Manifest = Annotated[dict[str, Any], Field("A Kubernetes object of any kind, as it is.", embedded=True)]
 
 
 def no_items() -> tuple[Any, ...]:

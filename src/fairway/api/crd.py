@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
@@ -12,6 +13,7 @@ from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
 from fairway.api.schema import object_schema
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.api.work import WORK_GROUP, AppliedManifestWork, ManifestWork
 
 GROUP: Final = "cluster.open-cluster-management.io"
 
@@ -134,6 +136,26 @@ RESOURCES: Final = (
         versions=(Version(name="v1alpha1", struct=ManagedClusterScore),),
         columns=(Column(name="Score", type="integer", path=".status.score"), _AGE),
     ),
+    Resource(
+        kind="ManifestWork",
+        plural="manifestworks",
+        group=WORK_GROUP,
+        namespaced=True,
+        versions=(Version(name="v1", struct=ManifestWork),),
+    ),
+    Resource(
+        kind="AppliedManifestWork",
+        plural="appliedmanifestworks",
+        group=WORK_GROUP,
+        namespaced=False,
+        versions=(Version(name="v1", struct=AppliedManifestWork),),
+    ),
+    Resource(
+        kind="ClusterClaim",
+        plural="clusterclaims",
+        namespaced=False,
+        versions=(Version(name="v1alpha1", struct=ClusterClaim),),
+    ),
 )
 
 
@@ -170,8 +192,9 @@ def _version(resource: Resource, version: Version) -> dict[str, Any]:
         "served": True,
         "storage": version.storage,
         "schema": {"openAPIV3Schema": object_schema(version.struct)},
-        "subresources": {"status": {}},
     }
+    if "status" in version.struct.__struct_fields__:
+        entry["subresources"] = {"status": {}}
     if resource.columns:
         entry["additionalPrinterColumns"] = [
             {"name": column.name, "type": column.type, "jsonPath": column.path} for column in resource.columns

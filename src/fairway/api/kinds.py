@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct, ValidationError, structs
 
+from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import EXCLUSIVE_LABEL, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.crd import GROUP
@@ -18,6 +19,7 @@ from fairway.api.meta import format_time
 from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.api.work import WORK_GROUP, AppliedManifestWork, ManifestWork
 
 KubeObject = (
     ManagedCluster
@@ -27,6 +29,9 @@ KubeObject = (
     | PlacementDecision
     | AddOnPlacementScore
     | ManagedClusterScore
+    | ManifestWork
+    | AppliedManifestWork
+    | ClusterClaim
 )
 
 S = TypeVar("S", bound=Struct)
@@ -43,6 +48,9 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
         (f"{GROUP}/v1beta1", "PlacementDecision"): PlacementDecision,
         (f"{GROUP}/v1alpha1", "AddOnPlacementScore"): AddOnPlacementScore,
         (f"{GROUP}/v1alpha1", "ManagedClusterScore"): ManagedClusterScore,
+        (f"{WORK_GROUP}/v1", "ManifestWork"): ManifestWork,
+        (f"{WORK_GROUP}/v1", "AppliedManifestWork"): AppliedManifestWork,
+        (f"{GROUP}/v1alpha1", "ClusterClaim"): ClusterClaim,
     }
 )
 """The type a document of that version and kind is written in. ``decode`` upgrades the older ones."""

@@ -33,6 +33,7 @@ _TYPES: Final[dict[Form, Schema]] = {
     Form.LIST: {"type": "array"},
     Form.MAP: {"type": "object"},
     Form.OBJECT: {"type": "object"},
+    Form.RAW: {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
 
 _KEYWORDS: Final = (
@@ -49,6 +50,7 @@ _KEYWORDS: Final = (
     ("map_keys", "x-kubernetes-list-map-keys"),
     ("map_type", "x-kubernetes-map-type"),
     ("nullable", "nullable"),
+    ("embedded", "x-kubernetes-embedded-resource"),
 )
 
 _ROOT_DESCRIPTIONS: Final = {
@@ -88,6 +90,10 @@ def _keywords(rules: Field) -> Schema:
         if value is None or value is False or value in ("", ()):
             continue
         found[keyword] = list(value) if isinstance(value, tuple) else value
+    if rules.validations:
+        found["x-kubernetes-validations"] = [
+            {"rule": rule, "message": message} for rule, message in rules.validations
+        ]
     if rules.default is not NO_DEFAULT:
         found["default"] = deepcopy(rules.default)
     return found

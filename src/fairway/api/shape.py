@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from functools import cache
-from typing import Annotated, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -23,6 +23,8 @@ class Form(Enum):
     LIST = auto()
     MAP = auto()
     OBJECT = auto()
+    RAW = auto()
+    """An object of which nothing is known: kept as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ def _node(annotation: object, outer: Field) -> Node:
         return _union(tuple(each for each in arguments if each is not types.NoneType), outer)
     if origin is tuple:
         return Node(Form.LIST, outer, items=_node(arguments[0], Field()))
+    if origin is dict and arguments[1] is Any:
+        return Node(Form.RAW, outer)
     if origin is dict:
         return Node(Form.MAP, outer, items=_node(arguments[1], Field()))
     if isinstance(annotation, type) and issubclass(annotation, Struct):

@@ -32,6 +32,7 @@ from fairway.api.selector import (
     requirement_problems,
 )
 from fairway.api.shape import Form, Node, shape_of
+from fairway.api.work import CEL, ConditionRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,8 @@ def _compile(node: Node) -> _Check:
             return _int_or_text(node.rules)
         case Form.TEXT:
             return _text(node.rules)
+        case Form.RAW:
+            return _embedded if node.rules.embedded else _raw
 
 
 def _object(node: Node) -> _Check:
@@ -280,6 +283,26 @@ def _int_or_text(rules: Field) -> _Check:
     return run
 
 
+def _raw(value: Any, path: str) -> Iterator[Problem]:
+    if not isinstance(value, Mapping):
+        yield _mistyped(value, path, "a mapping", "write its fields below it, indented")
+
+
+def _embedded(value: Any, path: str) -> Iterator[Problem]:
+    yield from _raw(value, path)
+    if isinstance(value, Mapping):
+        for name in ("apiVersion", "kind"):
+            if not (written := value.get(name)):
+                yield Problem(f"{path}.{name}", MISSING, f"add it: the {name} of the object")
+            elif not isinstance(written, str):
+                yield _mistyped(written, f"{path}.{name}", "text", f'put it in quotes: "{_plain(written)}"')
+
+
+def _condition_rule(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    if value.get("type") == CEL and value.get("condition") == "":
+        yield Problem(f"{path}.condition", MISSING, "name the condition that the expressions decide")
+
+
 def _metadata(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if not value.get("name") and not value.get("generateName"):
         yield Problem(f"{path}.name", MISSING, _NAME_REMEDY)
@@ -323,6 +346,7 @@ _FURTHER: Final[Mapping[type[Struct], Callable[[Mapping[str, Any], str], Iterato
     ObjectMeta: _metadata,
     LabelSelector: _label_selector,
     LabelSelectorRequirement: _requirement,
+    ConditionRule: _condition_rule,
 }
 
 

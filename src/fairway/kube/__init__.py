@@ -35,10 +35,13 @@ from fairway.kube.leader import Elector, HubLease, Timing
 from fairway.kube.options import Patch
 from fairway.kube.resource import (
     ADD_ON_PLACEMENT_SCORES,
+    APPLIED_MANIFEST_WORKS,
+    CLUSTER_CLAIMS,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
     Resource,
@@ -48,10 +51,13 @@ from fairway.kube.workqueue import ShutDown, WorkQueue
 
 __all__ = [
     "ADD_ON_PLACEMENT_SCORES",
+    "APPLIED_MANIFEST_WORKS",
+    "CLUSTER_CLAIMS",
     "MANAGED_CLUSTERS",
     "MANAGED_CLUSTER_SCORES",
     "MANAGED_CLUSTER_SETS",
     "MANAGED_CLUSTER_SET_BINDINGS",
+    "MANIFEST_WORKS",
     "PLACEMENTS",
     "PLACEMENT_DECISIONS",
     "SYSTEM_CLOCK",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
+from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.crd import RESOURCES
@@ -12,6 +13,7 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.meta import ObjectMeta
 from fairway.api.placement import Placement
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.api.work import AppliedManifestWork, ManifestWork
 
 BAD_SEGMENT: Final = (
     "{what} {given!r} cannot be part of a path: it must not be empty, '.', '..' or contain '/' or '%'"
@@ -113,3 +115,6 @@ PLACEMENTS: Final = _served(Placement)
 PLACEMENT_DECISIONS: Final = _served(PlacementDecision)
 ADD_ON_PLACEMENT_SCORES: Final = _served(AddOnPlacementScore)
 MANAGED_CLUSTER_SCORES: Final = _served(ManagedClusterScore)
+MANIFEST_WORKS: Final = _served(ManifestWork)
+APPLIED_MANIFEST_WORKS: Final = _served(AppliedManifestWork)
+CLUSTER_CLAIMS: Final = _served(ClusterClaim)

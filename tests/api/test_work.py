@@ -1,0 +1,126 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.api import Problem, apply_defaults, check, decode, encode
+from fairway.api.claim import ClusterClaim
+from fairway.api.validation import MISSING, NOT_ALLOWED
+from fairway.api.work import (
+    CREATE_ONLY,
+    FOREGROUND,
+    UPDATE,
+    AppliedManifestWork,
+    FeedbackValue,
+    FieldValue,
+    ManifestCondition,
+    ManifestWork,
+    ManifestWorkStatus,
+)
+
+ODD = {
+    "apiVersion": "example.com/v1",
+    "kind": "Odd",
+    "metadata": {"name": "odd", "creationTimestamp": None},
+    "spec": {"deep": [[{"any": 1.5}], None, "text"], "x-1": True},
+}
+
+
+def work(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "work.open-cluster-management.io/v1",
+        "kind": "ManifestWork",
+        "metadata": {"name": "w", "namespace": "c1"},
+        "spec": spec,
+    }
+
+
+def test_manifests_are_kept_as_they_are() -> None:
+    document = work(workload={"manifests": [ODD]})
+    assert check(document, kind=ManifestWork) == ()
+    found = decode(apply_defaults(document, ManifestWork))
+    assert isinstance(found, ManifestWork)
+    assert found.spec.workload.manifests == (ODD,)
+    assert encode(found) == document
+    assert msgspec.json.decode(msgspec.json.encode(found), type=ManifestWork) == found
+
+
+def test_the_defaults_of_the_crd() -> None:
+    config = {"resourceIdentifier": {"resource": "configmaps", "name": "a"}, "updateStrategy": {}}
+    filled = apply_defaults(work(deleteOption={}, manifestConfigs=[config]), ManifestWork)
+    assert filled["spec"]["deleteOption"] == {"propagationPolicy": FOREGROUND}
+    assert filled["spec"]["manifestConfigs"][0]["feedbackScrapeType"] == "Poll"
+    assert filled["spec"]["manifestConfigs"][0]["updateStrategy"] == {"type": UPDATE}
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (
+            {"workload": {"manifests": [{"kind": "Pod"}]}},
+            Problem("spec.workload.manifests[0].apiVersion", MISSING, "add it: the apiVersion of the object"),
+        ),
+        (
+            {"workload": {"manifests": [{"apiVersion": "v1", "kind": 5}]}},
+            Problem(
+                "spec.workload.manifests[0].kind", "is the number 5, must be text", 'put it in quotes: "5"'
+            ),
+        ),
+        (
+            {"workload": {"manifests": ["kind: Pod"]}},
+            Problem(
+                "spec.workload.manifests[0]",
+                'is the text "kind: Pod", must be a mapping',
+                "write its fields below it, indented",
+            ),
+        ),
+        (
+            {"deleteOption": {"propagationPolicy": "orphan"}},
+            Problem(
+                "spec.deleteOption.propagationPolicy",
+                f'"orphan" {NOT_ALLOWED}',
+                "did you mean Orphan? write Foreground, Orphan or SelectivelyOrphan",
+            ),
+        ),
+        (
+            {
+                "manifestConfigs": [
+                    {
+                        "resourceIdentifier": {"resource": "jobs", "name": "j"},
+                        "conditionRules": [{"type": "CEL", "condition": ""}],
+                    }
+                ]
+            },
+            Problem(
+                "spec.manifestConfigs[0].conditionRules[0].condition",
+                MISSING,
+                "name the condition that the expressions decide",
+            ),
+        ),
+    ],
+)
+def test_mistakes(spec: dict[str, Any], problem: Problem) -> None:
+    assert check(work(**spec), kind=ManifestWork) == (problem,)
+
+
+def test_what_the_wire_demands_is_written() -> None:
+    assert encode(ManifestCondition()) == {"resourceMeta": {"ordinal": 0}, "conditions": []}
+    assert encode(FeedbackValue(name="n", fieldValue=FieldValue(type="Integer", integer=0))) == {
+        "name": "n",
+        "fieldValue": {"type": "Integer", "integer": 0},
+    }
+    assert encode(ManifestWorkStatus()) == {}
+    assert encode(AppliedManifestWork())["kind"] == "AppliedManifestWork"
+    assert CREATE_ONLY in str(decode(work(manifestConfigs=[{"updateStrategy": {"type": CREATE_ONLY}}])))
+
+
+def test_a_claim_needs_a_value() -> None:
+    claim = {"apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim"}
+    named = {**claim, "metadata": {"name": "id.k8s.io"}}
+    assert check({**named, "spec": {"value": "one"}}, kind=ClusterClaim) == ()
+    assert [str(each) for each in check(named, kind=ClusterClaim)] == [
+        f"spec: {MISSING}; add it: the claim",
+    ]
+    assert [each.path for each in check({**named, "spec": {"value": ""}}, kind=ClusterClaim)] == [
+        "spec.value"
+    ]
