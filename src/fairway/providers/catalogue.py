@@ -1,0 +1,97 @@
+"""The providers that come with Fairway, by the name ``fairway provider run NAME`` knows them by.
+
+A line here is all that registers one: its name, where its factory is, and one sentence for people. Nothing is imported
+before it is asked for. The factory is called as ``factory(options, context)`` and returns a Provider:
+
+- ``options`` is what ``--config FILE.yaml`` holds, as plain Python values; an empty mapping without a file. The factory
+  checks it and raises ``OptionsError`` for what it cannot use, with the path of the field: unknown keys, too.
+- ``context`` says where the provider runs. It is built inside the running event loop, with clients that are open.
+- The factory only builds. What needs the network happens in ``Provider.running`` and ``read``.
+- ``interval`` on the command line overrides the provider's own afterwards; a factory need not look at it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fairway.kube import SYSTEM_CLOCK, Clock
+from fairway.providers.provider import Provider
+
+if TYPE_CHECKING:
+    from fairway.kube import Client
+
+NEEDS_LOCAL: Final = "{name} reads the cluster it runs on: say how to reach it with --managed-kubeconfig"
+NEEDS_CLUSTER: Final = "{name} reads one cluster: name it with --cluster-name"
+UNKNOWN_KEY: Final = "there is no option {key!r}{hint}; there are {known}"
+NO_OPTIONS: Final = "there is no option {key!r}: there are none"
+NEAR: Final = ", did you mean {near!r}?"
+
+
+class OptionsError(ValueError):
+    """``field`` is the path of what is wrong within the options, such as ``scores[0].query``."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        self.field, self.message = field, message
+        super().__init__(f"{field}: {message}" if field else message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Where a provider runs."""
+
+    name: str
+    """In the catalogue."""
+    cluster: str | None = None
+    """The one cluster that is scored; None on a hub, where it is all of them."""
+    hub: "Client | None" = None
+    """Open. None only where there is no hub to speak to."""
+    local: "Client | None" = None
+    """Of the cluster the process runs on, open; None if nobody said how to reach it."""
+    folder: Path = field(default_factory=Path)
+    """Of the file with the options: what they name by a relative path is there."""
+    clock: Clock = SYSTEM_CLOCK
+
+    def local_client(self) -> "Client":
+        """Raises OptionsError."""
+        if self.local is None:
+            raise OptionsError(NEEDS_LOCAL.format(name=self.name))
+        return self.local
+
+    def cluster_name(self) -> str:
+        """Raises OptionsError."""
+        if not self.cluster:
+            raise OptionsError(NEEDS_CLUSTER.format(name=self.name))
+        return self.cluster
+
+
+Factory = Callable[[Mapping[str, Any], Context], Provider]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """``target`` is ``module:factory``."""
+
+    target: str
+    meaning: str
+
+    def factory(self) -> Factory:
+        module, _, attribute = self.target.partition(":")
+        found: Factory = getattr(import_module(module), attribute)
+        return found
+
+
+CATALOGUE: Final[dict[str, Entry]] = {}
+
+
+def check_keys(options: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...]) -> None:
+    """Raises OptionsError for a key that nobody knows, with the one that was probably meant."""
+    names = sorted(known)
+    for key in options:
+        if key not in names:
+            near = get_close_matches(str(key), names, n=1)
+            hint = NEAR.format(near=near[0]) if near else ""
+            words = UNKNOWN_KEY if names else NO_OPTIONS
+            raise OptionsError(words.format(key=key, hint=hint, known=", ".join(names)))

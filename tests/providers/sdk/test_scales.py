@@ -1,0 +1,161 @@
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fairway.providers.provider import Scale
+from fairway.providers.scales import (
+    NOT_POSITIVE,
+    UNFITTED,
+    Direct,
+    Inverted,
+    Linear,
+    Logarithmic,
+    Quantile,
+    Ranks,
+    Spread,
+    fitted,
+    needs_fleet,
+)
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def linear(draw: st.DrawFn) -> Linear:
+    low, high = sorted((draw(FINITE), draw(FINITE)))
+    assume(low < high and math.isfinite(high - low))
+    return Linear(low, high, draw(st.sampled_from(["truncate", "nearest", "floor"])))
+
+
+@st.composite
+def logarithmic(draw: st.DrawFn) -> Logarithmic:
+    positive = st.floats(min_value=1e-300, allow_infinity=False)
+    low, high = sorted((draw(positive), draw(positive)))
+    assume(low < high)
+    return Logarithmic(low, high)
+
+
+RANKS = st.lists(FINITE).map(lambda values: Quantile().fit(values))
+SPREADS = st.lists(FINITE).map(lambda values: Spread().fit(values))
+RISING: st.SearchStrategy[Scale] = st.one_of(linear(), logarithmic(), st.just(Direct()), RANKS, SPREADS)
+
+
+@given(scale=RISING, value=FINITE)
+def test_every_score_is_in_range_and_whole(scale: Scale, value: float) -> None:
+    score = scale.score(value)
+    assert type(score) is int
+    assert -100 <= score <= 100
+
+
+@given(scale=RISING, one=FINITE, other=FINITE)
+def test_more_is_never_less(scale: Scale, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert scale.score(low) <= scale.score(high)
+    assert Inverted(scale).score(low) >= Inverted(scale).score(high)
+
+
+@given(scale=st.one_of(linear(), logarithmic()), beyond=st.floats(min_value=0, allow_infinity=False))
+def test_beyond_the_limits_is_at_the_ends(scale: Linear | Logarithmic, beyond: float) -> None:
+    assert scale.score(scale.low) == -100
+    assert scale.score(scale.low - beyond) == -100
+    assert scale.score(math.nextafter(scale.high, math.inf) + beyond) == 100
+    # At the very limit the reference's formula may err by its last bit, which truncation makes a point.
+    assert scale.score(scale.high) in (99, 100)
+
+
+@pytest.mark.parametrize(
+    ("high", "value", "score"),
+    [
+        *((100, value, score) for value, score in ((0, -100), (1, -98), (4, -92), (16, -68))),
+        *((100, value, score) for value, score in ((24, -52), (40, -20), (100, 100), (101, 100))),
+        *(
+            (20, value, score)
+            for value, score in ((0, -100), (1, -90), (2, -80), (3, -70), (8, -20), (20, 100))
+        ),
+        *((1048576, 1024 * gib, score) for gib, score in ((1, -99), (8, -98), (32, -93), (64, -87))),
+        *((1048576, 1024 * gib, score) for gib, score in ((128, -75), (256, -50), (512, 0), (1024, 100))),
+    ],
+)
+def test_what_the_reference_computes(high: float, value: float, score: int) -> None:
+    assert Linear(0, high).score(value) == score
+
+
+@given(scale=linear(), value=FINITE)
+def test_the_formula_toward_zero(scale: Linear, value: float) -> None:
+    assume(scale.low < value <= scale.high and math.isfinite(200 * (value - scale.low)))
+    exact = 200 * (value - scale.low) / (scale.high - scale.low) - 100
+    assert Linear(scale.low, scale.high).score(value) == math.trunc(min(exact, 100))
+
+
+def test_ways_to_round() -> None:
+    assert [Linear(0, 1000, way).score(3) for way in ("truncate", "nearest", "floor")] == [-99, -99, -100]
+    assert [Linear(0, 1000, way).score(998) for way in ("truncate", "nearest", "floor")] == [99, 100, 99]
+
+
+def test_equal_ratios_are_equal_distances() -> None:
+    scale = Logarithmic(1, 10_000)
+    assert [scale.score(value) for value in (1, 10, 100, 1000, 10_000)] == [-100, -50, 0, 50, 100]
+
+
+@pytest.mark.parametrize(("value", "score"), [(1e9, 100), (-1e9, -100), (12.4, 12), (12.5, 13), (-0.4, 0)])
+def test_a_value_that_is_a_score(value: float, score: int) -> None:
+    assert Direct().score(value) == score
+
+
+@pytest.mark.parametrize(
+    ("values", "scores"),
+    [
+        ([7.0], [0]),
+        ([5.0, 5.0, 5.0], [0, 0, 0]),
+        ([1.0, 2.0, 1000.0], [-100, 0, 100]),
+        ([1.0, 1.0, 2.0, 3.0], [-67, -67, 33, 100]),
+    ],
+)
+def test_rank_in_the_fleet(values: list[float], scores: list[int]) -> None:
+    scale = fitted(Quantile(), values)
+    assert [scale.score(value) for value in values] == scores
+    upside_down = fitted(Inverted(Quantile()), values)
+    assert [upside_down.score(value) for value in values] == [-score for score in scores]
+
+
+def test_spread_over_the_fleet() -> None:
+    scale = fitted(Spread(), [10.0, 20.0, 110.0])
+    assert [scale.score(value) for value in (10.0, 20.0, 60.0, 110.0)] == [-100, -80, 0, 100]
+    assert fitted(Spread(), [3.0, 3.0]).score(3.0) == 0
+    assert fitted(Spread(), [-1.7e308, 0.0, 1.7e308]).score(0.0) == 0
+
+
+@given(values=st.lists(FINITE, min_size=1), data=st.data())
+def test_ranks_do_not_depend_on_order(values: list[float], data: st.DataObject) -> None:
+    assert Quantile().fit(data.draw(st.permutations(values))) == Quantile().fit(values)
+
+
+def test_who_needs_a_fleet() -> None:
+    assert needs_fleet(Quantile())
+    assert needs_fleet(Inverted(Inverted(Spread())))
+    assert not needs_fleet(Inverted(Linear(0, 1)))
+    assert not needs_fleet(Ranks((1.0,)))
+    with pytest.raises(TypeError, match=UNFITTED.format(kind="Quantile")):
+        Quantile().score(1.0)
+    linear_scale = Linear(0, 1)
+    assert fitted(linear_scale, [1.0, 2.0]) is linear_scale
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Linear(1, 1), r"low \(1\) must be less than high \(1\)"),
+        (lambda: Linear(10, 0), r"write Inverted\(Linear\(0, 10\)\)"),
+        (lambda: Linear(0, math.inf), "high must be a finite number, not inf"),
+        (lambda: Linear(math.nan, 1), "low must be a finite number, not nan"),
+        (lambda: Linear(-1.7e308, 1.7e308), "high - low must be a finite number"),
+        (lambda: Logarithmic(0, 10), NOT_POSITIVE.format(low=0)),
+        (lambda: Logarithmic(5, 2), "must be less than high"),
+    ],
+)
+def test_limits_that_make_no_scale(make: Callable[[], Scale], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
