@@ -40,6 +40,7 @@ MOST_BYTES: Final = 1 << 30
 RUNNERS: Final[dict[str, str]] = {
     CEL: "fairway.whatif.conformance_cel:run",
     PLACEMENT: "fairway.whatif.conformance_placement:run",
+    POD_REQUESTS: "fairway.whatif.conformance_pod_requests:run",
     QUANTITY: "fairway.whatif.conformance_quantity:run",
 }
 

@@ -1,0 +1,62 @@
+"""Node: what it has to give, and whether it takes pods."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from fairway.api.annotation import QuantityText
+from fairway.api.meta import TRUE, ObjectMeta
+
+READY: Final = "Ready"
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+
+CONTROL_PLANE_LABELS: Final = (
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+)
+UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
+"""What a cordon becomes, a moment later."""
+NOT_READY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+class NodeTaint(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    unschedulable: bool = False
+    taints: tuple[NodeTaint, ...] = ()
+
+
+class NodeCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class NodeStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    capacity: dict[str, QuantityText] = field(default_factory=dict)
+    allocatable: dict[str, QuantityText] = field(default_factory=dict)
+    """What is left of the capacity for pods."""
+    conditions: tuple[NodeCondition, ...] = ()
+
+
+class Node(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    apiVersion: str = "v1"
+    kind: str = "Node"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def ready(self) -> bool:
+        """A node that has not said anything yet is not."""
+        return any(each.type == READY and each.status == TRUE for each in self.status.conditions)
+
+    @property
+    def control_plane(self) -> bool:
+        return any(label in self.metadata.labels for label in CONTROL_PLANE_LABELS)

@@ -1,0 +1,110 @@
+"""Pod: as much of it as decides what it asks of a node, and whether it still does.
+
+Everything else is dropped while decoding: a cluster has a hundred thousand of them.
+"""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from fairway.api.annotation import QuantityText
+from fairway.api.meta import ObjectMeta
+
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+
+ALWAYS: Final = "Always"
+"""An init container with this restart policy is a sidecar: it runs as long as the pod."""
+
+RESIZE_PENDING: Final = "PodResizePending"
+INFEASIBLE: Final = "Infeasible"
+DEFERRED: Final = "Deferred"
+
+Quantities = dict[str, QuantityText]
+"""By resource. Absent and empty differ: a status that says nothing leaves the word to the spec."""
+
+
+class ResourceRequirements(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    requests: Quantities | None = None
+
+
+class Container(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    restartPolicy: str = ""
+
+
+class SchedulingGate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: str = ""
+
+
+class PodSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    nodeName: str = ""
+    containers: tuple[Container, ...] = ()
+    initContainers: tuple[Container, ...] = ()
+    overhead: Quantities | None = None
+    resources: ResourceRequirements | None = None
+    schedulingGates: tuple[SchedulingGate, ...] = ()
+
+
+class ContainerStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: str = ""
+    allocatedResources: Quantities | None = None
+    """What the kubelet granted."""
+    resources: ResourceRequirements | None = None
+    """What the container runs with."""
+
+
+class PodCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class ClaimedAmount(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: str = ""
+    quantity: QuantityText | None = None
+
+
+class ClaimedOverhead(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    name: str = ""
+    perPod: QuantityText | None = None
+    perContainer: QuantityText | None = None
+
+
+class NodeAllocatableClaim(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What a ResourceClaim takes of the node's ordinary resources. 1.36 wrote ``resources``, later ones the rest."""
+
+    containers: tuple[str, ...] = ()
+    mapping: tuple[ClaimedAmount, ...] = ()
+    overhead: tuple[ClaimedOverhead, ...] = ()
+    resources: Quantities = field(default_factory=dict)
+
+
+class PodStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    containerStatuses: tuple[ContainerStatus, ...] = ()
+    initContainerStatuses: tuple[ContainerStatus, ...] = ()
+    allocatedResources: Quantities | None = None
+    resources: ResourceRequirements | None = None
+    nodeAllocatableResourceClaimStatuses: tuple[NodeAllocatableClaim, ...] = ()
+
+
+class Pod(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    apiVersion: str = "v1"
+    kind: str = "Pod"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def finished(self) -> bool:
+        """All its containers have ended for good: it holds nothing of its node any more."""
+        return self.status.phase in (SUCCEEDED, FAILED)
+
+    @property
+    def terminating(self) -> bool:
+        return self.metadata.deletionTimestamp is not None

@@ -1,0 +1,254 @@
+"""What a pod asks of a node, as Kubernetes 1.37 reckons it.
+
+Init containers run one after another, sidecars (init containers that are always restarted) from their turn on for as
+long as the pod does. So the pod needs the most of: all containers and sidecars together, and each init container with
+the sidecars declared before it. CPU, memory and huge pages that the pod as a whole asks for replace that; the overhead
+of its runtime class is added at the end.
+
+A pod that is being resized holds the largest of what its spec asks for, what the kubelet granted and what the
+containers run with, until they agree; a resize that the kubelet called infeasible leaves the spec out of it.
+
+Amounts are whole numbers: thousandths of a CPU, and bytes or pieces of everything else. Fractions of those are summed
+before the sum is rounded up, as the reference does it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from fairway.api.annotation import QuantityText
+from fairway.api.pod import ALWAYS, INFEASIBLE, RESIZE_PENDING, Container, ContainerStatus, Pod, Quantities
+from fairway.api.quantity import Quantity, QuantityError
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+HUGE_PAGES_PREFIX: Final = "hugepages-"
+
+Amounts = dict[str, int]
+"""By resource: thousandths of a CPU, bytes, pieces."""
+
+BAD_AMOUNT: Final = "{resource}: {reason}"
+
+_MOST: Final = 2**63 - 1
+"""The reference's integers end here."""
+_NANO: Final = 9
+
+_Read = Callable[[Mapping[str, QuantityText] | None], Amounts]
+_Of = Callable[[Container, ContainerStatus | None, bool], Quantities | None]
+
+
+class _Fraction(Exception):
+    """An amount is not whole in its unit."""
+
+
+def effective_requests(pod: Pod) -> Amounts:
+    """Raises QuantityError, with the resource, for what is not a quantity."""
+    return _requests(pod, _whole, _billionths)
+
+
+def readable_requests(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
+    """The same with what cannot be read left out, and why it cannot."""
+    try:
+        return effective_requests(pod), ()
+    except QuantityError:
+        pass
+    problems: dict[str, None] = {}
+
+    def lenient(read: _Read) -> _Read:
+        def reading(given: Mapping[str, QuantityText] | None) -> Amounts:
+            amounts: Amounts = {}
+            for name, text in (given or {}).items():
+                try:
+                    amounts |= read({name: text})
+                except QuantityError as error:
+                    problems[str(error)] = None
+            return amounts
+
+        return reading
+
+    return _requests(pod, lenient(_whole), lenient(_billionths)), tuple(problems)
+
+
+def amounts_of(quantities: Mapping[str, QuantityText]) -> Amounts:
+    """Of a node's allocatable, or anything else that is asked for or given. Raises QuantityError."""
+    try:
+        return _whole(quantities)
+    except _Fraction:
+        return _rounded_up(_billionths(quantities))
+
+
+def amount_of(resource: str, quantity: QuantityText) -> int:
+    """Rounded up. Raises QuantityError."""
+    return amounts_of({resource: quantity})[resource]
+
+
+def _requests(pod: Pod, whole: _Read, billionths: _Read) -> Amounts:
+    try:
+        return _total(pod, whole)
+    except _Fraction:
+        return _rounded_up(_total(pod, billionths))
+
+
+def _total(pod: Pod, read: _Read) -> Amounts:
+    total = _of_containers(pod, read)
+    asked = pod.spec.resources.requests if pod.spec.resources is not None else None
+    if asked and any(_is_pod_level(name) for name in asked):
+        for name, amount in _of_pod(pod, asked, read).items():
+            if _is_pod_level(name):
+                total[name] = amount
+    if pod.spec.overhead:
+        _add(total, read(pod.spec.overhead))
+    return total
+
+
+def _of_pod(pod: Pod, asked: Quantities, read: _Read) -> Amounts:
+    """What the pod as a whole asks for. Its status includes the overhead, its spec does not."""
+    status = pod.status
+    if status.resources is None and status.allocatedResources is None:
+        return read(asked)
+    held = {} if _infeasible(pod) else read(asked)
+    overhead = read(pod.spec.overhead)
+    for each in (status.resources.requests if status.resources else None, status.allocatedResources):
+        amounts = read(each)
+        for name in amounts.keys() & overhead.keys():
+            amounts[name] = max(amounts[name] - overhead[name], 0)
+        _raise(held, amounts)
+    return held
+
+
+def _of_containers(pod: Pod, read: _Read) -> Amounts:
+    status = pod.status
+    claimed = _claimed(pod, read) if status.nodeAllocatableResourceClaimStatuses else {}
+    spec = _together(pod, _asked, read)
+    _add(spec, claimed)
+    infeasible = _infeasible(pod)
+    actuated = status.resources.requests if status.resources is not None else None
+    if status.allocatedResources is not None and actuated is not None:
+        # These are of the whole pod and say all, claims too.
+        granted, running = read(status.allocatedResources), read(actuated)
+    elif infeasible or status.containerStatuses or status.initContainerStatuses:
+        granted, running = _together(pod, _granted, read), _together(pod, _running, read)
+        _add(granted, claimed)
+    else:
+        return spec
+    total = {} if infeasible else spec
+    _raise(total, running)
+    _raise(total, granted)
+    return total
+
+
+def _together(pod: Pod, of: _Of, read: _Read) -> Amounts:
+    status, infeasible = pod.status, _infeasible(pod)
+    statuses: dict[str, ContainerStatus] = {}
+    if of is not _asked:
+        for each in (*status.containerStatuses, *status.initContainerStatuses):
+            statuses.setdefault(each.name, each)
+    total: Amounts = {}
+    for container in pod.spec.containers:
+        _add(total, read(of(container, statuses.get(container.name), infeasible)))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in pod.spec.initContainers:
+        own = read(of(container, statuses.get(container.name), infeasible))
+        if container.restartPolicy == ALWAYS:
+            _add(total, own)
+            _add(sidecars, own)
+            _raise(peak, sidecars)
+        else:
+            _add(own, sidecars)
+            _raise(peak, own)
+    _raise(total, peak)
+    return total
+
+
+def _asked(container: Container, _status: ContainerStatus | None, _infeasible: bool) -> Quantities | None:
+    return container.resources.requests
+
+
+def _granted(container: Container, status: ContainerStatus | None, infeasible: bool) -> Quantities | None:
+    if status is not None and status.allocatedResources is not None:
+        return status.allocatedResources
+    return None if infeasible else container.resources.requests
+
+
+def _running(container: Container, status: ContainerStatus | None, infeasible: bool) -> Quantities | None:
+    if status is not None and status.resources is not None and status.resources.requests is not None:
+        return status.resources.requests
+    return _granted(container, status, infeasible)
+
+
+def _claimed(pod: Pod, read: _Read) -> Amounts:
+    total: Amounts = {}
+    for claim in pod.status.nodeAllocatableResourceClaimStatuses:
+        _add(total, read(claim.resources))
+        for each in claim.mapping:
+            if each.quantity is not None:
+                _add(total, read({each.name: each.quantity}))
+        for extra in claim.overhead:
+            if extra.perPod is not None:
+                _add(total, read({extra.name: extra.perPod}))
+            if extra.perContainer is not None:
+                amounts = read({extra.name: extra.perContainer})
+                _add(total, {name: amount * len(claim.containers) for name, amount in amounts.items()})
+    return total
+
+
+def _infeasible(pod: Pod) -> bool:
+    for condition in pod.status.conditions:
+        if condition.type == RESIZE_PENDING:
+            return condition.reason == INFEASIBLE
+    return False
+
+
+def _is_pod_level(resource: str) -> bool:
+    return resource in (CPU, MEMORY) or resource.startswith(HUGE_PAGES_PREFIX)
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(total: Amounts, other: Amounts) -> None:
+    for name, amount in other.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount
+
+
+def _whole(given: Mapping[str, QuantityText] | None) -> Amounts:
+    """Raises _Fraction."""
+    if not given:
+        return {}
+    return {name: _in_units(name, text) for name, text in given.items()}
+
+
+def _billionths(given: Mapping[str, QuantityText] | None) -> Amounts:
+    """Of the unit. Quantities have nothing smaller than a billionth of one."""
+    return {name: _parsed(name, text, _NANO + _thousandths(name)) for name, text in (given or {}).items()}
+
+
+def _rounded_up(billionths: Amounts) -> Amounts:
+    return {name: min(-(-amount // 10**_NANO), _MOST) for name, amount in billionths.items()}
+
+
+def _thousandths(resource: str) -> int:
+    return 3 if resource == CPU else 0
+
+
+@lru_cache(maxsize=1 << 14)
+def _in_units(resource: str, text: QuantityText) -> int:
+    billionths = _parsed(resource, text, _NANO + _thousandths(resource))
+    amount, rest = divmod(billionths, 10**_NANO)
+    if rest:
+        raise _Fraction
+    return min(amount, _MOST)
+
+
+def _parsed(resource: str, text: QuantityText, power: int) -> int:
+    """In units of 10^-``power``."""
+    try:
+        quantity = Quantity.parse(text)
+    except QuantityError as error:
+        raise QuantityError(BAD_AMOUNT.format(resource=resource, reason=error)) from None
+    return quantity.digits * 10 ** max(quantity.power + power, 0) if quantity.digits else 0

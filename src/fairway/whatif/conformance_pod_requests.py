@@ -1,0 +1,31 @@
+"""Runs recorded pods: what does each ask of a node?"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from fairway.api.kinds import without_nulls
+from fairway.api.pod import Pod
+from fairway.api.pod_requests import CPU, MEMORY, effective_requests
+from fairway.whatif.conformance import Result, Row, judged
+from fairway.whatif.differences import Difference, differences
+
+_RECORDED: Final = {"cpuMilli": CPU, "memoryBytes": MEMORY, "gpu": "nvidia.com/gpu"}
+
+
+def run(rows: Iterable[Row], /) -> Iterator[Result]:
+    for row in rows:
+        pod, requests = row["pod"], row["requests"]
+        yield judged(_name(pod), partial(_compare, pod, requests))
+
+
+def _compare(pod: Row, expected: Row) -> Iterator[Difference]:
+    requests = effective_requests(msgspec.convert(without_nulls(pod), Pod))
+    return differences(expected, {field: requests.get(name, 0) for field, name in _RECORDED.items()})
+
+
+def _name(pod: Any) -> str:
+    metadata = pod.get("metadata") if isinstance(pod, dict) else None
+    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
