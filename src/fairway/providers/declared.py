@@ -1,0 +1,131 @@
+"""Scores as people declare them in a file: name, unit, and the scale that turns raw values into scores.
+
+scores:
+- name: cpuFree
+  unit: cores
+  scale: {kind: linear, low: 0, high: 100}
+- name: price
+  unit: EUR/h
+  scale: {kind: logarithmic, low: 0.1, high: 100, inverted: true}   # low values are good
+- name: latency
+  scale: {kind: quantile, inverted: true}                           # by rank in the fleet
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from fairway.providers.document import Document, Seconds, Steps
+from fairway.providers.provider import DEADBAND, INTERVAL_SECONDS, Scale, Score
+from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Quantile, Spread
+
+SHORTEST_INTERVAL: Final = 1.0
+NO_LIMITS: Final = "a {kind} scale needs low and high: the values that score -100 and 100"
+LIMITS_UNUSED: Final = "a {kind} scale has no low and high: remove them, or write kind: linear"
+BAD_NAME: Final = (
+    "{given!r} is no {what}: use lower-case letters, digits, '-' and '.', starting and ending with one "
+    "of the first two"
+)
+BAD_SCORE_NAME: Final = "{given!r} is no name for a score: use letters, digits, '-', '_', '.' and '/'"
+TWO_SCORES: Final = "the score {name!r} is declared twice"
+NO_SCORES: Final = "declares no score; write at least one under scores"
+TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
+
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_SCORE_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?")
+
+_UNLIMITED: Final[dict[str, Callable[[], Scale]]] = {
+    "direct": Direct,
+    "quantile": Quantile,
+    "spread": Spread,
+}
+
+
+class ScaleEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kind: Literal["direct", "linear", "logarithmic", "quantile", "spread"]
+    low: float | None = None
+    high: float | None = None
+    inverted: bool = False
+    """Low values are good ones."""
+
+    def scale(self) -> Scale:
+        """Raises ValueError."""
+        made: Scale
+        if self.kind in ("linear", "logarithmic"):
+            if self.low is None or self.high is None:
+                raise ValueError(NO_LIMITS.format(kind=self.kind))
+            made = (Linear if self.kind == "linear" else Logarithmic)(self.low, self.high)
+        elif self.low is not None or self.high is not None:
+            raise ValueError(LIMITS_UNUSED.format(kind=self.kind))
+        else:
+            made = _UNLIMITED[self.kind]()
+        return Inverted(made) if self.inverted else made
+
+
+class ScoreEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """What all declared scores have; a provider adds where the value comes from."""
+
+    name: str
+    scale: ScaleEntry
+    unit: str = ""
+    meaning: str = ""
+    deadband: int = DEADBAND
+    thresholds: tuple[int, ...] = ()
+    half_life: Seconds = field(default_factory=lambda: Seconds(0))
+
+    def score(self, document: Document, *path: str | int) -> Score:
+        """``path`` is where it is declared. Raises DocumentError."""
+        if not _SCORE_NAME.fullmatch(self.name):
+            raise document.error(BAD_SCORE_NAME.format(given=self.name), *path, "name")
+        try:
+            scale = self.scale.scale()
+        except ValueError as error:
+            raise document.error(str(error), *path, "scale") from None
+        return Score(
+            name=self.name,
+            scale=scale,
+            unit=self.unit,
+            meaning=self.meaning,
+            deadband=self.deadband,
+            thresholds=self.thresholds,
+            half_life=float(self.half_life),
+        )
+
+
+class ProviderEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """What the file of every provider may say first."""
+
+    name: str = ""
+    resource: str = ""
+    """Of the AddOnPlacementScore; the name followed by ``-score`` if empty."""
+    interval: Seconds = field(default_factory=lambda: Seconds(INTERVAL_SECONDS))
+
+    def names(self, document: Document, *, default: str) -> tuple[str, str]:
+        """The provider's name and its resource. Raises DocumentError."""
+        name = self.name or default
+        resource = self.resource or f"{name}-score"
+        for what, given in (("name", name), ("resource", resource)):
+            if not _OBJECT_NAME.fullmatch(given):
+                raise document.error(BAD_NAME.format(given=given, what=what), what)
+        if self.interval < SHORTEST_INTERVAL:
+            raise document.error(TOO_OFTEN, "interval")
+        return name, resource
+
+
+def declared(
+    entries: "tuple[ScoreEntry, ...] | list[ScoreEntry]", document: Document, *path: str | int
+) -> tuple[Score, ...]:
+    """The scores of a list at ``path``. Raises DocumentError; also for none, and for two of one name."""
+    if not entries:
+        raise document.error(NO_SCORES)
+    seen: set[str] = set()
+    scores = []
+    for index, entry in enumerate(entries):
+        at: Steps = (*path, index)
+        scores.append(entry.score(document, *at))
+        if entry.name in seen:
+            raise document.error(TWO_SCORES.format(name=entry.name), *at, "name")
+        seen.add(entry.name)
+    return tuple(scores)

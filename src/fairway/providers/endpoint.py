@@ -1,0 +1,336 @@
+"""A server that a hub-side provider asks over HTTP: how to reach it, and what its answers mean for a score.
+
+One request is one attempt: the next round comes soon enough, and asking a struggling server again at once helps nobody.
+The exception is a 401 after which the credentials have something new to show. Redirections are not followed, for the
+credentials would go with them; a login page is an error, not an answer; and no answer is read beyond its bound.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+from msgspec import Struct, field
+
+from fairway.kube.connection import Connection, proxy_of_environment
+from fairway.kube.credentials import Held, Proof, sendable
+from fairway.kube.errors import ConfigError, CredentialError
+from fairway.kube.tls import Pem
+from fairway.kube.transport import abandon, why_of
+from fairway.providers.document import Document, Seconds, Steps
+from fairway.providers.provider import ProviderError
+
+UNREACHABLE: Final = "SourceUnreachable"
+UNTRUSTED: Final = "SourceUntrusted"
+TIMEOUT: Final = "SourceTimeout"
+UNAUTHORIZED: Final = "SourceUnauthorized"
+FORBIDDEN: Final = "SourceForbidden"
+REDIRECTED: Final = "SourceRedirected"
+UNAVAILABLE: Final = "SourceUnavailable"
+REFUSED: Final = "SourceRefused"
+NOT_JSON: Final = "AnswerNotJSON"
+TOO_LARGE: Final = "AnswerTooLarge"
+NO_CREDENTIALS: Final = "CredentialsUnreadable"
+
+CANNOT_REACH: Final = "{server} cannot be reached: {why}"
+NOT_TRUSTED: Final = "the certificate of {server} is not trusted: {why}; check tls.caFile and tls.serverName"
+TOO_LATE: Final = "{server} gave no answer within {seconds:g} s"
+NO_WHOLE_ANSWER: Final = "{server}: the connection ended before the answer did: {why}"
+TOKEN_REJECTED: Final = "{server} rejects the credentials (401{said}); {what}, and the next round asks again with what is there then"
+TOKEN_REREAD: Final = "the token file was read again and holds nothing newer"
+TOKEN_GIVEN: Final = "they are written in the configuration"
+NO_AUTH: Final = "none were given: see auth"
+NOT_ALLOWED: Final = "{server} does not allow {what} (403{said})"
+SENT_AWAY: Final = (
+    "{server} answers {status} with a redirection to {where}, which is not followed: "
+    "it is a login page, or the address has moved"
+)
+SERVER_FAILED: Final = "{server} answers {status}{said}"
+LOGIN_PAGE: Final = (
+    "{server} answers with a page ({kind}) where JSON is expected: is there a login in front of it?"
+)
+BROKEN_JSON: Final = "{server} answers with broken JSON: {why}"
+ANSWER_TOO_LARGE: Final = (
+    "{server} answers with more than {limit} bytes; narrow what is asked, or raise maxBytes"
+)
+
+TWO_IDENTITIES: Final = "token, tokenFile and username exclude each other: keep one"
+KEY_WITHOUT: Final = "certFile and keyFile belong together: give both"
+NO_PASSWORD: Final = "username needs password or passwordFile"
+TWO_PASSWORDS: Final = "password and passwordFile exclude each other: keep one"
+BAD_HEADER: Final = "a header must be printable ASCII"
+OUR_HEADER: Final = "Authorization is set by auth, not here"
+
+LONGEST_SAID: Final = 300
+"""Characters repeated of what a server says of its error."""
+
+_CONNECT_SECONDS: Final = 10.0
+
+
+class AuthEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    token: str = ""
+    token_file: str = ""
+    """Read again whenever it changes."""
+    username: str = ""
+    password: str = ""
+    password_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+
+class TlsEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    ca_file: str = ""
+    server_name: str = ""
+    insecure: bool = False
+
+
+class EndpointEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    url: str
+    auth: AuthEntry = AuthEntry()
+    tls: TlsEntry = TlsEntry()
+    headers: dict[str, str] = field(default_factory=dict)
+    timeout: Seconds = field(default_factory=lambda: Seconds(10))
+    max_bytes: int = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of status 2xx, or one the caller said it wants."""
+
+    status: int
+    value: Any
+    """Decoded JSON."""
+
+
+class Endpoint:
+    """Usable within ``open()``. Never prints a secret."""
+
+    def __init__(self, entry: EndpointEntry, *, folder: Path, document: Document, path: Steps = ()) -> None:
+        """``folder`` is where relative paths begin; ``path`` where the entry stands. Raises DocumentError."""
+        self.timeout = float(entry.timeout)
+        self._limit = entry.max_bytes
+        self._headers = _checked_headers(entry, document, path)
+        self._auth = entry.auth
+        self._connection = _connection(entry, folder=folder, document=document, path=path)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def server(self) -> str:
+        return self._connection.server
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        async with aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            trust_env=False,
+        ) as session:
+            self._session = session
+            try:
+                yield
+            finally:
+                self._session = None
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        also: frozenset[int] = frozenset(),
+        timeout: float | None = None,
+    ) -> Answer:
+        """``also`` are statuses whose answer is JSON that the caller understands. Raises ProviderError."""
+        seconds = self.timeout if timeout is None else timeout
+        renewed = False
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    proof = await self._proof()
+                    status, kind, raw, where = await self._attempt(
+                        method, path, params=params, data=form or body, json=body is not None, proof=proof
+                    )
+                    if status != 401 or renewed or not await self._connection.credentials.renew(proof):
+                        break
+                    renewed = True
+        except TimeoutError:
+            raise ProviderError(
+                TOO_LATE.format(server=self.server, seconds=seconds), reason=TIMEOUT
+            ) from None
+        if status == 401:
+            raise self._rejected(raw)
+        if 300 <= status < 400:
+            message = SENT_AWAY.format(server=self.server, status=status, where=where or "nowhere")
+            raise ProviderError(message, reason=REDIRECTED)
+        if not (200 <= status < 300 or status in also):
+            raise self._failed(status, path, raw)
+        return Answer(status, self._decoded(raw, kind))
+
+    async def _proof(self) -> Proof:
+        try:
+            return await self._connection.credentials.proof()
+        except (CredentialError, ConfigError) as error:
+            raise ProviderError(str(error), reason=NO_CREDENTIALS) from None
+
+    async def _attempt(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None,
+        data: Mapping[str, str] | bytes | None,
+        json: bool,
+        proof: Proof,
+    ) -> tuple[int, str, bytes, str]:
+        if self._session is None:
+            raise RuntimeError(f"{self.server} is asked outside of open()")
+        connection, proxy = self._connection, self._connection.proxy
+        headers = {"Accept": "application/json", **self._headers}
+        if proof.authorization:
+            headers["Authorization"] = proof.authorization
+        if json:
+            headers["Content-Type"] = "application/json"
+        try:
+            response = await self._session.request(
+                method,
+                f"{self.server.rstrip('/')}{path}",
+                params=params,
+                data=data,
+                headers=headers,
+                ssl=connection.context(proof) or True,
+                server_hostname=connection.tls_server_name or None,
+                proxy=proxy.url if proxy else None,
+                proxy_headers={"Proxy-Authorization": proxy.authorization}
+                if proxy and proxy.authorization
+                else None,
+                allow_redirects=False,
+            )
+            try:
+                raw = await self._bounded(response)
+            except BaseException:
+                abandon(response)
+                raise
+            return response.status, response.content_type, raw, response.headers.get("Location", "")
+        except ConfigError as error:
+            raise ProviderError(str(error), reason=NO_CREDENTIALS) from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            message = NOT_TRUSTED.format(server=self.server, why=error.certificate_error)
+            raise ProviderError(message, reason=UNTRUSTED) from None
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            message = CANNOT_REACH.format(server=self.server, why=why_of(error))
+            raise ProviderError(message, reason=UNREACHABLE) from None
+        except (aiohttp.ClientError, OSError) as error:
+            message = NO_WHOLE_ANSWER.format(server=self.server, why=why_of(error))
+            raise ProviderError(message, reason=UNREACHABLE) from None
+
+    async def _bounded(self, response: aiohttp.ClientResponse) -> bytes:
+        """After decompression: a small answer can stand for a large one."""
+        parts, size = [], 0
+        async for part in response.content.iter_chunked(65536):
+            size += len(part)
+            if size > self._limit:
+                message = ANSWER_TOO_LARGE.format(server=self.server, limit=self._limit)
+                raise ProviderError(message, reason=TOO_LARGE)
+            parts.append(part)
+        return b"".join(parts)
+
+    def _decoded(self, raw: bytes, kind: str) -> Any:
+        try:
+            return msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if kind != "application/json":
+                raise ProviderError(
+                    LOGIN_PAGE.format(server=self.server, kind=kind), reason=NOT_JSON
+                ) from None
+            raise ProviderError(BROKEN_JSON.format(server=self.server, why=error), reason=NOT_JSON) from None
+
+    def _rejected(self, raw: bytes) -> ProviderError:
+        auth = self._auth
+        if auth.token_file:
+            what = TOKEN_REREAD
+        else:
+            what = TOKEN_GIVEN if auth.token or auth.username else NO_AUTH
+        message = TOKEN_REJECTED.format(server=self.server, said=said(raw), what=what)
+        return ProviderError(message, reason=UNAUTHORIZED)
+
+    def _failed(self, status: int, path: str, raw: bytes) -> ProviderError:
+        if status == 403:
+            message = NOT_ALLOWED.format(server=self.server, what=path, said=said(raw))
+            return ProviderError(message, reason=FORBIDDEN)
+        message = SERVER_FAILED.format(server=self.server, status=status, said=said(raw))
+        return ProviderError(message, reason=UNAVAILABLE if status >= 500 or status == 429 else REFUSED)
+
+
+def said(raw: bytes) -> str:
+    """What a server says of its error, on one line, for the end of a message. Nothing of pages."""
+    text = " ".join(raw[: 4 * LONGEST_SAID].decode("utf-8", errors="replace").split())
+    if not text or text.startswith("<"):
+        return ""
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return f": {text[:LONGEST_SAID]}"
+
+
+def _checked_headers(entry: EndpointEntry, document: Document, path: Steps) -> dict[str, str]:
+    for name, value in entry.headers.items():
+        if name.lower() == "authorization":
+            raise document.error(OUR_HEADER, *path, "headers", name)
+        if not sendable(value) or not sendable(name):
+            raise document.error(BAD_HEADER, *path, "headers", name)
+    return dict(entry.headers)
+
+
+def _connection(entry: EndpointEntry, *, folder: Path, document: Document, path: Steps) -> Connection:
+    auth, tls = entry.auth, entry.tls
+    if sum(map(bool, (auth.token, auth.token_file, auth.username))) > 1:
+        raise document.error(TWO_IDENTITIES, *path, "auth")
+    if bool(auth.cert_file) != bool(auth.key_file):
+        raise document.error(KEY_WITHOUT, *path, "auth")
+    if auth.password and auth.password_file:
+        raise document.error(TWO_PASSWORDS, *path, "auth")
+    if auth.username and not (auth.password or auth.password_file):
+        raise document.error(NO_PASSWORD, *path, "auth")
+
+    def absolute(name: str) -> str:
+        return str(folder / Path(name).expanduser()) if name else ""
+
+    password = auth.password
+    if auth.password_file:
+        try:
+            password = Path(absolute(auth.password_file)).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise document.error(f"cannot be read ({error})", *path, "auth", "passwordFile") from None
+
+    def pem(name: str, what: str) -> Pem | None:
+        return Pem(path=absolute(name), name=what) if name else None
+
+    try:
+        held = Held(
+            token=auth.token,
+            token_file=absolute(auth.token_file),
+            username=auth.username,
+            password=password,
+            chain=pem(auth.cert_file, "auth.certFile"),
+            key=pem(auth.key_file, "auth.keyFile"),
+        )
+    except CredentialError as error:
+        raise document.error(str(error), *path, "auth", "token") from None
+    try:
+        return Connection(
+            server=entry.url.rstrip("/"),
+            credentials=held,
+            authority=pem(tls.ca_file, "tls.caFile"),
+            tls_server_name=tls.server_name,
+            insecure=tls.insecure,
+            proxy=proxy_of_environment(entry.url, os.environ),
+        )
+    except ConfigError as error:
+        at = {"server": ("url",), "insecure-skip-tls-verify": ("tls",)}.get(error.field, ())
+        message = f"{error.message}; {error.remedy}" if error.remedy else error.message
+        raise document.error(message, *path, *at) from None

@@ -1,0 +1,150 @@
+"""A real Prometheus server for tests: it scrapes what the test exposes, many times a second.
+
+Where the program comes from is not decided here: ``prometheus_server`` takes its path.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from aiohttp import web
+
+from fairway.testing.processes import LOOPBACK, POLL, Port, Process, ready
+
+SCRAPE_INTERVAL: Final = "200ms"
+NEVER_SEEN: Final = "{query} was not as awaited within {seconds:g} s; the last answer: {answer}"
+
+
+class NeverSeen(AssertionError):
+    """The server did not come to know what the test waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusServer:
+    url: str
+    process: Process
+
+    async def ask(self, query: str) -> Any:
+        """The ``data`` of the answer to an instant query."""
+        async with (
+            aiohttp.ClientSession(trust_env=False) as session,
+            session.post(f"{self.url}/api/v1/query", data={"query": query}) as response,
+        ):
+            return (await response.json())["data"]
+
+    async def values(self, query: str, *, label: str = "cluster") -> dict[str, float]:
+        """Of an instant vector, by a label."""
+        found = await self.ask(query)
+        return {each["metric"].get(label, ""): float(each["value"][1]) for each in found["result"]}
+
+    async def until(
+        self,
+        query: str,
+        awaited: Callable[[Mapping[str, float]], bool],
+        *,
+        label: str = "cluster",
+        deadline: float = 30,
+    ) -> Mapping[str, float]:
+        """Ask again and again until the values are as awaited."""
+        answer: Mapping[str, float] = {}
+        try:
+            async with asyncio.timeout(deadline):
+                while True:
+                    answer = await self.values(query, label=label)
+                    if awaited(answer):
+                        return answer
+                    await asyncio.sleep(POLL)
+        except TimeoutError:
+            raise NeverSeen(NEVER_SEEN.format(query=query, seconds=deadline, answer=answer)) from None
+
+
+@asynccontextmanager
+async def prometheus_server(
+    program: Path,
+    *,
+    folder: Path,
+    targets: Sequence[str],
+    scrape_interval: str = SCRAPE_INTERVAL,
+) -> AsyncIterator[PrometheusServer]:
+    """Scrapes the ``targets``, each an address of the form host:port. ``folder`` gets its files and its log.
+
+    Labels that a target sets itself are kept as they are, as by a Prometheus that gathers for a fleet.
+    """
+    timing = {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval}
+    job = {
+        "job_name": "fleet",
+        "honor_labels": True,
+        "static_configs": [{"targets": list(targets)}],
+    }
+    configuration = folder / "prometheus.yml"
+    # JSON is YAML, and needs no quoting rules of ours.
+    configuration.write_text(json.dumps({"global": timing, "scrape_configs": [job]}), encoding="utf-8")
+    with Port() as port:
+        process = Process(
+            [
+                program,
+                f"--config.file={configuration}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address={LOOPBACK}:{port}",
+                "--log.level=warn",
+            ],
+            log=folder / "prometheus.log",
+        )
+        try:
+            url = f"http://{LOOPBACK}:{port}"
+            await ready(f"{url}/-/ready", process)
+            yield PrometheusServer(url, process)
+        finally:
+            await process.stop(grace=5)
+
+
+class Exporter:
+    """Gauges that a test sets, one series per set of labels, served in the text format of Prometheus."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        self.address = ""
+        """host:port, once it serves."""
+
+    def set(self, metric: str, value: float, **labels: str) -> None:
+        self._series[metric, tuple(sorted(labels.items()))] = value
+
+    def drop(self, metric: str, **labels: str) -> None:
+        del self._series[metric, tuple(sorted(labels.items()))]
+
+    def text(self) -> str:
+        lines = [
+            f"{metric}{{{','.join(f'{key}={json.dumps(text)}' for key, text in labels)}}} {value}"
+            for (metric, labels), value in sorted(self._series.items())
+        ]
+        return "\n".join([*lines, ""])
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(text=self.text(), content_type="text/plain")
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["Exporter"]:
+        application = web.Application()
+        application.router.add_get("/metrics", self._metrics)
+        async with served(application) as address:
+            self.address = address
+            yield self
+
+
+@asynccontextmanager
+async def served(application: web.Application, *, ssl: Any = None) -> AsyncIterator[str]:
+    """Serves on a free port of the loopback; yields host:port."""
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, LOOPBACK, 0, ssl_context=ssl)
+        await site.start()
+        port = runner.addresses[0][1]
+        yield f"{LOOPBACK}:{port}"
+    finally:
+        await runner.cleanup()
