@@ -188,7 +188,7 @@ def test_unknown_enum_values_can_be_read() -> None:
     [
         ({"metadata": {"name": "x"}}, "", NO_KIND, "write both"),
         (document("Placment", "v1beta1"), "", UNKNOWN_KIND, f"did you mean Placement ({GROUP}/v1beta1)?"),
-        ({"apiVersion": "v1", "kind": "Pod"}, "", UNKNOWN_KIND, "known are AddOnPlacementScore"),
+        ({"apiVersion": "v1", "kind": "Pod"}, "", UNKNOWN_KIND, "known are AddOnDeploymentConfig"),
         (
             document("Placement", "v1beta1", spec={"numberOfClusters": "two"}),
             "spec.numberOfClusters",

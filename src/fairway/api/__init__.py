@@ -1,5 +1,15 @@
 """Typed Kubernetes objects, quantities, label selectors, and the CRDs generated from the types."""
 
+from fairway.api.addon import (
+    AddOnConfig,
+    ClusterManagementAddOn,
+    ManagedClusterAddOn,
+    ManagedClusterAddOnSpec,
+    ManagedClusterAddOnStatus,
+    RegistrationConfig,
+)
+from fairway.api.addon_config import AddOnDeploymentConfig
+from fairway.api.addon_template import AddOnTemplate, AddOnTemplateSpec
 from fairway.api.cluster import (
     ClientConfig,
     ClusterClaim,
@@ -104,10 +114,14 @@ __all__ = [
     "RESOURCES",
     "SELECT_EVERYTHING",
     "SELECT_NOTHING",
+    "AddOnConfig",
+    "AddOnDeploymentConfig",
     "AddOnPlacementScore",
     "AddOnPlacementScoreItem",
     "AddOnPlacementScoreStatus",
     "AddOnScore",
+    "AddOnTemplate",
+    "AddOnTemplateSpec",
     "AppliedManifestWork",
     "AppliedResource",
     "ClientConfig",
@@ -115,6 +129,7 @@ __all__ = [
     "ClusterClaim",
     "ClusterClaimSelector",
     "ClusterDecision",
+    "ClusterManagementAddOn",
     "ClusterPredicate",
     "ClusterSelector",
     "ClusterSetManagedNamespaceStatus",
@@ -136,6 +151,9 @@ __all__ = [
     "Lease",
     "LeaseSpec",
     "ManagedCluster",
+    "ManagedClusterAddOn",
+    "ManagedClusterAddOnSpec",
+    "ManagedClusterAddOnStatus",
     "ManagedClusterScore",
     "ManagedClusterScoreCondition",
     "ManagedClusterScoreStatus",
@@ -169,6 +187,7 @@ __all__ = [
     "Problem",
     "Quantity",
     "QuantityError",
+    "RegistrationConfig",
     "Requirement",
     "Resource",
     "ScoreCoordinate",

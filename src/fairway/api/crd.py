@@ -5,6 +5,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.api.addon import ADD_ON_GROUP, ClusterManagementAddOn, ManagedClusterAddOn
+from fairway.api.addon_config import AddOnDeploymentConfig
+from fairway.api.addon_template import AddOnTemplate
 from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
@@ -155,6 +158,46 @@ RESOURCES: Final = (
         plural="clusterclaims",
         namespaced=False,
         versions=(Version(name="v1alpha1", struct=ClusterClaim),),
+    ),
+    Resource(
+        kind="ClusterManagementAddOn",
+        plural="clustermanagementaddons",
+        group=ADD_ON_GROUP,
+        namespaced=False,
+        short_names=("cma", "cmas"),
+        versions=(Version(name="v1alpha1", struct=ClusterManagementAddOn),),
+        columns=(
+            Column(name="DISPLAY NAME", type="string", path=".spec.addOnMeta.displayName"),
+            Column(name="CRD NAME", type="string", path=".spec.addOnConfiguration.crdName"),
+        ),
+    ),
+    Resource(
+        kind="ManagedClusterAddOn",
+        plural="managedclusteraddons",
+        group=ADD_ON_GROUP,
+        namespaced=True,
+        short_names=("mca", "mcas"),
+        versions=(Version(name="v1alpha1", struct=ManagedClusterAddOn),),
+        columns=(
+            _condition("Available", "Available"),
+            _condition("Degraded", "Degraded"),
+            _condition("Progressing", "Progressing"),
+        ),
+    ),
+    Resource(
+        kind="AddOnDeploymentConfig",
+        plural="addondeploymentconfigs",
+        group=ADD_ON_GROUP,
+        namespaced=True,
+        versions=(Version(name="v1alpha1", struct=AddOnDeploymentConfig),),
+    ),
+    Resource(
+        kind="AddOnTemplate",
+        plural="addontemplates",
+        group=ADD_ON_GROUP,
+        namespaced=False,
+        versions=(Version(name="v1alpha1", struct=AddOnTemplate),),
+        columns=(Column(name="ADDON NAME", type="string", path=".spec.addonName"),),
     ),
 )
 

@@ -10,6 +10,9 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct, ValidationError, structs
 
+from fairway.api.addon import ADD_ON_GROUP, ClusterManagementAddOn, ManagedClusterAddOn
+from fairway.api.addon_config import AddOnDeploymentConfig
+from fairway.api.addon_template import AddOnTemplate
 from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import EXCLUSIVE_LABEL, ManagedClusterSet, ManagedClusterSetBinding
@@ -32,6 +35,10 @@ KubeObject = (
     | ManifestWork
     | AppliedManifestWork
     | ClusterClaim
+    | ClusterManagementAddOn
+    | ManagedClusterAddOn
+    | AddOnDeploymentConfig
+    | AddOnTemplate
 )
 
 S = TypeVar("S", bound=Struct)
@@ -51,6 +58,10 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
         (f"{WORK_GROUP}/v1", "ManifestWork"): ManifestWork,
         (f"{WORK_GROUP}/v1", "AppliedManifestWork"): AppliedManifestWork,
         (f"{GROUP}/v1alpha1", "ClusterClaim"): ClusterClaim,
+        (f"{ADD_ON_GROUP}/v1alpha1", "ClusterManagementAddOn"): ClusterManagementAddOn,
+        (f"{ADD_ON_GROUP}/v1alpha1", "ManagedClusterAddOn"): ManagedClusterAddOn,
+        (f"{ADD_ON_GROUP}/v1alpha1", "AddOnDeploymentConfig"): AddOnDeploymentConfig,
+        (f"{ADD_ON_GROUP}/v1alpha1", "AddOnTemplate"): AddOnTemplate,
     }
 )
 """The type a document of that version and kind is written in. ``decode`` upgrades the older ones."""

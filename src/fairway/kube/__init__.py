@@ -34,9 +34,13 @@ from fairway.kube.kubeconfig import Kubeconfig, load
 from fairway.kube.leader import Elector, HubLease, Timing
 from fairway.kube.options import Patch
 from fairway.kube.resource import (
+    ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_PLACEMENT_SCORES,
+    ADD_ON_TEMPLATES,
     APPLIED_MANIFEST_WORKS,
     CLUSTER_CLAIMS,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -50,10 +54,14 @@ from fairway.kube.rest import Client, Listing
 from fairway.kube.workqueue import ShutDown, WorkQueue
 
 __all__ = [
+    "ADD_ON_DEPLOYMENT_CONFIGS",
     "ADD_ON_PLACEMENT_SCORES",
+    "ADD_ON_TEMPLATES",
     "APPLIED_MANIFEST_WORKS",
     "CLUSTER_CLAIMS",
+    "CLUSTER_MANAGEMENT_ADD_ONS",
     "MANAGED_CLUSTERS",
+    "MANAGED_CLUSTER_ADD_ONS",
     "MANAGED_CLUSTER_SCORES",
     "MANAGED_CLUSTER_SETS",
     "MANAGED_CLUSTER_SET_BINDINGS",

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
+from fairway.api.addon import ClusterManagementAddOn, ManagedClusterAddOn
+from fairway.api.addon_config import AddOnDeploymentConfig
+from fairway.api.addon_template import AddOnTemplate
 from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
@@ -118,3 +121,7 @@ MANAGED_CLUSTER_SCORES: Final = _served(ManagedClusterScore)
 MANIFEST_WORKS: Final = _served(ManifestWork)
 APPLIED_MANIFEST_WORKS: Final = _served(AppliedManifestWork)
 CLUSTER_CLAIMS: Final = _served(ClusterClaim)
+CLUSTER_MANAGEMENT_ADD_ONS: Final = _served(ClusterManagementAddOn)
+MANAGED_CLUSTER_ADD_ONS: Final = _served(ManagedClusterAddOn)
+ADD_ON_DEPLOYMENT_CONFIGS: Final = _served(AddOnDeploymentConfig)
+ADD_ON_TEMPLATES: Final = _served(AddOnTemplate)
