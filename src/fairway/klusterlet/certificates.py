@@ -1,0 +1,132 @@
+"""Keys, requests and certificates: made, read, and judged by how much of their life is left."""
+
+import warnings
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID, ObjectIdentifier
+
+from fairway.klusterlet.errors import KlusterletError
+
+NOT_A_CERTIFICATE: Final = "what the hub signed is no certificate"
+OTHER_KEY: Final = "the certificate belongs to another key than the one it was asked for with"
+
+
+class CertificateFault(KlusterletError):
+    """A certificate that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Who a certificate says its holder is: to a hub, the user's name and groups."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+
+    def name(self) -> x509.Name:
+        parts = (
+            *((NameOID.ORGANIZATION_NAME, each) for each in self.groups),
+            *((NameOID.ORGANIZATIONAL_UNIT_NAME, each) for each in self.units),
+            (NameOID.COMMON_NAME, self.user),
+        )
+        # Users are named longer than X.520 allows. Kubernetes does not mind, and the library only warns if told so.
+        with warnings.catch_warnings(action="ignore"):
+            return x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in parts])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    subject: Subject
+    begins: datetime
+    ends: datetime
+
+    @classmethod
+    def read(cls, chain: bytes) -> "Certificate":
+        """The first of the chain. Raises CertificateFault."""
+        try:
+            found = x509.load_pem_x509_certificates(chain)[0]
+        except (ValueError, IndexError):
+            raise CertificateFault(NOT_A_CERTIFICATE) from None
+        return cls(
+            subject=Subject(
+                user="".join(_texts(found, NameOID.COMMON_NAME)),
+                groups=_texts(found, NameOID.ORGANIZATION_NAME),
+                units=_texts(found, NameOID.ORGANIZATIONAL_UNIT_NAME),
+            ),
+            begins=found.not_valid_before_utc,
+            ends=found.not_valid_after_utc,
+        )
+
+    def is_for(self, subject: Subject) -> bool:
+        """Groups are a set: signers may order them as they like."""
+        mine = self.subject
+        return (
+            mine.user == subject.user
+            and set(mine.groups) == set(subject.groups)
+            and set(mine.units) == set(subject.units)
+        )
+
+    def moment(self, *, left: float) -> datetime:
+        """When so much of its life is left; ``left`` is from 0 to 1."""
+        return self.ends - (self.ends - self.begins) * left
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A private key and the certificate for it, in PEM form."""
+
+    key: bytes = field(repr=False)
+    chain: bytes = field(repr=False)
+
+    def check(self) -> Certificate:
+        """Raises CertificateFault if the two do not belong together."""
+        certificate = Certificate.read(self.chain)
+        if public_part(self.key) != public_part_of_certificate(self.chain):
+            raise CertificateFault(OTHER_KEY)
+        return certificate
+
+
+def new_key() -> bytes:
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def request_for(key: bytes, subject: Subject, *, hosts: tuple[str, ...] = ()) -> bytes:
+    """In PEM form, signed with the key. ``hosts`` are further names the certificate shall bear."""
+    private = serialization.load_pem_private_key(key, password=None)
+    assert isinstance(private, ec.EllipticCurvePrivateKey)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject.name())
+    if hosts:
+        names = x509.SubjectAlternativeName([x509.DNSName(each) for each in hosts])
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def public_part(key: bytes) -> bytes:
+    """Raises CertificateFault for what is no key."""
+    try:
+        return _public(serialization.load_pem_private_key(key, password=None).public_key())
+    except (ValueError, TypeError):
+        raise CertificateFault(OTHER_KEY) from None
+
+
+def public_part_of_certificate(chain: bytes) -> bytes:
+    return _public(x509.load_pem_x509_certificates(chain)[0].public_key())
+
+
+def _public(key: object) -> bytes:
+    written: bytes = key.public_bytes(  # type: ignore[attr-defined]  # every kind of key has it; no type says so
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return written
+
+
+def _texts(certificate: x509.Certificate, oid: ObjectIdentifier) -> tuple[str, ...]:
+    with warnings.catch_warnings(action="ignore"):  # about the length, as above
+        return tuple(str(each.value) for each in certificate.subject.get_attributes_for_oid(oid))

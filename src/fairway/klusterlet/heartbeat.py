@@ -1,0 +1,79 @@
+"""The lease by which the hub knows that the agent lives. The hub makes it; the agent only ever renews it."""
+
+import asyncio
+import logging
+import random
+from typing import Final
+
+import msgspec
+
+from fairway.api.lease import format_micro_time
+from fairway.klusterlet import names
+from fairway.klusterlet.membership import FIELD_MANAGER, Membership
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, NotFound
+from fairway.kube.leader import LEASES
+from fairway.kube.notice import Notices
+
+log: Final = logging.getLogger(__name__)
+
+DURATION: Final = 60
+"""Seconds between renewals, where the hub does not say."""
+EARLIER: Final = 0.1
+"""Up to this share of the duration a renewal comes early: not all of a fleet at the same moment."""
+RETRY_SECONDS: Final = 2.0
+
+NOT_RENEWED: Final = "the lease of cluster %s could not be renewed: %s"
+
+
+class Heartbeat:
+    def __init__(self, hub: Client, membership: Membership, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._hub, self._membership, self._clock = hub, membership, clock
+        self._changed = asyncio.Event()
+        self._notices = Notices(log)
+        membership.subscribe(self._heard)
+        self._terms = self._read()
+
+    def _read(self) -> tuple[bool, int]:
+        cluster = self._membership.cluster
+        wanted = 0 if cluster is None else cluster.spec.leaseDurationSeconds
+        return self._membership.accepted, wanted if wanted > 0 else DURATION
+
+    def _heard(self) -> None:
+        terms = self._read()
+        if terms != self._terms:
+            self._terms = terms
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled. Nothing is renewed while the hub does not accept the cluster."""
+        while True:
+            self._changed.clear()
+            accepted, duration = self._terms
+            pause: float | None = None
+            if accepted:
+                pause = await self._beat(duration)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _beat(self, duration: int) -> float:
+        """Seconds until the next."""
+        try:
+            await self.renew()
+        except KubeError as error:
+            # One that is not there yet is made when the cluster is accepted: a matter of moments.
+            level = logging.DEBUG if isinstance(error, NotFound) else logging.WARNING
+            self._notices.say(level, type(error), NOT_RENEWED, self._membership.name, error)
+            return min(RETRY_SECONDS, duration)
+        return duration * random.uniform(1 - EARLIER, 1)
+
+    async def renew(self) -> None:
+        path = LEASES.path(namespace=self._membership.name, name=names.LEASE)
+        # All of it goes back as it came but for one field: the agent may replace the lease, not patch it.
+        lease = msgspec.json.decode((await self._hub.request("GET", path)).body)
+        lease.setdefault("spec", {})["renewTime"] = format_micro_time(self._clock.wall())
+        await self._hub.update(
+            LEASES, names.LEASE, lease, namespace=self._membership.name, field_manager=FIELD_MANAGER
+        )

@@ -1,0 +1,154 @@
+"""The cluster as its hub knows it: whether it is let in, what is expected of it, and that it has not been removed."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.kinds import encode
+from fairway.api.meta import TRUE, Condition, find_condition, set_condition
+from fairway.klusterlet import names
+from fairway.klusterlet.errors import Refused
+from fairway.kube import (
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    Backoff,
+    Batch,
+    Client,
+    Clock,
+    Conflict,
+    Deleted,
+    Forbidden,
+    Informer,
+    KubeError,
+    NotFound,
+    Patch,
+)
+
+log: Final = logging.getLogger(__name__)
+
+FIELD_MANAGER: Final = "fairway-join"
+ATTEMPTS: Final = 5
+
+REMOVED: Final = (
+    "cluster {name} was removed from the hub; `fairway join leave` removes what is left of it here, and with a new "
+    "token it can join again"
+)
+NOT_ACCEPTED: Final = "cluster %s is not accepted by the hub any more: it waits until it is"
+WAITS: Final = "whether cluster %s is let in cannot be told: %s"
+
+_BACKOFF: Final = Backoff(base=0.25, cap=5.0)
+
+
+async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None:
+    """Until the hub lets the agent see its own cluster. ``waiting`` is called once if that is not so at first.
+
+    Who is not accepted has no rights at all, so there is nothing it could follow; it can only ask again.
+    """
+    failures = 0
+    while True:
+        try:
+            await hub.get(MANAGED_CLUSTERS, name)
+            return
+        except Forbidden:
+            if failures == 0:
+                waiting()
+        except NotFound:
+            raise Refused(REMOVED.format(name=name)) from None
+        except KubeError as error:
+            if not error.retryable:
+                raise
+            log.warning(WAITS, name, error)
+        await asyncio.sleep(_BACKOFF.delay(failures))
+        failures += 1
+
+
+class Membership:
+    """Follows the cluster's own ManagedCluster while the block lasts."""
+
+    def __init__(self, hub: Client, name: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.hub, self.name, self._clock = hub, name, clock
+        self._informer = Informer(hub, MANAGED_CLUSTERS, fields=f"metadata.name={name}")
+        self._listeners: list[Callable[[], None]] = []
+        self._removed = asyncio.Event()
+        self._was_accepted = False
+        self._writing = asyncio.Lock()
+
+    async def __aenter__(self) -> "Membership":
+        self._informer.subscribe(self._heard)
+        await self._informer.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._informer.__aexit__(kind, error, trace)
+
+    @property
+    def cluster(self) -> ManagedCluster | None:
+        return self._informer.get(self.name)
+
+    @property
+    def accepted(self) -> bool:
+        cluster = self.cluster
+        if cluster is None or not cluster.spec.hubAcceptsClient:
+            return False
+        found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+        return found is not None and found.status == TRUE
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Called whenever something changed."""
+        self._listeners.append(listener)
+
+    async def over(self) -> None:
+        """Until the cluster is removed from the hub, which is raised as Refused."""
+        await self._removed.wait()
+        raise Refused(REMOVED.format(name=self.name))
+
+    def _heard(self, batch: Batch[ManagedCluster]) -> None:
+        if any(isinstance(change, Deleted) for change in batch.changes) and self.cluster is None:
+            self._removed.set()
+        if self._was_accepted and not self.accepted:
+            log.warning(NOT_ACCEPTED, self.name)
+        self._was_accepted = self.accepted
+        for listener in self._listeners:
+            listener()
+
+    async def say(self, *conditions: Condition) -> None:
+        """In the status, leaving conditions of others alone. Nothing is written that is there already.
+
+        The list is one value to OCM's definition, so it is written only over the very state that was read.
+        """
+        async with self._writing:
+            cluster = self.cluster
+            for attempt in range(ATTEMPTS):
+                if attempt or cluster is None:
+                    cluster = await self.hub.get(MANAGED_CLUSTERS, self.name)
+                before = cluster.status.conditions or ()
+                wanted = _with(before, conditions, clock=self._clock)
+                if wanted == before:
+                    return
+                meta = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resourceVersion}
+                body = {"metadata": meta, "status": {"conditions": [encode(each) for each in wanted]}}
+                with suppress(Conflict):
+                    await self.hub.patch(
+                        MANAGED_CLUSTERS,
+                        self.name,
+                        body,
+                        kind=Patch.MERGE,
+                        subresource="status",
+                        field_manager=FIELD_MANAGER,
+                    )
+                    return
+
+
+def _with(
+    before: Sequence[Condition], conditions: Sequence[Condition], *, clock: Clock
+) -> tuple[Condition, ...]:
+    found = tuple(before)
+    for each in conditions:
+        found = set_condition(found, each, now=clock.wall())
+    return found

@@ -1,0 +1,153 @@
+"""An identity on the hub that does not run out: asked for, kept, and replaced while the old one still counts.
+
+Of a cluster it is kept in the state folder, of an add-on in a Secret; either is a ``Vault`` here.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Final, Protocol
+
+from fairway.api.meta import FALSE, TRUE, Condition, format_time
+from fairway.klusterlet import names
+from fairway.klusterlet.certificates import CertificateFault, Pair
+from fairway.klusterlet.enrolment import Enrolment, Pending, Told, Wanted
+from fairway.klusterlet.errors import Refused
+from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError
+
+log: Final = logging.getLogger(__name__)
+
+LEFT: Final = 0.2
+LEFT_SPREAD: Final = 0.05
+"""Renewed when so much of its life is left, and up to so much earlier: not all of a fleet at the same moment."""
+LOOK_SECONDS: Final = 300.0
+"""Between looks: what is kept may be lost, and clocks may be set."""
+REFUSED_SECONDS: Final = 300.0
+"""Between requests, of an identity that somebody denied."""
+
+UPDATED: Final = "ClientCertificateUpdated"
+UPDATE_FAILED: Final = "ClientCertificateUpdateFailed"
+UPDATED_MESSAGE: Final = "client certificate rotated starting from {begins} to {ends}"
+FAILED_MESSAGE: Final = "Failed to rotate the client certificate: {why}"
+
+MISSING: Final = "there is none"
+FOR_ANOTHER: Final = "it is for another user or other groups"
+ENDS_SOON: Final = "it ends at {ends}"
+CHANGED: Final = "{name} beside it is not what it should be"
+RENEWING: Final = "the certificate of %s is renewed: %s"
+RENEWED: Final = "the certificate of %s is valid until %s"
+FAILED: Final = "the certificate of %s could not be renewed: %s"
+
+_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+
+Sayer = Callable[[Condition], Awaitable[None]]
+
+
+class Vault(Protocol):
+    """Where an identity is kept: files by name. Raises KubeErrors or OSErrors."""
+
+    async def read(self) -> Mapping[str, bytes]: ...
+
+    async def write(self, files: Mapping[str, bytes]) -> None:
+        """All of them at once; others that are there stay."""
+
+
+class Renewal:
+    """``beside``: what else must be in the vault, and whose change asks for another certificate."""
+
+    def __init__(
+        self,
+        hub: Client,
+        wanted: Wanted,
+        vault: Vault,
+        *,
+        pending: Pending,
+        say: Sayer,
+        beside: Mapping[str, bytes] | None = None,
+        left: float = LEFT,
+        waiting: Told | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._wanted, self._vault, self._say, self._clock = wanted, vault, say, clock
+        self._beside = dict(beside or {})
+        self._enrolment = Enrolment(hub, wanted, pending=pending)
+        self._waiting = waiting
+        # Less than one, for an identity that just came must not be asked for again at once.
+        self._left = min(left + random.uniform(0, LEFT_SPREAD), 0.95)
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something about what is kept has changed."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        failures = 0
+        while True:
+            self._woken.clear()
+            try:
+                pause = await self.look()
+            except (KubeError, OSError, Refused) as error:
+                await self._complain(error)
+                refused = isinstance(error, Refused)
+                pause = REFUSED_SECONDS if refused else _BACKOFF.delay(failures) * random.uniform(0.5, 1.0)
+                failures += 1
+            else:
+                failures = 0
+            try:
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def look(self) -> float:
+        """Has a valid identity kept in any case. Seconds until it should be looked at again."""
+        files = await self._vault.read()
+        reason, due = self._judge(files)
+        if reason is not None:
+            log.info(RENEWING, self._wanted.subject.user, reason)
+            pair = await self._enrolment.pair(waiting=self._waiting)
+            await self._vault.write({**self._beside, names.KEY: pair.key, names.CERTIFICATE: pair.chain})
+            certificate = pair.check()
+            log.info(RENEWED, self._wanted.subject.user, format_time(certificate.ends))
+            await self._say(_updated(certificate.begins, certificate.ends))
+            due = certificate.moment(left=self._left)
+        assert due is not None
+        return min(max((due - self._clock.wall()).total_seconds(), 1.0), LOOK_SECONDS)
+
+    def _judge(self, files: Mapping[str, bytes]) -> tuple[str | None, datetime | None]:
+        """Why another one is needed, or else when it will be."""
+        if names.CERTIFICATE not in files or names.KEY not in files:
+            return MISSING, None
+        try:
+            certificate = Pair(files[names.KEY], files[names.CERTIFICATE]).check()
+        except CertificateFault as fault:
+            return str(fault), None
+        if not certificate.is_for(self._wanted.subject):
+            return FOR_ANOTHER, None
+        for name, content in self._beside.items():
+            if files.get(name) != content:
+                return CHANGED.format(name=name), None
+        due = certificate.moment(left=self._left)
+        if self._clock.wall() >= due:
+            return ENDS_SOON.format(ends=format_time(certificate.ends)), None
+        return None, due
+
+    async def _complain(self, error: Exception) -> None:
+        log.warning(FAILED, self._wanted.subject.user, error)
+        try:
+            await self._say(failed(str(error)))
+        except KubeError:
+            return  # who cannot renew often cannot say so either
+
+
+def _updated(begins: datetime, ends: datetime) -> Condition:
+    message = UPDATED_MESSAGE.format(begins=format_time(begins), ends=format_time(ends))
+    return Condition(type=names.ROTATED, status=TRUE, reason=UPDATED, message=message)
+
+
+def failed(why: str) -> Condition:
+    message = FAILED_MESSAGE.format(why=why[:1000])
+    return Condition(type=names.ROTATED, status=FALSE, reason=UPDATE_FAILED, message=message)

@@ -1,0 +1,188 @@
+"""What a klusterlet remembers between two runs: its name as an agent, its identity on the hub, what it waits for.
+
+It lies in a folder of the machine it runs on, not in a Secret of the managed cluster as OCM's does: that one runs in a
+pod, into which a Secret can be mounted, and this one does not. So the key to the hub is with whoever started it, and
+not with everybody who may read Secrets on the managed cluster.
+
+    hub/        kubeconfig, tls.crt, tls.key, cluster-name, agent-name: replaced together
+    pending/    certificates asked for
+    agents/     processes of add-ons, with --local-agents
+    lock        held by the process that uses the folder
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+import string
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fairway.klusterlet import names
+from fairway.klusterlet.certificates import Certificate, CertificateFault, Pair
+from fairway.klusterlet.enrolment import Pending
+from fairway.klusterlet.errors import StateError
+from fairway.klusterlet.folder import Folder, make_private
+from fairway.kube import Connection, load
+
+OTHER_CLUSTER: Final = (
+    "{folder} holds the identity of cluster {found}, not of {name}; name another folder with --state"
+)
+OTHER_HUB: Final = (
+    "{folder} holds the identity of cluster {name} on hub {found}, not on {server}; name another folder with "
+    "--state, or leave that hub with fairway join leave"
+)
+IN_USE: Final = "{folder} is in use by another fairway join ({pid}); stop that one, or name another folder"
+NOT_A_FOLDER: Final = "{folder} cannot be used to keep the identity in ({why}); name another with --state"
+BROKEN: Final = (
+    "{folder} holds something that is no identity of a cluster ({why}); "
+    "name another folder with --state, or empty this one"
+)
+
+_LETTERS: Final = string.ascii_lowercase + string.digits
+_CONTEXT: Final = "default-context"
+_USER: Final = "default-auth"
+_NAMESPACE: Final = "configuration"
+"""OCM writes so; no namespace of this name is meant."""
+
+
+class State:
+    """Use ``State.held``: a folder belongs to one process at a time."""
+
+    def __init__(self, folder: Path, *, cluster: str) -> None:
+        self.folder, self.cluster = folder, cluster
+        self.hub = Folder(folder / "hub")
+
+    @classmethod
+    @contextmanager
+    def held(cls, folder: Path, *, cluster: str) -> Iterator["State"]:
+        """Raises StateError if it is another cluster's, or in use."""
+        state = cls(folder, cluster=cluster)
+        try:
+            make_private(folder)
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StateError(NOT_A_FOLDER.format(folder=folder, why=error.strerror)) from None
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                pid = os.pread(lock, 32, 0).decode("ascii", errors="replace").strip()
+                raise StateError(IN_USE.format(folder=folder, pid=f"process {pid}")) from None
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            state._check_owner()
+            yield state
+        finally:
+            os.close(lock)
+
+    def _check_owner(self) -> None:
+        found = self._read().get(names.CLUSTER_NAME, b"").decode("utf-8", errors="replace")
+        if found and found != self.cluster:
+            raise StateError(OTHER_CLUSTER.format(folder=self.folder, found=found, name=self.cluster))
+
+    def _read(self) -> dict[str, bytes]:
+        try:
+            return self.hub.read()
+        except OSError as error:
+            raise StateError(NOT_A_FOLDER.format(folder=self.folder, why=error.strerror)) from None
+
+    @property
+    def agent(self) -> str:
+        """The same one for as long as the folder lasts: the hub knows several agents of a cluster apart by it."""
+        files = self._read()
+        known = files.get(names.AGENT_NAME, b"").decode("ascii", errors="replace")
+        if known:
+            return known
+        made = "".join(secrets.choice(_LETTERS) for _ in range(5))
+        own = {names.CLUSTER_NAME: self.cluster.encode(), names.AGENT_NAME: made.encode()}
+        self.hub.write({**files, **own})
+        return made
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of the hub, with the identity this cluster has there."""
+        return self.hub.path / names.KUBECONFIG
+
+    def certificate(self) -> Certificate | None:
+        """None if there is no identity yet. Raises StateError for one that cannot be read."""
+        files = self._read()
+        if not {names.KUBECONFIG, names.CERTIFICATE, names.KEY} <= files.keys():
+            return None
+        try:
+            return Pair(files[names.KEY], files[names.CERTIFICATE]).check()
+        except CertificateFault as fault:
+            raise StateError(BROKEN.format(folder=self.folder, why=fault)) from None
+
+    def move(self, hub: Connection) -> None:
+        """To where the hub is now. Raises StateError if what is there is another hub, as its authority tells."""
+        known = self.connection()
+        if known.server == hub.server:
+            return
+        if hub.authority is None or known.authority is None or hub.authority.read() != known.authority.read():
+            raise StateError(
+                OTHER_HUB.format(folder=self.folder, name=self.cluster, found=known.server, server=hub.server)
+            )
+        self.hub.write({**self._read(), names.KUBECONFIG: kubeconfig_for(hub)})
+
+    def connection(self) -> Connection:
+        """To the hub, as this cluster. Its certificate is read anew whenever it is renewed."""
+        return load(self.kubeconfig).context()
+
+    def keep(self, pair: Pair, *, hub: Connection) -> None:
+        """An identity, for a hub that is reached as ``hub`` is."""
+        self.renew(pair, kubeconfig=kubeconfig_for(hub))
+
+    def renew(self, pair: Pair, *, kubeconfig: bytes | None = None) -> None:
+        files = {**self._read(), names.KEY: pair.key, names.CERTIFICATE: pair.chain}
+        if kubeconfig is not None:
+            files[names.KUBECONFIG] = kubeconfig
+        files[names.CLUSTER_NAME] = self.cluster.encode()
+        self.hub.write(files)
+
+    def pending(self, what: str) -> Pending:
+        """``what``: ``hub``, or the name of an add-on and its signer."""
+        return Pending(self.folder / "pending" / f"{what.replace('/', '_')}.json")
+
+    @property
+    def agents(self) -> Path:
+        return self.folder / "agents"
+
+    def clear(self) -> None:
+        """All of it but the folder itself, which somebody else may have made."""
+        for each in ("hub", "pending", "agents"):
+            shutil.rmtree(self.folder / each, ignore_errors=True)
+        (self.folder / "lock").unlink(missing_ok=True)
+
+
+def kubeconfig_for(hub: Connection, *, token: bool = False) -> bytes:
+    """A kubeconfig beside whose file lie those with the identity: a certificate and its key, or a token."""
+    cluster: dict[str, Any] = {"server": hub.server}
+    if hub.authority is not None:
+        cluster["certificate-authority-data"] = hub.authority.read()
+    if hub.tls_server_name:
+        cluster["tls-server-name"] = hub.tls_server_name
+    if hub.insecure:
+        cluster["insecure-skip-tls-verify"] = True
+    if hub.proxy is not None and not hub.proxy.authorization:
+        cluster["proxy-url"] = hub.proxy.url
+    user = (
+        {"tokenFile": "token"}
+        if token
+        else {"client-certificate": names.CERTIFICATE, "client-key": names.KEY}
+    )
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "hub", "cluster": cluster}],
+        "users": [{"name": _USER, "user": user}],
+        "contexts": [
+            {"name": _CONTEXT, "context": {"cluster": "hub", "user": _USER, "namespace": _NAMESPACE}}
+        ],
+        "current-context": _CONTEXT,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=1)

@@ -1,0 +1,64 @@
+"""CertificateSigningRequest: how an agent asks for its certificate, and what became of that."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from fairway.api.meta import ObjectMeta
+from fairway.kube.resource import Resource
+
+CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
+"""Signs what its holder can be known by at the hub's own API."""
+
+APPROVED: Final = "Approved"
+DENIED: Final = "Denied"
+FAILED: Final = "Failed"
+
+
+class SigningCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class SigningSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+    """All but the first four is written by the API server: who asks."""
+
+    request: bytes = b""
+    signer_name: str = ""
+    usages: tuple[str, ...] = ()
+    expiration_seconds: int | None = None
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class SigningStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    conditions: tuple[SigningCondition, ...] = ()
+    certificate: bytes = b""
+    """A chain in PEM form; empty until it is signed."""
+
+
+class SigningRequest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SigningSpec = SigningSpec()
+    status: SigningStatus = SigningStatus()
+
+    def condition(self, kind: str) -> SigningCondition | None:
+        return next((each for each in self.status.conditions if each.type == kind), None)
+
+    @property
+    def decided(self) -> bool:
+        return any(each.type in (APPROVED, DENIED, FAILED) for each in self.status.conditions)
+
+
+SIGNING_REQUESTS: Final = Resource(
+    group="certificates.k8s.io",
+    version="v1",
+    plural="certificatesigningrequests",
+    kind="CertificateSigningRequest",
+    namespaced=False,
+    type=SigningRequest,
+)
