@@ -6,6 +6,7 @@ credentials would go with them; a login page is an error, not an answer; and no 
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -41,7 +42,9 @@ CANNOT_REACH: Final = "{server} cannot be reached: {why}"
 NOT_TRUSTED: Final = "the certificate of {server} is not trusted: {why}; check tls.caFile and tls.serverName"
 TOO_LATE: Final = "{server} gave no answer within {seconds:g} s"
 NO_WHOLE_ANSWER: Final = "{server}: the connection ended before the answer did: {why}"
-TOKEN_REJECTED: Final = "{server} rejects the credentials (401{said}); {what}, and the next round asks again with what is there then"
+TOKEN_REJECTED: Final = (
+    "{server} rejects the credentials (401{said}); {what}. The next round asks again, with what is there then"
+)
 TOKEN_REREAD: Final = "the token file was read again and holds nothing newer"
 TOKEN_GIVEN: Final = "they are written in the configuration"
 NO_AUTH: Final = "none were given: see auth"
@@ -147,7 +150,7 @@ class Endpoint:
         also: frozenset[int] = frozenset(),
         timeout: float | None = None,
     ) -> Answer:
-        """``also`` are statuses whose answer is JSON that the caller understands. Raises ProviderError."""
+        """``also`` are statuses whose answer the caller understands, if it is JSON. Raises ProviderError."""
         seconds = self.timeout if timeout is None else timeout
         renewed = False
         try:
@@ -167,11 +170,16 @@ class Endpoint:
         if status == 401:
             raise self._rejected(raw)
         if 300 <= status < 400:
-            message = SENT_AWAY.format(server=self.server, status=status, where=where or "nowhere")
+            # The rest of the address may carry what a login wants to remember.
+            where = where.partition("?")[0] or "nowhere"
+            message = SENT_AWAY.format(server=self.server, status=status, where=where)
             raise ProviderError(message, reason=REDIRECTED)
-        if not (200 <= status < 300 or status in also):
-            raise self._failed(status, path, raw)
-        return Answer(status, self._decoded(raw, kind))
+        if 200 <= status < 300:
+            return Answer(status, self._decoded(raw, kind))
+        if status in also:
+            with contextlib.suppress(ProviderError):
+                return Answer(status, self._decoded(raw, kind))
+        raise self._failed(status, path, raw)
 
     async def _proof(self) -> Proof:
         try:
@@ -253,10 +261,8 @@ class Endpoint:
 
     def _rejected(self, raw: bytes) -> ProviderError:
         auth = self._auth
-        if auth.token_file:
-            what = TOKEN_REREAD
-        else:
-            what = TOKEN_GIVEN if auth.token or auth.username else NO_AUTH
+        given = TOKEN_GIVEN if auth.token or auth.username or auth.cert_file else NO_AUTH
+        what = TOKEN_REREAD if auth.token_file else given
         message = TOKEN_REJECTED.format(server=self.server, said=said(raw), what=what)
         return ProviderError(message, reason=UNAUTHORIZED)
 

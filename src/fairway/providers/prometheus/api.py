@@ -1,0 +1,133 @@
+"""The HTTP API of Prometheus, as far as scores need it: questions out, series in, every refusal in its own words."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from fairway.providers.endpoint import REFUSED, TIMEOUT, UNAVAILABLE, Endpoint
+from fairway.providers.prometheus.reduction import Point
+from fairway.providers.provider import ProviderError
+
+QUERY_INVALID: Final = "QueryInvalid"
+QUERY_FAILED: Final = "QueryFailed"
+WRONG_TYPE: Final = "QueryOfWrongType"
+INCOMPLETE: Final = "AnswerIncomplete"
+UNREADABLE: Final = "AnswerUnreadable"
+
+SAYS: Final = "Prometheus says: {error}"
+NO_CLUSTERS: Final = (
+    "the query gives a {kind}, which names no cluster: write one that gives a vector, "
+    "such as sum by (cluster) (...)"
+)
+RANGE_VECTOR: Final = (
+    "the query gives a range vector: remove the [...] at its end, put a function such as rate() around it, "
+    "or write mode: range"
+)
+NOT_COMPLETE: Final = "the answer is not complete: {warnings}"
+NOT_UNDERSTOOD: Final = "{server} gives an answer that is none of Prometheus' API: {why}"
+
+_SPEAKING: Final = frozenset({400, 404, 405, 422, 500, 502, 503, 504})
+"""Statuses with which Prometheus may send its own words."""
+
+_REASONS: Final = {"bad_data": QUERY_INVALID, "execution": QUERY_FAILED, "timeout": TIMEOUT}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    labels: Mapping[str, str]
+    points: tuple[Point, ...]
+    """At least one, in order of time."""
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f'{key}="{text}"' for key, text in sorted(self.labels.items())) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class _Item(Struct):
+    metric: dict[str, str]
+    value: tuple[float, str] | None = None
+    values: list[tuple[float, str]] = field(default_factory=list)
+
+
+class _Data(Struct, rename="camel"):
+    result_type: str
+    result: Any
+
+
+class _Answer(Struct, rename="camel"):
+    status: str
+    data: _Data | None = None
+    error_type: str = ""
+    error: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+class Api:
+    """``params`` go with every question."""
+
+    def __init__(self, endpoint: Endpoint, *, method: str = "POST", params: Mapping[str, str]) -> None:
+        self._endpoint, self._method, self._params = endpoint, method, params
+
+    async def instant(self, query: str) -> Result:
+        """At the server's own time. Raises ProviderError."""
+        return await self._ask("/api/v1/query", {"query": query}, wanted="vector")
+
+    async def range(self, query: str, *, start: float, end: float, step: float) -> Result:
+        """Raises ProviderError."""
+        times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
+        return await self._ask("/api/v1/query_range", {"query": query, **times}, wanted="matrix")
+
+    async def _ask(self, path: str, question: Mapping[str, str], *, wanted: str) -> Result:
+        # The server shall not work on what nobody waits for any more.
+        asked = {**self._params, **question, "timeout": f"{self._endpoint.timeout:g}s"}
+        if self._method == "GET":
+            answer = await self._endpoint.ask("GET", path, params=asked, also=_SPEAKING)
+        else:
+            answer = await self._endpoint.ask("POST", path, form=asked, also=_SPEAKING)
+        try:
+            said = msgspec.convert(answer.value, _Answer)
+            if said.status != "success" or said.data is None or answer.status >= 300:
+                raise _refusal(said, answer.status)
+            if said.data.result_type != wanted:
+                raise _wrong(said.data.result_type)
+            items = msgspec.convert(said.data.result, list[_Item])
+            return Result(tuple(_series(each) for each in items), tuple(said.warnings))
+        except (msgspec.ValidationError, ValueError) as error:
+            message = NOT_UNDERSTOOD.format(server=self._endpoint.server, why=error)
+            raise ProviderError(message, reason=UNREADABLE) from None
+
+
+def _refusal(said: _Answer, status: int) -> ProviderError:
+    reason = _REASONS.get(said.error_type) or (UNAVAILABLE if status >= 500 else REFUSED)
+    error = said.error or said.error_type or f"status {status}"
+    return ProviderError(SAYS.format(error=" ".join(error.split())[:1000]), reason=reason)
+
+
+def _wrong(kind: str) -> ProviderError:
+    words = RANGE_VECTOR if kind == "matrix" else NO_CLUSTERS.format(kind=kind)
+    return ProviderError(words, reason=WRONG_TYPE)
+
+
+def _series(item: _Item) -> Series:
+    given = [item.value] if item.value is not None else item.values
+    points = tuple((at, _number(text)) for at, text in given)
+    if not points:
+        raise ValueError(f"a series without a value: {item.metric}")
+    return Series(item.metric, points)
+
+
+def _number(text: str) -> float:
+    """Prometheus writes NaN, +Inf and -Inf, which Python reads as well; but Python reads 1_000, too."""
+    if "_" in text:
+        raise ValueError(f"{text!r} is no number")
+    number = float(text)
+    return number if math.isfinite(number) else math.nan if math.isnan(number) else number

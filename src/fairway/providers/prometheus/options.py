@@ -1,0 +1,183 @@
+"""What the configuration of the provider says, checked."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+
+from fairway.providers.declared import ProviderEntry, ScoreEntry, declared
+from fairway.providers.document import Document, Seconds
+from fairway.providers.endpoint import AuthEntry, Endpoint, EndpointEntry, TlsEntry
+from fairway.providers.prometheus.attribution import ClusterEntry
+from fairway.providers.prometheus.reduction import Reduction
+from fairway.providers.provider import Score
+
+NAME: Final = "prometheus"
+
+AGES: Final = 3
+"""Intervals after which a sample is too old, unless maxAge says otherwise."""
+
+NO_QUERY: Final = "is empty; write the PromQL that answers for all clusters"
+RANGE_NEEDED: Final = "mode: range needs window and step"
+RANGE_UNUSED: Final = "{field} is for mode: range"
+BAD_RANGE: Final = "the window must be at least one step, and at most {most} steps"
+MOST_POINTS: Final = 11_000
+"""What Prometheus itself allows of one series."""
+NO_FRESHNESS: Final = "none"
+
+_SELECTOR: Final = re.compile(r"\s*[A-Za-z_:][A-Za-z0-9_:]*\s*(\{[^{}]*\})?\s*")
+
+
+class ThanosEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Parameters that Thanos understands and Prometheus ignores."""
+
+    dedup: bool = True
+    partial_response: bool = False
+    max_source_resolution: str = ""
+
+    def params(self) -> dict[str, str]:
+        found = {"dedup": str(self.dedup).lower(), "partial_response": str(self.partial_response).lower()}
+        if self.max_source_resolution:
+            found["max_source_resolution"] = self.max_source_resolution
+        return found
+
+
+class QueryEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A score and the query its raw values come from."""
+
+    query: str
+    cluster: ClusterEntry | None = None
+    """Instead of that of the provider."""
+    mode: Literal["instant", "range"] = "instant"
+    window: Seconds | None = None
+    step: Seconds | None = None
+    reduce: str = ""
+    freshness: str = ""
+    """PromQL for the time of the newest sample of each cluster; ``none`` if nobody shall ask."""
+
+
+class PrometheusEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    url: str
+    scores: tuple[QueryEntry, ...]
+    auth: AuthEntry = AuthEntry()
+    tls: TlsEntry = TlsEntry()
+    headers: dict[str, str] = field(default_factory=dict)
+    timeout: Seconds = field(default_factory=lambda: Seconds(10))
+    max_bytes: int = 16 * 1024 * 1024
+    method: Literal["POST", "GET"] = "POST"
+    """GET where a proxy in front wants other rights for POST."""
+    thanos: ThanosEntry = ThanosEntry()
+    params: dict[str, str] = field(default_factory=dict)
+    cluster: ClusterEntry = ClusterEntry()
+    warnings: Literal["refuse", "accept"] = "refuse"
+    max_age: Seconds | None = None
+    concurrency: int = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    window: float
+    step: float
+    reduction: Reduction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked for one score."""
+
+    score: str
+    query: str
+    cluster: ClusterEntry
+    range: Range | None = None
+    freshness: str = ""
+    """PromQL, or empty if nobody asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    name: str
+    resource: str
+    interval: float
+    max_age: float
+    scores: tuple[Score, ...]
+    questions: tuple[Question, ...]
+    endpoint: Endpoint
+    method: str
+    params: Mapping[str, str]
+    accept_warnings: bool
+    concurrency: int
+
+
+def options_of(document: Document, *, folder: Path) -> Options:
+    """Raises DocumentError."""
+    entry = document.convert(PrometheusEntry)
+    name, resource = entry.names(document, default=NAME)
+    scores = declared(entry.scores, document, "scores")
+    questions = tuple(
+        _question(each, entry, document, "scores", index) for index, each in enumerate(entry.scores)
+    )
+    entry.cluster.check(document, "cluster")
+    endpoint = Endpoint(
+        EndpointEntry(
+            url=entry.url,
+            auth=entry.auth,
+            tls=entry.tls,
+            headers=entry.headers,
+            timeout=entry.timeout,
+            max_bytes=entry.max_bytes,
+        ),
+        folder=folder,
+        document=document,
+    )
+    return Options(
+        name=name,
+        resource=resource,
+        interval=float(entry.interval),
+        max_age=float(entry.max_age if entry.max_age is not None else AGES * entry.interval),
+        scores=scores,
+        questions=questions,
+        endpoint=endpoint,
+        method=entry.method,
+        params={**entry.thanos.params(), **entry.params},
+        accept_warnings=entry.warnings == "accept",
+        concurrency=max(1, entry.concurrency),
+    )
+
+
+def _question(entry: QueryEntry, outer: PrometheusEntry, document: Document, *path: str | int) -> Question:
+    if not entry.query.strip():
+        raise document.error(NO_QUERY, *path, "query")
+    if entry.cluster is not None:
+        entry.cluster.check(document, *path, "cluster")
+    freshness = entry.freshness
+    if not freshness and _SELECTOR.fullmatch(entry.query):
+        # The time of an instant query's answer is that of the question; only so the sample's own can be had.
+        freshness = f"timestamp({entry.query.strip()})"
+    return Question(
+        score=entry.name,
+        query=entry.query,
+        cluster=entry.cluster or outer.cluster,
+        range=_range(entry, document, *path),
+        freshness="" if freshness == NO_FRESHNESS else freshness,
+    )
+
+
+def _range(entry: QueryEntry, document: Document, *path: str | int) -> Range | None:
+    if entry.mode == "instant":
+        given: dict[str, Any] = {"window": entry.window, "step": entry.step, "reduce": entry.reduce}
+        for name, value in given.items():
+            if value:
+                raise document.error(RANGE_UNUSED.format(field=name), *path, name)
+        return None
+    if not entry.window or not entry.step:
+        raise document.error(RANGE_NEEDED, *path)
+    if not 1 <= entry.window / entry.step < MOST_POINTS:
+        raise document.error(BAD_RANGE.format(most=MOST_POINTS - 1), *path, "window")
+    try:
+        reduction = Reduction.parse(entry.reduce or "last")
+    except ValueError as error:
+        raise document.error(str(error), *path, "reduce") from None
+    return Range(window=float(entry.window), step=float(entry.step), reduction=reduction)
