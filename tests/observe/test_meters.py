@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fairway import __version__
 from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, values
+from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
 
 ROOT = Path(__file__).parents[2]
 METRICS_DOCUMENT = ROOT / "docs" / "metrics.md"
@@ -40,6 +41,18 @@ def used() -> Meters:
     meters.objects(kind="Placement", count=7)
     meters.lag(resource="placements", seconds=math.inf)
     meters.differences(2)
+    return meters
+
+
+def used_by_providers() -> ProviderMeters:
+    meters = ProviderMeters()
+    meters.provider("usage", expiry=lambda: 90.0)
+    meters.reading("usage", seconds=0.2)
+    meters.reading_failed("usage", reason="InvalidValue")
+    meters.write("usage")
+    meters.write_failed("usage", reason="Conflict")
+    meters.avoided("usage")
+    meters.published("usage", "cluster1", {"cpuAvailable": -12})
     return meters
 
 
@@ -191,7 +204,8 @@ Told = tuple[str, str, tuple[str, ...]]
 def families() -> dict[str, Told]:
     """What the code exposes as ours, told by the exposition itself."""
     found: dict[str, Told] = {}
-    for family in text_string_to_metric_families(used().expose().decode()):
+    exposed = (*used().expose().splitlines(), *used_by_providers().expose().splitlines())
+    for family in text_string_to_metric_families("\n".join(line.decode() for line in exposed)):
         if not family.name.startswith("fairway_"):
             continue
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
@@ -217,11 +231,11 @@ def test_the_document_lists_what_is_exposed() -> None:
 
 
 def test_every_definition_is_exposed() -> None:
-    assert set(families()) == {each.name for each in DEFINITIONS}
+    assert set(families()) == {each.name for each in (*DEFINITIONS, *PROVIDER_DEFINITIONS)}
 
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
-    for each in DEFINITIONS:
+    for each in (*DEFINITIONS, *PROVIDER_DEFINITIONS):
         assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", each.name)
         assert each.name.endswith("_total") == (each.type == "counter")
         assert each.type != "histogram" or each.name.endswith("_seconds")

@@ -156,7 +156,8 @@ DEFINITIONS: Final = (
 )
 
 
-def _word(value: str) -> str:
+def word(value: str) -> str:
+    """``value`` if it can be a label, OTHER if not."""
     return value if _WORD.fullmatch(value) else OTHER
 
 
@@ -175,7 +176,7 @@ class _Counters:
     def _new(self, labels: tuple[str, ...]) -> Counter:
         if len(self._children) >= MANY:
             return self._metric.labels(*self._other)
-        child = self._metric.labels(*map(_word, labels))
+        child = self._metric.labels(*map(word, labels))
         self._children[labels] = child
         return child
 
@@ -192,7 +193,7 @@ class _Gauges:
     def _new(self, label: str) -> Gauge:
         if len(self._children) >= MANY:
             return self._metric.labels(OTHER)
-        child = self._metric.labels(_word(label))
+        child = self._metric.labels(word(label))
         self._children[label] = child
         return child
 
@@ -268,7 +269,7 @@ class Meters:
         """The same one for the same controller."""
         meter = self._queues.get(controller)
         if meter is None:
-            name = _word(controller)
+            name = word(controller)
             meter = self._queues[controller] = QueueMeter(
                 depth=self._queue_depth.child(name),
                 adds=self._queue_adds.child(name),
@@ -317,12 +318,15 @@ class Meters:
 
     def expose(self) -> bytes:
         """Everything, as CONTENT_TYPE says."""
-        return generate_latest(_Plain(self.registry))
+        return generate_latest(without_births(self.registry))
+
+
+def without_births(registry: CollectorRegistry) -> Collector:
+    """Without the moments at which each series was made: they double it and nobody asks for them."""
+    return _Plain(registry)
 
 
 class _Plain(Collector):
-    """A registry without the moments at which each series was made: they double it and nobody asks for them."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
 

@@ -78,6 +78,8 @@ class Provider(abc.ABC):
     scores: tuple[Score, ...]
     interval: float = INTERVAL_SECONDS
     """Seconds between readings when nothing wakes it."""
+    isolated: bool = False
+    """Whether it runs in a thread of its own, with an event loop of its own: for code that may block."""
 
     @asynccontextmanager
     async def running(self, _wake: Wake, /) -> AsyncIterator[None]:

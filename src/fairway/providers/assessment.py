@@ -1,0 +1,93 @@
+"""A reading as scores: values through their scales, and what to say about it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from fairway.providers.intake import BAD_VALUE, Intake
+from fairway.providers.provider import FAILED, Scale, Score
+from fairway.providers.scales import clamped
+
+WELL: Final = "AddOnPlacementScoreUpdated"
+"""The reason of a condition that is true."""
+NO_VALUES: Final = "NoValues"
+NOTHING_READ: Final = "the provider found no values"
+SCALE_FAILED: Final = "the scale of {name} failed on {value:g}: {error}"
+LONGEST_MESSAGE: Final = 2000
+"""Characters. A condition may hold more, but nobody reads more."""
+
+_REASON: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
+_LONGEST_REASON: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    scores: tuple[tuple[str, int], ...]
+    """Sorted by name."""
+    at: datetime
+    well: bool = True
+    reason: str = WELL
+    message: str = ""
+    raw: Mapping[str, float] = field(default_factory=dict)
+    """As they were read, before smoothing."""
+
+
+def assess(
+    intake: Intake,
+    scores: Sequence[Score],
+    *,
+    at: datetime,
+    smoothed: Mapping[str, float] | None = None,
+    scales: Mapping[str, Scale] | None = None,
+) -> Assessment:
+    """``scales`` are those of this round, by name of the score, where they are not the score's own."""
+    found: list[tuple[str, int]] = []
+    problems = [intake.problem] if intake.problem else []
+    reason = intake.reason
+    for score in scores:
+        if score.name not in intake.values:
+            continue
+        value = (smoothed or intake.values)[score.name]
+        scale = (scales or {}).get(score.name, score.scale)
+        try:
+            found.append((score.name, clamped(scale.score(value))))
+        except Exception as error:  # a scale may be anybody's code
+            problems.append(SCALE_FAILED.format(name=score.name, value=value, error=described(error)))
+            reason = reason or BAD_VALUE
+    if not found and not problems:
+        problems, reason = [NOTHING_READ], NO_VALUES
+    words = summary(intake.values, scores)
+    return Assessment(
+        scores=tuple(sorted(found)),
+        at=at,
+        well=not problems,
+        reason=tidy_reason(reason) if problems else WELL,
+        message=shortened("; ".join([*problems, words] if words else problems)),
+        raw=dict(intake.values),
+    )
+
+
+def summary(values: Mapping[str, float], scores: Sequence[Score]) -> str:
+    """``cpuAvailable 12.5 cores, memAvailable 40 GiB``."""
+    return ", ".join(
+        f"{score.name} {values[score.name]:.6g}{f' {score.unit}' if score.unit else ''}"
+        for score in sorted(scores, key=lambda score: score.name)
+        if score.name in values
+    )
+
+
+def tidy_reason(reason: str) -> str:
+    """One that the hub accepts."""
+    return reason if len(reason) <= _LONGEST_REASON and _REASON.fullmatch(reason) else FAILED
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"
+
+
+def described(error: BaseException) -> str:
+    """``ValueError: no such host``, in one line."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -1,0 +1,122 @@
+"""What a provider returned, checked: it is somebody else's code, and nothing it returns may reach the hub unseen.
+
+One bad value costs that value; a reading that makes no sense as a whole is refused as a whole.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from numbers import Real
+from typing import Final
+
+from fairway.providers.provider import FAILED, ProviderError, Reading, Score
+
+MOST_SCORES: Final = 100
+"""In one object. A hub stores and sends all of them with every change of one."""
+NAMED_PROBLEMS: Final = 5
+
+NOT_A_READING: Final = "the provider returned {kind} instead of a reading"
+NOT_VALUES: Final = "the provider returned {kind} instead of values by the name of their score"
+TOO_MANY: Final = "the provider returned {count} values; no more than {most} scores can be published"
+NOT_FINITE: Final = "{name} is {value}, which is no number to score"
+NOT_A_NUMBER: Final = "{name} is {kind}, not a number"
+NOT_A_NAME: Final = "{name!r} is no name of a score"
+UNKNOWN_NAME: Final = "there is no score {name!r}{hint}"
+DUPLICATE: Final = "{name} is there more than once"
+NEAR: Final = " (did you mean {near!r}?)"
+MORE: Final = "and {count} more"
+
+BAD_RESULT: Final = "InvalidResult"
+BAD_VALUE: Final = "InvalidValue"
+UNKNOWN_SCORE: Final = "UnknownScore"
+DUPLICATE_SCORE: Final = "DuplicateScore"
+TOO_MANY_SCORES: Final = "TooManyScores"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """Finite values of known names. ``problem`` and ``reason`` are as those of a Reading."""
+
+    values: Mapping[str, float]
+    problem: str = ""
+    reason: str = ""
+
+
+def reading_of(result: object) -> Reading:
+    """From what a function may return: a Reading, a mapping, or pairs of name and value. Raises ProviderError."""
+    if isinstance(result, Reading):
+        return result
+    if isinstance(result, Mapping):
+        return Reading(values=result)
+    if isinstance(result, Sequence) and not isinstance(result, str | bytes):
+        return Reading(values=_from_pairs(result))
+    raise ProviderError(NOT_VALUES.format(kind=_kind(result)), reason=BAD_RESULT)
+
+
+def _from_pairs(pairs: Sequence[object]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    if len(pairs) > MOST_SCORES:
+        raise ProviderError(TOO_MANY.format(count=len(pairs), most=MOST_SCORES), reason=TOO_MANY_SCORES)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ProviderError(NOT_VALUES.format(kind="a list"), reason=BAD_RESULT)
+        name, value = pair
+        if name in found:
+            raise ProviderError(DUPLICATE.format(name=name), reason=DUPLICATE_SCORE)
+        found[name] = value
+    return found
+
+
+def take_in(reading: object, scores: Sequence[Score]) -> Intake:
+    """Raises ProviderError if nothing of it can be used."""
+    if not isinstance(reading, Reading):
+        raise ProviderError(NOT_A_READING.format(kind=_kind(reading)), reason=BAD_RESULT)
+    if not isinstance(reading.values, Mapping):
+        raise ProviderError(NOT_VALUES.format(kind=_kind(reading.values)), reason=BAD_RESULT)
+    if len(reading.values) > MOST_SCORES:
+        message = TOO_MANY.format(count=len(reading.values), most=MOST_SCORES)
+        raise ProviderError(message, reason=TOO_MANY_SCORES)
+    known = {score.name for score in scores}
+    values: dict[str, float] = {}
+    problems: list[tuple[str, str]] = []
+    if reading.problem:
+        problems.append((str(reading.problem), str(reading.reason) or FAILED))
+    for name, value in reading.values.items():
+        try:
+            values[_known(name, known)] = _number(name, value)
+        except ProviderError as error:
+            problems.append((str(error), error.reason))
+    if not problems:
+        return Intake(values=values)
+    words = [words for words, _ in problems[:NAMED_PROBLEMS]]
+    if len(problems) > NAMED_PROBLEMS:
+        words.append(MORE.format(count=len(problems) - NAMED_PROBLEMS))
+    return Intake(values=values, problem="; ".join(words), reason=problems[0][1])
+
+
+def _known(name: object, known: set[str]) -> str:
+    if not isinstance(name, str):
+        raise ProviderError(NOT_A_NAME.format(name=name), reason=UNKNOWN_SCORE)
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = NEAR.format(near=near[0]) if near else ""
+        raise ProviderError(UNKNOWN_NAME.format(name=name, hint=hint), reason=UNKNOWN_SCORE)
+    return name
+
+
+def _number(name: object, value: object) -> float:
+    if not isinstance(value, Real | Decimal):
+        raise ProviderError(NOT_A_NUMBER.format(name=name, kind=_kind(value)), reason=BAD_VALUE)
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # an integer beyond all floats, a signalling NaN
+        number = math.inf
+    if not math.isfinite(number):
+        raise ProviderError(NOT_FINITE.format(name=name, value=number), reason=BAD_VALUE)
+    return number
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__

@@ -1,0 +1,225 @@
+"""Scores on the hub as AddOnPlacementScores: made first, then their status applied, for a status sent with a creation
+is dropped.
+
+An object without our labels belongs to somebody else and is left alone, also one of another provider of ours: two
+that write the same object would undo each other for ever. Whoever knows better adopts it.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fairway.api.meta import FALSE, TRUE, find_condition, format_time
+from fairway.api.score import AddOnPlacementScore
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    AlreadyExists,
+    Client,
+    Conflict,
+    Invalid,
+    NotFound,
+    Patch,
+)
+from fairway.providers.publication import CONDITION, Publication
+from fairway.providers.sink import (
+    FAIRWAY,
+    MANAGED_BY,
+    PROVIDER,
+    Foreign,
+    Held,
+    SinkError,
+    field_manager,
+    in_words,
+    labels_of,
+    selector_of,
+)
+
+ATTEMPTS: Final = 4
+"""At one write, while others change or delete the object."""
+
+FOREIGN: Final = (
+    "AddOnPlacementScore {namespace}/{name} {whose}; it is left alone. Publish under another resource, delete it, "
+    "or take it over with --adopt"
+)
+NOBODYS: Final = "was not made by Fairway"
+ANOTHERS: Final = "belongs to the provider {provider!r}"
+DISTURBED: Final = "others keep changing AddOnPlacementScore {namespace}/{name}"
+
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class AddOnPlacementScores:
+    """One object ``resource`` in the namespace of each cluster."""
+
+    def __init__(self, client: Client, *, provider: str, resource: str, adopt: bool = False) -> None:
+        self.resource = resource
+        self._client, self._provider, self._adopt = client, provider, adopt
+        self._manager = field_manager(provider)
+
+    @property
+    def selector(self) -> str:
+        """Of the fields, for all objects of this name, whoever made them."""
+        return f"metadata.name={self.resource}"
+
+    async def find(self, cluster: str, /) -> Held | None:
+        found = await in_words(self._get(cluster), cluster=cluster)
+        return None if found is None else await in_words(self._claim(found), cluster=cluster)
+
+    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+        return await in_words(self._written(cluster, publication, held), cluster=cluster)
+
+    async def remove(self, cluster: str, /) -> bool:
+        return await in_words(self._removed(cluster), cluster=cluster)
+
+    async def clusters(self) -> tuple[str, ...]:
+        return await in_words(self._listed(), cluster="")
+
+    def held(self, found: AddOnPlacementScore) -> Held | None:
+        """What ``found`` says, if it is ours; None otherwise."""
+        return held_of(found) if self._is_ours(found) else None
+
+    def _is_ours(self, found: AddOnPlacementScore) -> bool:
+        labels = found.metadata.labels
+        return labels.get(MANAGED_BY) == FAIRWAY and labels.get(PROVIDER) == self._provider
+
+    async def _get(self, cluster: str) -> AddOnPlacementScore | None:
+        try:
+            return await self._client.get(ADD_ON_PLACEMENT_SCORES, self.resource, namespace=cluster)
+        except NotFound:
+            return None
+
+    async def _claim(self, found: AddOnPlacementScore) -> Held:
+        """Ours already, or adopted. Raises Foreign."""
+        if self._is_ours(found):
+            return held_of(found)
+        meta = found.metadata
+        if not self._adopt:
+            owner = meta.labels.get(PROVIDER, "") if meta.labels.get(MANAGED_BY) == FAIRWAY else ""
+            whose = ANOTHERS.format(provider=owner) if owner else NOBODYS
+            raise Foreign(FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose))
+        # First the status: whatever others applied there would stay beside what we apply.
+        version = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
+        cleared = {"metadata": version, "status": {"scores": None, "conditions": None, "validUntil": None}}
+        found = await self._patch(meta.namespace, cleared, kind=Patch.MERGE, subresource="status")
+        labels = {"uid": meta.uid, "labels": labels_of(self._provider)}
+        found = await self._patch(meta.namespace, {"metadata": labels}, kind=Patch.MERGE)
+        return held_of(found)
+
+    async def _written(self, cluster: str, publication: Publication, held: Held | None) -> Held:
+        for _ in range(ATTEMPTS):
+            if held is None:
+                held = await self._made(cluster)
+            try:
+                return await self._applied(cluster, publication, uid=held.uid)
+            except NotFound:
+                held = None  # somebody deleted it; if the namespace is gone as well, making it says so
+            except (Conflict, Invalid) as error:
+                # Another object of the same name is ours only if its labels say so.
+                found = await self._get(cluster)
+                if isinstance(error, Invalid) and found is not None and found.metadata.uid == held.uid:
+                    raise
+                held = None if found is None else await self._claim(found)
+        raise SinkError(DISTURBED.format(namespace=cluster, name=self.resource), reason="Conflict")
+
+    async def _made(self, cluster: str) -> Held:
+        body = {"metadata": {"name": self.resource, "labels": labels_of(self._provider)}}
+        try:
+            made = await self._client.create(
+                ADD_ON_PLACEMENT_SCORES, body, namespace=cluster, field_manager=self._manager
+            )
+            return held_of(made)
+        except AlreadyExists:
+            found = await self._get(cluster)
+            if found is None:
+                raise
+            return await self._claim(found)
+
+    async def _applied(self, cluster: str, publication: Publication, *, uid: str) -> Held:
+        metadata: dict[str, Any] = {"name": self.resource, "namespace": cluster}
+        if uid:
+            metadata["uid"] = uid
+        body = {"metadata": metadata, "status": status_of(publication)}
+        answer = await self._patch(cluster, body, kind=Patch.APPLY, subresource="status", force=True)
+        if held_of(answer).publication.scores != publication.scores:
+            # Others have a hold on some scores, and applying takes away only what is ours alone.
+            version = {"uid": answer.metadata.uid, "resourceVersion": answer.metadata.resourceVersion}
+            exact = {"metadata": version, "status": {"scores": body["status"]["scores"]}}
+            answer = await self._patch(cluster, exact, kind=Patch.MERGE, subresource="status")
+        return held_of(answer)
+
+    async def _patch(
+        self,
+        cluster: str,
+        body: Mapping[str, Any],
+        *,
+        kind: Patch,
+        subresource: str | None = None,
+        force: bool = False,
+    ) -> AddOnPlacementScore:
+        return await self._client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            self.resource,
+            body,
+            kind=kind,
+            namespace=cluster,
+            subresource=subresource,
+            field_manager=self._manager,
+            force=force,
+        )
+
+    async def _removed(self, cluster: str) -> bool:
+        found = await self._get(cluster)
+        if found is None or not self._is_ours(found):
+            return False
+        try:
+            await self._client.delete(
+                ADD_ON_PLACEMENT_SCORES, self.resource, namespace=cluster, uid=found.metadata.uid
+            )
+        except NotFound:
+            return False
+        return True
+
+    async def _listed(self) -> tuple[str, ...]:
+        found = await self._client.list(
+            ADD_ON_PLACEMENT_SCORES,
+            labels=selector_of(self._provider),
+            fields=self.selector,
+            skip_unreadable=True,
+        )
+        return tuple(sorted(each.metadata.namespace for each in found.items))
+
+
+def status_of(publication: Publication) -> dict[str, Any]:
+    """As it is applied."""
+    assert publication.valid_until is not None
+    return {
+        "conditions": [
+            {
+                "type": CONDITION,
+                "status": TRUE if publication.well else FALSE,
+                "reason": publication.reason,
+                "message": publication.message,
+                "lastTransitionTime": format_time(publication.changed_at),
+            }
+        ],
+        "scores": [{"name": name, "value": value} for name, value in publication.scores],
+        "validUntil": format_time(publication.valid_until),
+    }
+
+
+def held_of(found: AddOnPlacementScore) -> Held:
+    status, meta = found.status, found.metadata
+    condition = find_condition(status.conditions, CONDITION)
+    publication = Publication(
+        scores=tuple(sorted((each.name, each.value) for each in status.scores)),
+        valid_until=status.validUntil,
+        well=condition is not None and condition.status == TRUE,
+        reason="" if condition is None else condition.reason,
+        message="" if condition is None else condition.message,
+        changed_at=(None if condition is None else condition.lastTransitionTime) or _LONG_AGO,
+    )
+    return Held(publication=publication, version=version_of(meta.resourceVersion), uid=meta.uid)
+
+
+def version_of(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,269 @@
+"""When a reading is worth a write, decided without any I/O: events in, and out comes when to look and what to write.
+
+Every write of a score makes the hub schedule again, so most readings must not lead to one. Four things are worth it: a
+score that moved by its deadband or across a line that somebody may have drawn, other names, another condition, and a
+validity that is half over. Validity always counts from the last reading that was true. While readings fail, nothing
+lengthens it: what was published runs out.
+
+**The clocks.** Whether a score has run out is decided by the hub's clock, the times are made with ours. As scores are
+renewed when half their validity is left, the two may differ by that half less one interval before anybody notices.
+Should our clock be set back, what was published with the old one is too long valid, and is written again.
+
+**Who else writes.** What the hub has is told by ``seen``, newer than what was written or not: a deleted object is
+made anew, a foreign value is corrected. But with nothing true at hand, the scores of the hub are left as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from fairway.kube.clock import Backoff
+from fairway.providers.assessment import Assessment
+from fairway.providers.provider import HIGHEST, LOWEST, Score
+
+CONDITION: Final = "AddOnPlacementScoreUpdated"
+"""The type of the condition, and its reason while everything is well."""
+
+SHORTEST_SECONDS: Final = 180.0
+INTERVALS: Final = 3
+"""Scores are valid for so many intervals, and not less than the shortest time."""
+TOO_SHORT: Final = (
+    "scores valid for {valid_for:g} s would run out between two readings, which are {interval:g} s apart; "
+    "make them valid for longer than that, or read more often"
+)
+
+TOLERANCE: Final = timedelta(seconds=5)
+"""A clock that is set back by no more is one that is kept exact."""
+RETRIES: Final = Backoff(base=1.0, cap=60.0)
+
+_SECOND: Final = timedelta(seconds=1)
+_LINES: Final = (LOWEST, 0, HIGHEST)
+
+Scores = tuple[tuple[str, int], ...]
+"""Sorted by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What the hub says of one cluster for one provider, or shall say."""
+
+    scores: Scores
+    valid_until: datetime | None
+    """In whole seconds. None only for what somebody else wrote."""
+    well: bool
+    reason: str
+    """Empty only for what is on a hub without a condition of ours."""
+    message: str
+    changed_at: datetime
+    """When ``well`` last changed."""
+    raw: Mapping[str, float] = field(default_factory=dict)
+    """Values as they were read, by name of the score; empty for what was read back from a hub."""
+    read_at: datetime | None = None
+
+
+def horizon(*, interval: float, valid_for: float | None = None) -> float:
+    """Seconds for which a reading is published. Raises ValueError."""
+    if valid_for is None:
+        return max(INTERVALS * interval, SHORTEST_SECONDS)
+    if valid_for <= interval:
+        raise ValueError(TOO_SHORT.format(valid_for=valid_for, interval=interval))
+    return valid_for
+
+
+def moved(score: Score, before: int, now: int) -> bool:
+    """Whether the difference is worth a write."""
+    if abs(now - before) >= max(1, score.deadband):
+        return True
+    return any(_side(before, line) != _side(now, line) for line in (*_LINES, *score.thresholds))
+
+
+def _side(value: int, line: int) -> int:
+    return (value > line) - (value < line)
+
+
+class Publishing:
+    """Of one provider for one cluster.
+
+    After every event it says when to ``look``: at once if that moment is not in the future, never if it is None.
+    ``look`` says what to write; then either ``written`` or ``not_written`` must follow before there is more.
+    """
+
+    __slots__ = (
+        "_failures",
+        "_horizon",
+        "_published",
+        "_retry_at",
+        "_scores",
+        "_trouble",
+        "_truth",
+        "_version",
+        "_writing",
+        "_written_at",
+    )
+
+    def __init__(self, scores: Sequence[Score], *, horizon: float) -> None:
+        self._scores = {score.name: score for score in scores}
+        self._horizon = timedelta(seconds=horizon)
+        self._published: Publication | None = None
+        self._version = 0
+        self._truth: Assessment | None = None
+        self._trouble: tuple[str, str] | None = None
+        self._writing: Publication | None = None
+        self._written_at: datetime | None = None
+        self._failures = 0
+        self._retry_at: datetime | None = None
+
+    @property
+    def published(self) -> Publication | None:
+        """What the hub has, as far as is known."""
+        return self._published
+
+    @property
+    def truth(self) -> Assessment | None:
+        """The last reading that was true."""
+        return self._truth
+
+    @property
+    def failures(self) -> int:
+        """Writes that failed since the last one that did not."""
+        return self._failures
+
+    def valid(self, now: datetime) -> bool:
+        """Whether the hub has scores that have not run out."""
+        found = self._published
+        return found is not None and found.valid_until is not None and found.valid_until > now
+
+    def read(self, assessment: Assessment, *, now: datetime) -> datetime | None:
+        self._truth, self._trouble = assessment, None
+        return self._look_at(now)
+
+    def failed(self, *, reason: str, message: str, now: datetime) -> datetime | None:
+        self._trouble = (reason, message)
+        return self._look_at(now)
+
+    def seen(
+        self, found: Publication | None, *, version: int, now: datetime, anew: bool = False
+    ) -> datetime | None:
+        """``version`` is the resource version at which the hub had this; 0 if that is no number.
+
+        ``anew``: the hub's history went back, and versions before tell nothing.
+        """
+        if anew:
+            self._version = 0
+        if version == 0 or version > self._version:
+            self._published, self._version = found, max(version, self._version)
+        return self._look_at(now)
+
+    def look(self, *, now: datetime) -> Publication | None:
+        if self._writing is not None or (self._retry_at is not None and now < self._retry_at):
+            return None
+        wanted = self._wanted(now)
+        if wanted is None or not self._is_due(wanted, now):
+            return None
+        self._writing = wanted
+        return wanted
+
+    def written(self, *, version: int, now: datetime) -> datetime | None:
+        assert self._writing is not None
+        if version == 0 or version >= self._version:
+            self._published, self._version = self._writing, max(version, self._version)
+        self._writing, self._written_at = None, now
+        self._failures, self._retry_at = 0, None
+        return self._look_at(now)
+
+    def not_written(
+        self, *, now: datetime, after: float | None = None, jitter: float = 1.0
+    ) -> datetime | None:
+        """``after`` is for how many seconds the hub asked to be left alone; ``jitter`` shortens or stretches."""
+        assert self._writing is not None
+        delay = RETRIES.delay(self._failures) * jitter
+        self._writing = None
+        self._failures += 1
+        self._retry_at = now + timedelta(seconds=max(delay, after or 0.0))
+        return self._look_at(now)
+
+    def _look_at(self, now: datetime) -> datetime | None:
+        if self._writing is not None:
+            return None
+        wanted = self._wanted(now)
+        if wanted is None:
+            return None
+        if self._is_due(wanted, now):
+            return now if self._retry_at is None else max(now, self._retry_at)
+        published = self._published
+        if published is not None and published.valid_until is not None and _later(wanted, published):
+            # Readings come sooner than this. Should they stay away, what the last one found is still published.
+            return max(published.valid_until - self._horizon / 4, now + _SECOND)
+        return None
+
+    def _wanted(self, now: datetime) -> Publication | None:
+        truth, trouble, published = self._truth, self._trouble, self._published
+        if truth is None and trouble is None:
+            return None
+        scores: Scores
+        valid_until: datetime
+        raw: Mapping[str, float] = {}
+        read_at: datetime | None = None
+        fresh = truth is not None and min(truth.at, now) + self._horizon > now
+        if truth is not None and (fresh or trouble is None):
+            scores, raw, read_at = truth.scores, truth.raw, truth.at
+            valid_until = _whole(min(truth.at, now) + self._horizon)
+        else:
+            scores = () if published is None else published.scores
+            valid_until = _whole(now)
+            if published is not None and published.valid_until is not None:
+                valid_until = min(published.valid_until, _whole(now + self._horizon))
+        if trouble is not None:
+            well, (reason, message) = False, trouble
+        else:
+            assert truth is not None
+            well, reason, message = truth.well, truth.reason, truth.message
+        changed_at = _whole(now)
+        if published is not None and published.reason and published.well == well:
+            changed_at = published.changed_at
+        return Publication(
+            scores=scores,
+            valid_until=valid_until,
+            well=well,
+            reason=reason,
+            message=message,
+            changed_at=changed_at,
+            raw=raw,
+            read_at=read_at,
+        )
+
+    def _is_due(self, wanted: Publication, now: datetime) -> bool:
+        published = self._published
+        if published is None or (published.well, published.reason) != (wanted.well, wanted.reason):
+            return True
+        if self._has_moved(published.scores, wanted.scores):
+            return True
+        if published.valid_until is None or published.valid_until > now + self._horizon + TOLERANCE:
+            return True
+        if _later(wanted, published):
+            return now >= published.valid_until - self._horizon / 2
+        # Other words for the same trouble can wait, for some name the time or a number that never is the same.
+        quiet = self._written_at is None or now >= self._written_at + self._horizon / 2
+        return not wanted.well and wanted.message != published.message and quiet
+
+    def _has_moved(self, before: Scores, now: Scores) -> bool:
+        if before == now:
+            return False
+        old = dict(before)
+        if len(before) != len(now) or any(name not in old for name, _ in now):
+            return True
+        return any(
+            moved(score, old[name], value) if (score := self._scores.get(name)) else old[name] != value
+            for name, value in now
+        )
+
+
+def _later(wanted: Publication, published: Publication) -> bool:
+    assert wanted.valid_until is not None
+    return published.valid_until is None or wanted.valid_until > published.valid_until
+
+
+def _whole(moment: datetime) -> datetime:
+    """Kubernetes keeps no fractions; never later than the moment itself."""
+    return moment.replace(microsecond=0)

@@ -1,0 +1,72 @@
+import math
+
+import pytest
+
+from fairway.observe.meters import MANY, OTHER, Meters, values
+from fairway.observe.provider_meters import ProviderMeters
+
+
+def shown(meters: ProviderMeters) -> dict[str, float]:
+    return {name: value for name, value in values(meters.expose()).items() if "_bucket" not in name}
+
+
+def test_a_provider_is_shown_before_it_has_done_anything() -> None:
+    meters = ProviderMeters()
+    meters.provider("usage", expiry=lambda: math.nan)
+    assert shown(meters) == {
+        'fairway_provider_readings_total{provider="usage"}': 0,
+        'fairway_provider_writes_total{provider="usage"}': 0,
+        'fairway_provider_writes_avoided_total{provider="usage"}': 0,
+    }
+
+
+def test_expiry_is_asked_for_when_somebody_looks() -> None:
+    left = [90.0]
+    meters = ProviderMeters()
+    meters.provider("usage", expiry=lambda: left[0])
+    assert shown(meters)['fairway_provider_expiry_seconds{provider="usage"}'] == 90.0
+    left[0] = -3.0
+    assert shown(meters)['fairway_provider_expiry_seconds{provider="usage"}'] == -3.0
+
+
+def test_scores_are_those_of_the_last_write() -> None:
+    meters = ProviderMeters()
+    meters.published("usage", "c1", {"cpu": 10, "mem": 20})
+    meters.published("usage", "c1", {"cpu": 11})
+    name = 'fairway_provider_score{{cluster="{}",provider="usage",score="cpu"}}'
+    assert shown(meters) == {name.format("c1"): 11}
+    meters.published("usage", "c2", {"cpu": 1})
+    meters.forget("usage", "c1")
+    assert shown(meters) == {name.format("c2"): 1}
+
+
+def test_a_large_fleet_does_not_fill_the_memory() -> None:
+    meters = ProviderMeters()
+    for number in range(MANY + 10):
+        meters.published("usage", f"c{number}", {"cpu": 1})
+    assert len(shown(meters)) == MANY
+    meters.forget("usage", "c0")
+    meters.published("usage", "late", {"cpu": 1})
+    assert len(shown(meters)) == MANY
+
+
+def test_reasons_that_are_made_up_do_not_either() -> None:
+    meters = ProviderMeters()
+    for number in range(MANY + 10):
+        meters.reading_failed("usage", reason=f"Reason{number}")
+    found = shown(meters)
+    assert len(found) == MANY + 1
+    assert found[f'fairway_provider_reading_failures_total{{provider="usage",reason="{OTHER}"}}'] == 10
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0])
+def test_a_duration_that_makes_no_sense_costs_nothing(seconds: float) -> None:
+    meters = ProviderMeters()
+    meters.reading("usage", seconds=seconds)
+    assert shown(meters)['fairway_provider_readings_total{provider="usage"}'] == 1
+
+
+def test_it_counts_beside_the_controllers() -> None:
+    controllers = Meters()
+    ProviderMeters(controllers.registry).write("usage")
+    assert values(controllers.expose())['fairway_provider_writes_total{provider="usage"}'] == 1
