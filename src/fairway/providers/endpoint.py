@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import aiohttp
 import msgspec
@@ -23,6 +23,7 @@ from fairway.kube.credentials import Held, Proof, sendable
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.tls import Pem
 from fairway.kube.transport import abandon, why_of
+from fairway.providers.declared import ProviderEntry
 from fairway.providers.document import Document, Seconds, Steps
 from fairway.providers.provider import ProviderError
 
@@ -69,6 +70,8 @@ TWO_PASSWORDS: Final = "password and passwordFile exclude each other: keep one"
 BAD_HEADER: Final = "a header must be printable ASCII"
 OUR_HEADER: Final = "Authorization is set by auth, not here"
 
+LARGEST_ANSWER: Final = 16 * 1024 * 1024
+"""Bytes, unless maxBytes says otherwise."""
 LONGEST_SAID: Final = 300
 """Characters repeated of what a server says of its error."""
 
@@ -92,13 +95,41 @@ class TlsEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     insecure: bool = False
 
 
+class Reachable(Protocol):
+    """What an entry says of a server; ``EndpointEntry`` by itself, ``RemoteEntry`` as part of a provider's."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def auth(self) -> AuthEntry: ...
+    @property
+    def tls(self) -> TlsEntry: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def timeout(self) -> float: ...
+    @property
+    def max_bytes(self) -> int: ...
+
+
 class EndpointEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     url: str
     auth: AuthEntry = AuthEntry()
     tls: TlsEntry = TlsEntry()
     headers: dict[str, str] = field(default_factory=dict)
     timeout: Seconds = field(default_factory=lambda: Seconds(10))
-    max_bytes: int = 16 * 1024 * 1024
+    max_bytes: int = LARGEST_ANSWER
+
+
+class RemoteEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A provider that asks one server."""
+
+    url: str
+    auth: AuthEntry = AuthEntry()
+    tls: TlsEntry = TlsEntry()
+    headers: dict[str, str] = field(default_factory=dict)
+    timeout: Seconds = field(default_factory=lambda: Seconds(10))
+    max_bytes: int = LARGEST_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +144,7 @@ class Answer:
 class Endpoint:
     """Usable within ``open()``. Never prints a secret."""
 
-    def __init__(self, entry: EndpointEntry, *, folder: Path, document: Document, path: Steps = ()) -> None:
+    def __init__(self, entry: Reachable, *, folder: Path, document: Document, path: Steps = ()) -> None:
         """``folder`` is where relative paths begin; ``path`` where the entry stands. Raises DocumentError."""
         self.timeout = float(entry.timeout)
         self._limit = entry.max_bytes
@@ -148,10 +179,11 @@ class Endpoint:
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
         also: frozenset[int] = frozenset(),
-        timeout: float | None = None,
+        unread: bool = False,
     ) -> Answer:
-        """``also`` are statuses whose answer the caller understands, if it is JSON. Raises ProviderError."""
-        seconds = self.timeout if timeout is None else timeout
+        """``also`` are statuses whose answer the caller understands, if it is JSON; with ``unread`` nobody wants to
+        know what it says. Raises ProviderError."""
+        seconds = self.timeout
         renewed = False
         try:
             async with asyncio.timeout(seconds):
@@ -175,7 +207,7 @@ class Endpoint:
             message = SENT_AWAY.format(server=self.server, status=status, where=where)
             raise ProviderError(message, reason=REDIRECTED)
         if 200 <= status < 300:
-            return Answer(status, self._decoded(raw, kind))
+            return Answer(status, None if unread else self._decoded(raw, kind))
         if status in also:
             with contextlib.suppress(ProviderError):
                 return Answer(status, self._decoded(raw, kind))
@@ -283,7 +315,7 @@ def said(raw: bytes) -> str:
     return f": {text[:LONGEST_SAID]}"
 
 
-def _checked_headers(entry: EndpointEntry, document: Document, path: Steps) -> dict[str, str]:
+def _checked_headers(entry: Reachable, document: Document, path: Steps) -> dict[str, str]:
     for name, value in entry.headers.items():
         if name.lower() == "authorization":
             raise document.error(OUR_HEADER, *path, "headers", name)
@@ -292,7 +324,7 @@ def _checked_headers(entry: EndpointEntry, document: Document, path: Steps) -> d
     return dict(entry.headers)
 
 
-def _connection(entry: EndpointEntry, *, folder: Path, document: Document, path: Steps) -> Connection:
+def _connection(entry: Reachable, *, folder: Path, document: Document, path: Steps) -> Connection:
     auth, tls = entry.auth, entry.tls
     if sum(map(bool, (auth.token, auth.token_file, auth.username))) > 1:
         raise document.error(TWO_IDENTITIES, *path, "auth")

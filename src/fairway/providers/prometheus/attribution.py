@@ -68,7 +68,7 @@ class Clusters:
     """The managed clusters, by what series call them. Made anew for every round."""
 
     def __init__(self, entry: ClusterEntry, clusters: Mapping[str, ManagedCluster]) -> None:
-        self._label = entry.label
+        self.label = entry.label
         known: dict[str, list[str]] = {}
         for name, cluster in clusters.items():
             if called := _called(entry.match, name, cluster):
@@ -78,13 +78,17 @@ class Clusters:
             known[called] = [name] if name in clusters else []
         self._known = known
 
+    def called(self) -> dict[str, str]:
+        """By the name of the cluster, what series call it. Clusters that share it with others are left out."""
+        return {names[0]: called for called, names in self._known.items() if len(names) == 1}
+
     def attribute(self, series: Iterable[S]) -> Attributed[S]:
         of: dict[str, list[S]] = {}
         strangers: dict[str, None] = {}
         shared: dict[str, tuple[str, ...]] = {}
         unlabelled = 0
         for each in series:
-            called = each.labels.get(self._label, "")
+            called = each.labels.get(self.label, "")
             if not called:
                 unlabelled += 1
                 continue

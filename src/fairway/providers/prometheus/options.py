@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from fairway.providers.declared import ProviderEntry, ScoreEntry, declared
+from fairway.providers.declared import ScoreEntry, declared
 from fairway.providers.document import Document, Seconds
-from fairway.providers.endpoint import AuthEntry, Endpoint, EndpointEntry, TlsEntry
+from fairway.providers.endpoint import Endpoint, RemoteEntry
 from fairway.providers.prometheus.attribution import ClusterEntry
 from fairway.providers.prometheus.reduction import Reduction
 from fairway.providers.provider import Score
@@ -59,14 +59,8 @@ class QueryEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """PromQL for the time of the newest sample of each cluster; ``none`` if nobody shall ask."""
 
 
-class PrometheusEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    url: str
+class PrometheusEntry(RemoteEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     scores: tuple[QueryEntry, ...]
-    auth: AuthEntry = AuthEntry()
-    tls: TlsEntry = TlsEntry()
-    headers: dict[str, str] = field(default_factory=dict)
-    timeout: Seconds = field(default_factory=lambda: Seconds(10))
-    max_bytes: int = 16 * 1024 * 1024
     method: Literal["POST", "GET"] = "POST"
     """GET where a proxy in front wants other rights for POST."""
     thanos: ThanosEntry = ThanosEntry()
@@ -120,18 +114,6 @@ def options_of(document: Document, *, folder: Path) -> Options:
         _question(each, entry, document, "scores", index) for index, each in enumerate(entry.scores)
     )
     entry.cluster.check(document, "cluster")
-    endpoint = Endpoint(
-        EndpointEntry(
-            url=entry.url,
-            auth=entry.auth,
-            tls=entry.tls,
-            headers=entry.headers,
-            timeout=entry.timeout,
-            max_bytes=entry.max_bytes,
-        ),
-        folder=folder,
-        document=document,
-    )
     return Options(
         name=name,
         resource=resource,
@@ -139,7 +121,7 @@ def options_of(document: Document, *, folder: Path) -> Options:
         max_age=float(entry.max_age if entry.max_age is not None else AGES * entry.interval),
         scores=scores,
         questions=questions,
-        endpoint=endpoint,
+        endpoint=Endpoint(entry, folder=folder, document=document),
         method=entry.method,
         params={**entry.thanos.params(), **entry.params},
         accept_warnings=entry.warnings == "accept",

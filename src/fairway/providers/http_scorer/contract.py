@@ -1,0 +1,173 @@
+"""The Dynamic Scoring contract, as bytes: what a scorer says of itself, what it is asked, and what it answers.
+
+    GET  /healthz   200
+    GET  /config    {name, description, source: {type, params: {query, range, step}}, scoring: {path, params: {name}}}
+    POST <path>     {data: [{metric: {...}, values: [[time, "value"], ...]}]}
+                 →  {results: [{metric: {...}, score: number}]}
+
+Answers are checked field by field, and what is wrong is named.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from fairway.providers.prometheus.api import Series
+from fairway.providers.provider import ProviderError
+
+BAD_CONFIG: Final = "ScorerConfigInvalid"
+BAD_ANSWER: Final = "ScorerAnswerInvalid"
+
+CONFIG_FIELD: Final = "the configuration the scorer gives of itself: {field}: {why}"
+ANSWER_FIELD: Final = "the answer of the scorer: {field}: {why}"
+NOT_A_MAPPING: Final = "expected an object, got {kind}"
+NOT_A_LIST: Final = "expected a list, got {kind}"
+NOT_A_NUMBER: Final = "expected a number, got {given}"
+NOT_FINITE: Final = "{given} is no number to score"
+NOT_THERE: Final = "is missing"
+
+
+class SourceParams(Struct, frozen=True):
+    query: str = ""
+    range: float = 0.0
+    """Seconds; 0 asks for the newest value alone."""
+    step: float = 0.0
+
+
+class Source(Struct, frozen=True):
+    type: str = "None"
+    params: SourceParams = SourceParams()
+
+
+class ScoringParams(Struct, frozen=True):
+    name: str = ""
+
+
+class Scoring(Struct, frozen=True):
+    path: str = ""
+    params: ScoringParams = ScoringParams()
+
+
+class ScorerConfig(Struct, frozen=True):
+    """What we heed of it. Hosts are left out: they are addresses as seen from a managed cluster."""
+
+    name: str = ""
+    source: Source = field(default_factory=Source)
+    scoring: Scoring = field(default_factory=Scoring)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    labels: Mapping[str, str]
+    score: float
+
+
+def config_of(given: Any) -> ScorerConfig:
+    """Raises ProviderError."""
+    try:
+        return msgspec.convert(given, ScorerConfig)
+    except msgspec.ValidationError as error:
+        why, _, at = str(error).partition(" - at `$.")
+        message = CONFIG_FIELD.format(field=at.removesuffix("`") or "its form", why=why.replace("`", "'"))
+        raise ProviderError(message, reason=BAD_CONFIG) from None
+
+
+def request_body(data: Iterable[tuple[Mapping[str, str], Iterable[tuple[float, float]]]]) -> bytes:
+    return msgspec.json.encode(
+        {
+            "data": [
+                {"metric": labels, "values": [(at, written(value)) for at, value in points]}
+                for labels, points in data
+            ]
+        }
+    )
+
+
+def written(value: float) -> str:
+    """As Prometheus writes a sample."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def pairs(series: Iterable[Series]) -> list[tuple[Mapping[str, str], tuple[tuple[float, float], ...]]]:
+    return [(each.labels, each.points) for each in series]
+
+
+def results_of(given: Any) -> tuple[Result, ...]:
+    """Raises ProviderError for the first field that is not as it must be: half an answer is none."""
+    if not isinstance(given, dict):
+        raise _refusal("its form", NOT_A_MAPPING.format(kind=_kind(given)))
+    if "results" not in given:
+        raise _refusal("results", NOT_THERE)
+    results = given["results"]
+    if not isinstance(results, list):
+        raise _refusal("results", NOT_A_LIST.format(kind=_kind(results)))
+    return tuple(_result(each, index) for index, each in enumerate(results))
+
+
+def _result(given: Any, index: int) -> Result:
+    at = f"results[{index}]"
+    if not isinstance(given, dict):
+        raise _refusal(at, NOT_A_MAPPING.format(kind=_kind(given)))
+    labels = given.get("metric", {})
+    if not isinstance(labels, dict):
+        raise _refusal(f"{at}.metric", NOT_A_MAPPING.format(kind=_kind(labels)))
+    for name, value in labels.items():
+        if not isinstance(value, str):
+            raise _refusal(f"{at}.metric.{name}", f"expected a string, got {_kind(value)}")
+    if "score" not in given:
+        raise _refusal(f"{at}.score", NOT_THERE)
+    score = given["score"]
+    if not isinstance(score, int | float) or isinstance(score, bool):
+        raise _refusal(f"{at}.score", NOT_A_NUMBER.format(given=_shown(score)))
+    try:
+        number = float(score)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise _refusal(f"{at}.score", NOT_FINITE.format(given=_shown(score)))
+    return Result(labels, number)
+
+
+def _refusal(name: str, why: str) -> ProviderError:
+    return ProviderError(ANSWER_FIELD.format(field=name, why=why), reason=BAD_ANSWER)
+
+
+_KINDS: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+def _kind(given: Any) -> str:
+    return _KINDS.get(type(given), "a number")
+
+
+def _shown(given: Any) -> str:
+    if isinstance(given, str | int | float) and not isinstance(given, bool):
+        return repr(given)[:40]
+    return _kind(given)
+
+
+def split_queries(text: str) -> tuple[str, ...]:
+    """Several queries of one text, which semicolons separate; those within strings do not."""
+    queries, start, quote, escaped = [], 0, "", False
+    for index, char in enumerate(text):
+        if quote:
+            if escaped:
+                escaped = False
+            elif char == "\\" and quote != "`":
+                escaped = True
+            elif char == quote:
+                quote = ""
+        elif char in "\"'`":
+            quote = char
+        elif char == ";":
+            queries.append(text[start:index])
+            start = index + 1
+    queries.append(text[start:])
+    return tuple(each.strip() for each in queries if each.strip())

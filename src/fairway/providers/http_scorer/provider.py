@@ -1,0 +1,243 @@
+"""The provider: sends what a Prometheus knows, or just the clusters' names, to a scorer, and publishes its answers.
+
+A scorer is a program of somebody else that may hang, fail or answer nonsense. It has a deadline, and after some
+failures in a row a breaker gives it a pause. That the source of its data fails is not its fault and does not count.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from fairway.api.cluster import ManagedCluster
+from fairway.kube.clock import SYSTEM_CLOCK, Clock
+from fairway.providers.catalogue import Context, OptionsError
+from fairway.providers.document import Document, DocumentError
+from fairway.providers.http_scorer.breaker import HALF_OPEN, Breaker
+from fairway.providers.http_scorer.contract import (
+    BAD_CONFIG,
+    Result,
+    ScorerConfig,
+    config_of,
+    request_body,
+    results_of,
+    split_queries,
+)
+from fairway.providers.http_scorer.options import CLUSTER, Options, Source, options_of
+from fairway.providers.prometheus.api import Series
+from fairway.providers.prometheus.attribution import Clusters, some
+from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
+
+CIRCUIT_OPEN: Final = "CircuitOpen"
+NOT_SCORED: Final = "ClusterNotScored"
+AMBIGUOUS: Final = "ClusterAmbiguous"
+OTHER_CLUSTER: Final = "OtherCluster"
+OTHER_SCORE: Final = "OtherScore"
+NO_DATA: Final = "NoData"
+
+PAUSED: Final = "the scorer failed {failures} times in a row and is not asked for another {wait:.0f} s"
+LAST_ERROR: Final = "{words}; the last time: {error}"
+NO_RESULT: Final = "the answer of the scorer has no result for this cluster{hint}"
+RESULTS_NAME: Final = ": label {label} has the values {names}"
+RESULTS_WITHOUT: Final = ": its results have no label {label}"
+SEVERAL_RESULTS: Final = "{count} results are about this cluster: say with reduce which of them counts"
+WRONG_CLUSTER: Final = "results[{index}].metric.{label} is {given!r}, but {wanted!r} was asked for"
+WRONG_SCORE: Final = "the scorer says that it computes {theirs!r}, not {ours!r}"
+NO_QUERY: Final = "the scorer wants data, but its configuration has no query: source.params.query"
+NO_SERIES: Final = "the source has no series about this cluster"
+SOURCE: Final = "the source of the data: {error}"
+NO_STEP: Final = "the configuration the scorer gives of itself: source.params.step: must be greater than 0"
+
+T = TypeVar("T")
+Data = Sequence[tuple[Mapping[str, str], Sequence[tuple[float, float]]]]
+
+
+class SourceFailed(ProviderError):
+    """The data could not be had, for which the scorer is not to blame."""
+
+
+class HttpScorer(FleetProvider):
+    def __init__(self, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.name, self.resource = options.name, options.resource
+        self.scores, self.interval = (options.score,), options.interval
+        self._options, self._clock = options, clock
+        self._breaker = Breaker(limits=options.limits)
+        self._last_error = ""
+
+    @property
+    def breaker(self) -> Breaker:
+        return self._breaker
+
+    @asynccontextmanager
+    async def running(self, _wake: Wake, /) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._options.endpoint.open())
+            if self._options.source is not None:
+                await stack.enter_async_context(self._options.source.endpoint.open())
+            yield
+
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+        try:
+            if self._options.per_cluster:
+                return await self._read_each(clusters)
+            return await self._read_fleet(clusters)
+        except ProviderError as error:
+            if not self._options.drops:
+                raise
+            return {name: Reading(problem=str(error), reason=error.reason) for name in clusters}
+
+    async def _read_fleet(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Reading]:
+        known = Clusters(self._options.cluster, clusters)
+
+        async def ask() -> tuple[Result, ...]:
+            path, data = await self._prepared(known)
+            return await self._scored(path, [entry for each in data.values() for entry in each])
+
+        answer = await self._guarded(ask)
+        attributed = known.attribute(answer)
+        if attributed.of or not answer:
+            hint = ""
+        elif attributed.strangers:
+            hint = RESULTS_NAME.format(label=known.label, names=some(attributed.strangers))
+        else:
+            hint = RESULTS_WITHOUT.format(label=known.label)
+        return {name: self._reading(attributed.of.get(name, []), hint=hint) for name in clusters}
+
+    async def _read_each(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Reading]:
+        known = Clusters(self._options.cluster, clusters)
+        called = known.called()
+        slots = asyncio.Semaphore(self._options.concurrency)
+        errors: list[ProviderError] = []
+
+        async def scored(name: str, path: str, data: Data) -> Reading:
+            results = await self._scored(path.replace(CLUSTER, quote(name, safe="")), data)
+            return self._reading(_own(results, label=known.label, wanted=called.get(name, name)))
+
+        async def trial() -> tuple[str, Mapping[str, Data], Mapping[str, Reading]]:
+            """All by itself, so that a server that is still ill is not asked by many."""
+            path, data = await self._prepared(known)
+            first = next(iter(data.items()), None)
+            return path, data, {first[0]: await scored(first[0], path, first[1])} if first else {}
+
+        async def one(name: str) -> Reading:
+            if name not in data:
+                return Reading(problem=NO_SERIES, reason=NO_DATA)
+            async with slots:
+                try:
+                    return await self._guarded(lambda: scored(name, path, data[name]))
+                except ProviderError as error:
+                    errors.append(error)
+                    return Reading(problem=str(error), reason=error.reason)
+
+        tried: Mapping[str, Reading] = {}
+        if self._breaker.ask(self._clock.monotonic())[0].state == HALF_OPEN:
+            path, data, tried = await self._guarded(trial)
+        else:
+            path, data = await self._guarded(lambda: self._prepared(known), proof=False)
+        names = [name for name in clusters if name not in tried]
+        readings = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+        if errors and len(errors) == len(data):
+            raise errors[0]
+        return {**tried, **readings}
+
+    async def _prepared(self, known: Clusters) -> tuple[str, Mapping[str, Data]]:
+        """Where to send, and what of each cluster. Raises ProviderError."""
+        options = self._options
+        config = await self._config() if options.synced else ScorerConfig()
+        path = config.scoring.path or options.path
+        path = path if path.startswith("/") else f"/{path}"
+        if options.source is None:
+            return path, {name: [({known.label: called}, ())] for name, called in known.called().items()}
+        try:
+            series = await self._series(options.source, config)
+        except SourceFailed:
+            raise
+        except ProviderError as error:
+            raise SourceFailed(SOURCE.format(error=error), reason=error.reason) from None
+        return path, {
+            name: [(each.labels, each.points) for each in mine]
+            for name, mine in known.attribute(series).of.items()
+        }
+
+    async def _config(self) -> ScorerConfig:
+        config = config_of((await self._options.endpoint.ask("GET", self._options.config_path)).value)
+        theirs, ours = config.scoring.params.name, self._options.score.name
+        if theirs and theirs != ours:
+            raise ProviderError(WRONG_SCORE.format(theirs=theirs, ours=ours), reason=OTHER_SCORE)
+        return config
+
+    async def _series(self, source: Source, config: ScorerConfig) -> list[Series]:
+        queries, window, step = source.queries, source.range, source.step
+        if not queries:
+            params = config.source.params
+            queries, window, step = split_queries(params.query), params.range, params.step
+            if not queries:
+                raise ProviderError(NO_QUERY, reason=BAD_CONFIG)
+            if window > 0 and step <= 0:
+                raise ProviderError(NO_STEP, reason=BAD_CONFIG)
+        series: list[Series] = []
+        end = self._clock.wall().timestamp()
+        for query in queries:
+            if window > 0:
+                result = await source.api.range(query, start=end - window, end=end, step=step)
+            else:
+                result = await source.api.instant(query)
+            series += result.series
+        return series
+
+    async def _scored(self, path: str, data: Data) -> tuple[Result, ...]:
+        answer = await self._options.endpoint.ask("POST", path, body=request_body(data))
+        return results_of(answer.value)
+
+    async def _guarded(self, ask: Callable[[], Awaitable[T]], *, proof: bool = True) -> T:
+        """Through the breaker; with ``proof``, success shows that the scorer is well. Raises ProviderError."""
+        now, before = self._clock.monotonic(), self._breaker
+        self._breaker, admitted = before.ask(now)
+        if not admitted:
+            words = PAUSED.format(failures=before.failures, wait=math.ceil(before.wait(now)))
+            raise ProviderError(LAST_ERROR.format(words=words, error=self._last_error), reason=CIRCUIT_OPEN)
+        try:
+            if self._breaker.state == HALF_OPEN and self._options.health_path:
+                await self._options.endpoint.ask("GET", self._options.health_path, unread=True)
+            answer = await ask()
+        except SourceFailed:
+            self._breaker = before
+            raise
+        except ProviderError as error:
+            self._breaker = self._breaker.failed(self._clock.monotonic())
+            self._last_error = str(error)
+            raise
+        if proof:
+            self._breaker = self._breaker.succeeded()
+        return answer
+
+    def _reading(self, results: Sequence[Result], *, hint: str = "") -> Reading:
+        if not results:
+            return Reading(problem=NO_RESULT.format(hint=hint), reason=NOT_SCORED)
+        if len(results) > 1 and self._options.reduction is None:
+            return Reading(problem=SEVERAL_RESULTS.format(count=len(results)), reason=AMBIGUOUS)
+        score = results[-1].score
+        if self._options.reduction is not None:
+            score = self._options.reduction.reduce([(0.0, each.score) for each in results])
+        return Reading(values={self._options.score.name: score})
+
+
+def _own(results: Sequence[Result], *, label: str, wanted: str) -> Sequence[Result]:
+    """Of an answer about one cluster. A result without the label is about that one. Raises ProviderError."""
+    for index, each in enumerate(results):
+        given = each.labels.get(label, wanted)
+        if given != wanted:
+            words = WRONG_CLUSTER.format(index=index, label=label, given=given, wanted=wanted)
+            raise ProviderError(words, reason=OTHER_CLUSTER)
+    return results
+
+
+def create(options: Mapping[str, Any], context: Context) -> HttpScorer:
+    """For the catalogue. Raises OptionsError."""
+    try:
+        checked = options_of(Document(dict(options), context.name), folder=context.folder)
+    except DocumentError as error:
+        raise OptionsError(error.message, field=error.field) from None
+    return HttpScorer(checked, clock=context.clock)
