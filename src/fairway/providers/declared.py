@@ -22,6 +22,7 @@ from fairway.providers.provider import DEADBAND, INTERVAL_SECONDS, Scale, Score
 from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Quantile, Spread
 
 SHORTEST_INTERVAL: Final = 1.0
+NO_SCALE: Final = "misses the field 'scale', such as {kind: linear, low: 0, high: 100}"
 NO_LIMITS: Final = "a {kind} scale needs low and high: the values that score -100 and 100"
 LIMITS_UNUSED: Final = "a {kind} scale has no low and high: remove them, or write kind: linear"
 BAD_NAME: Final = (
@@ -68,21 +69,29 @@ class ScoreEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """What all declared scores have; a provider adds where the value comes from."""
 
     name: str
-    scale: ScaleEntry
+    scale: ScaleEntry | None = None
     unit: str = ""
     meaning: str = ""
     deadband: int = DEADBAND
     thresholds: tuple[int, ...] = ()
     half_life: Seconds = field(default_factory=lambda: Seconds(0))
 
+    def assumed(self) -> Scale | None:
+        """The scale where none is given; None if one must be."""
+        return None
+
     def score(self, document: Document, *path: str | int) -> Score:
         """``path`` is where it is declared. Raises DocumentError."""
         if not _SCORE_NAME.fullmatch(self.name):
             raise document.error(BAD_SCORE_NAME.format(given=self.name), *path, "name")
-        try:
-            scale = self.scale.scale()
-        except ValueError as error:
-            raise document.error(str(error), *path, "scale") from None
+        scale = self.assumed()
+        if self.scale is not None:
+            try:
+                scale = self.scale.scale()
+            except ValueError as error:
+                raise document.error(str(error), *path, "scale") from None
+        if scale is None:
+            raise document.error(NO_SCALE, *path)
         return Score(
             name=self.name,
             scale=scale,

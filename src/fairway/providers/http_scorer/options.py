@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from fairway.providers.declared import ScaleEntry, ScoreEntry
+from fairway.providers.declared import ScoreEntry
 from fairway.providers.document import Document, Seconds
 from fairway.providers.endpoint import Endpoint, EndpointEntry, RemoteEntry
 from fairway.providers.http_scorer.breaker import Limits
@@ -15,7 +15,8 @@ from fairway.providers.prometheus.api import Api
 from fairway.providers.prometheus.attribution import ClusterEntry
 from fairway.providers.prometheus.options import ThanosEntry
 from fairway.providers.prometheus.reduction import Reduction
-from fairway.providers.provider import Score
+from fairway.providers.provider import Scale, Score
+from fairway.providers.scales import Direct
 
 NAME: Final = "http-scorer"
 CLUSTER: Final = "{cluster}"
@@ -31,7 +32,8 @@ TOO_FEW: Final = "must be at least 1"
 class ScorerScoreEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """What a scorer answers is meant as a score already."""
 
-    scale: ScaleEntry = ScaleEntry(kind="direct")
+    def assumed(self) -> Scale:
+        return Direct()
 
 
 class SourceEntry(EndpointEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

@@ -26,7 +26,7 @@ from fairway.providers.http_scorer.contract import (
     split_queries,
 )
 from fairway.providers.http_scorer.options import CLUSTER, Options, Source, options_of
-from fairway.providers.prometheus.api import Series
+from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Series
 from fairway.providers.prometheus.attribution import Clusters, some
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
 
@@ -150,10 +150,9 @@ class HttpScorer(FleetProvider):
         path = path if path.startswith("/") else f"/{path}"
         if options.source is None:
             return path, {name: [({known.label: called}, ())] for name, called in known.called().items()}
+        queries, window, step = _questions(options.source, config)
         try:
-            series = await self._series(options.source, config)
-        except SourceFailed:
-            raise
+            series = await self._series(options.source.api, queries, window=window, step=step)
         except ProviderError as error:
             raise SourceFailed(SOURCE.format(error=error), reason=error.reason) from None
         return path, {
@@ -168,22 +167,17 @@ class HttpScorer(FleetProvider):
             raise ProviderError(WRONG_SCORE.format(theirs=theirs, ours=ours), reason=OTHER_SCORE)
         return config
 
-    async def _series(self, source: Source, config: ScorerConfig) -> list[Series]:
-        queries, window, step = source.queries, source.range, source.step
-        if not queries:
-            params = config.source.params
-            queries, window, step = split_queries(params.query), params.range, params.step
-            if not queries:
-                raise ProviderError(NO_QUERY, reason=BAD_CONFIG)
-            if window > 0 and step <= 0:
-                raise ProviderError(NO_STEP, reason=BAD_CONFIG)
+    async def _series(self, api: Api, queries: Sequence[str], *, window: float, step: float) -> list[Series]:
         series: list[Series] = []
         end = self._clock.wall().timestamp()
         for query in queries:
             if window > 0:
-                result = await source.api.range(query, start=end - window, end=end, step=step)
+                result = await api.range(query, start=end - window, end=end, step=step)
             else:
-                result = await source.api.instant(query)
+                result = await api.instant(query)
+            if result.warnings:
+                words = NOT_COMPLETE.format(warnings=some(result.warnings))
+                raise ProviderError(words, reason=INCOMPLETE)
             series += result.series
         return series
 
@@ -222,6 +216,19 @@ class HttpScorer(FleetProvider):
         if self._options.reduction is not None:
             score = self._options.reduction.reduce([(0.0, each.score) for each in results])
         return Reading(values={self._options.score.name: score})
+
+
+def _questions(source: Source, config: ScorerConfig) -> tuple[tuple[str, ...], float, float]:
+    """Queries, window and step; ours before the scorer's own. Raises ProviderError."""
+    if source.queries:
+        return source.queries, source.range, source.step
+    params = config.source.params
+    queries = split_queries(params.query)
+    if not queries:
+        raise ProviderError(NO_QUERY, reason=BAD_CONFIG)
+    if params.range > 0 and params.step <= 0:
+        raise ProviderError(NO_STEP, reason=BAD_CONFIG)
+    return queries, params.range, params.step
 
 
 def _own(results: Sequence[Result], *, label: str, wanted: str) -> Sequence[Result]:
