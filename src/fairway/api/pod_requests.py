@@ -127,7 +127,7 @@ def _of_containers(pod: Pod, read: _Read) -> Amounts:
     if status.allocatedResources is not None and actuated is not None:
         # These are of the whole pod and say all, claims too.
         granted, running = read(status.allocatedResources), read(actuated)
-    elif infeasible or status.containerStatuses or status.initContainerStatuses:
+    elif infeasible or not _settled(pod):
         granted, running = _together(pod, _granted, read), _together(pod, _running, read)
         _add(granted, claimed)
     else:
@@ -136,6 +136,24 @@ def _of_containers(pod: Pod, read: _Read) -> Amounts:
     _raise(total, running)
     _raise(total, granted)
     return total
+
+
+def _settled(pod: Pod) -> bool:
+    """Whether nothing is being resized, in so many words: which is nearly always, and then the spec says all."""
+    status = pod.status
+    if not (status.containerStatuses or status.initContainerStatuses):
+        return True
+    containers = (*pod.spec.containers, *pod.spec.initContainers)
+    asked = {each.name: each.resources.requests for each in containers}
+    if len(asked) != len(containers):
+        return False
+    for each in (*status.containerStatuses, *status.initContainerStatuses):
+        requests = asked.get(each.name)
+        if each.allocatedResources is not None and each.allocatedResources != requests:
+            return False
+        if each.resources is not None and each.resources.requests not in (None, requests):
+            return False
+    return True
 
 
 def _together(pod: Pod, of: _Of, read: _Read) -> Amounts:

@@ -1,0 +1,292 @@
+"""What is free on a cluster, kept up to date pod by pod.
+
+A change of a pod moves the sums of one node, and that node is looked at again when somebody asks: nothing is counted
+anew. Whatever the order of events, also if some come twice, the result is what a full count of the last states gives.
+
+Pods may be bound to nodes that are not known, yet or any more: what they take is remembered and counts once the node
+is there.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fairway.api.pod_requests import PODS, Amounts
+from fairway.kube.resource import Key, key_of
+from fairway.providers.usage.brief import NodeRoom, PodUse, Vector
+from fairway.providers.usage.policy import WAITING, Policy
+
+Basis = Literal["both", "requests", "usage"]
+"""What is taken: the larger of what is requested and what is used, or one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A pod, of which one wants to know how many would fit. ``vector`` has one pod in it, and no zeros."""
+
+    name: str
+    vector: Vector
+
+    def fit(self, free: Mapping[str, int]) -> int:
+        """How many fit on a node with so much free."""
+        return max(min(free.get(name, 0) // amount for name, amount in self.vector), 0)
+
+    def admitted(self, repelled: frozenset[str]) -> bool:
+        return not repelled or repelled <= {name for name, _ in self.vector}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Of nodes that have room to give. Amounts are thousandths of a CPU, bytes, pieces."""
+
+    free: Mapping[str, int]
+    """All nodes together."""
+    largest: Mapping[str, int]
+    """The one node that has most of it."""
+    slots: Mapping[str, int]
+    """How many of a shape fit."""
+    known: frozenset[str]
+    """Resources any node has, even one that takes no pods."""
+    pending: Mapping[str, int]
+    """Asked for by pods that wait for a node."""
+    waiting: int
+    """How many those are."""
+
+
+class _Account:
+    """Of a node, or of the name of one that is not known."""
+
+    __slots__ = ("credited", "name", "repelled", "room", "slots", "taken", "used")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.room: NodeRoom | None = None
+        self.repelled: frozenset[str] | None = None
+        self.taken: dict[str, int] = {}
+        self.used: Amounts | None = None
+        self.credited: dict[str, int] = {}
+        """What of it is in the totals."""
+        self.slots: tuple[int, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        return self.room is None and not self.taken and self.used is None
+
+
+@dataclass(slots=True, kw_only=True)
+class Accounting:
+    """``floor`` is whether a node that has given away more than it has counts as empty, or takes from the others."""
+
+    policy: Policy = field(default_factory=Policy)
+    shapes: tuple[Shape, ...] = ()
+    basis: Basis = "both"
+    floor: bool = True
+    _pods: dict[Key, PodUse] = field(default_factory=dict)
+    _accounts: dict[str, _Account] = field(default_factory=dict)
+    _unsettled: set[str] = field(default_factory=set)
+    _free: Counter[str] = field(default_factory=Counter)
+    _kinds: Counter[str] = field(default_factory=Counter)
+    _slots: list[int] = field(default_factory=list)
+    _largest: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _doubtful: set[str] = field(default_factory=set)
+    """Resources whose largest node is no longer known."""
+    _bad: dict[Key, str] = field(default_factory=dict)
+    """By key; nodes are in no namespace."""
+
+    def __post_init__(self) -> None:
+        self._slots = [0] * len(self.shapes)
+
+    @property
+    def problems(self) -> Collection[str]:
+        """What could not be read, named by object."""
+        return self._bad.values()
+
+    def pod(self, pod: PodUse) -> bool:
+        """The state of a pod. Whether anything that is counted changed."""
+        key = key_of(pod)
+        old = self._pods.get(key)
+        self._pods[key] = pod
+        if pod.problem or self._bad:
+            self._note(key, pod.problem)
+        return self._move(old, pod)
+
+    def no_pod(self, pod: PodUse) -> bool:
+        """It is gone. Does nothing if there is another of its name by now."""
+        key = key_of(pod)
+        old = self._pods.get(key)
+        if old is None or old.metadata.uid != pod.metadata.uid:
+            return False
+        del self._pods[key]
+        self._bad.pop(key, None)
+        return self._move(old, None)
+
+    def node(self, room: NodeRoom) -> bool:
+        """The state of a node. Whether anything that is counted changed."""
+        name = room.metadata.name
+        account = self._account(name)
+        old = account.room
+        account.room, account.repelled = room, self.policy.repelled(room)
+        self._note(("", name), room.problem)
+        if old is not None and _counts_alike(old, room):
+            return False
+        self._count_kinds(old, room)
+        self._unsettled.add(name)
+        return True
+
+    def no_node(self, room: NodeRoom) -> bool:
+        """It is gone. Does nothing if there is another of its name by now."""
+        name = room.metadata.name
+        account = self._accounts.get(name)
+        if account is None or account.room is None or account.room.metadata.uid != room.metadata.uid:
+            return False
+        self._count_kinds(account.room, None)
+        account.room = account.repelled = None
+        self._bad.pop(("", name), None)
+        self._unsettled.add(name)
+        return True
+
+    def used(self, by_node: Mapping[str, Amounts]) -> bool:
+        """What nodes really use. One that is not mentioned is reckoned by requests alone."""
+        changed = False
+        for name, amounts in by_node.items():
+            account = self._account(name)
+            if account.used != amounts:
+                account.used = amounts
+                self._unsettled.add(name)
+                changed = True
+        for name, account in self._accounts.items():
+            if account.used is not None and name not in by_node:
+                account.used = None
+                self._unsettled.add(name)
+                changed = True
+        return changed
+
+    def totals(self) -> Totals:
+        """Costs as much as nodes have changed since the last time; a look at all of them if the largest did."""
+        for name in self._unsettled:
+            self._settle(self._accounts[name])
+        self._unsettled.clear()
+        for resource in self._doubtful:
+            self._find_largest(resource)
+        self._doubtful.clear()
+        for resource in self._free.keys() - self._largest.keys():
+            del self._free[resource]
+        waiting = self._accounts.get(WAITING)
+        pending = dict(waiting.taken) if waiting is not None else {}
+        return Totals(
+            free=dict(self._free),
+            largest={name: amount for name, (amount, _) in self._largest.items()},
+            slots={shape.name: count for shape, count in zip(self.shapes, self._slots, strict=True)},
+            known=frozenset(name for name, count in self._kinds.items() if count),
+            waiting=pending.pop(PODS, 0),
+            pending=pending,
+        )
+
+    def _account(self, name: str) -> _Account:
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = _Account(name)
+        return account
+
+    def _move(self, old: PodUse | None, new: PodUse | None) -> bool:
+        left = self.policy.place(old) if old is not None else None
+        came = self.policy.place(new) if new is not None else None
+        if old is not None and new is not None and left == came and old.vector == new.vector:
+            return False
+        if old is not None and left is not None:
+            self._take(left, old.vector, -1)
+        if new is not None and came is not None:
+            self._take(came, new.vector, 1)
+        return left is not None or came is not None
+
+    def _take(self, place: str, vector: Vector, sign: int) -> None:
+        taken = self._account(place).taken
+        for name, amount in vector:
+            now = taken.get(name, 0) + sign * amount
+            if now:
+                taken[name] = now
+            else:
+                taken.pop(name, None)
+        self._unsettled.add(place)
+
+    def _count_kinds(self, old: NodeRoom | None, new: NodeRoom | None) -> None:
+        if old is not None:
+            self._kinds.subtract(old.kinds)
+        if new is not None:
+            self._kinds.update(new.kinds)
+
+    def _settle(self, account: _Account) -> None:
+        free, slots = self._room_of(account)
+        before = account.credited
+        for resource in before.keys() | free.keys():
+            amount = free.get(resource)
+            self._free[resource] += (amount or 0) - before.get(resource, 0)
+            self._compare(resource, account.name, amount)
+        for index, count in enumerate(slots):
+            self._slots[index] += count - (account.slots[index] if account.slots else 0)
+        account.credited, account.slots = free, slots
+        if account.idle:
+            del self._accounts[account.name]
+
+    def _room_of(self, account: _Account) -> tuple[dict[str, int], tuple[int, ...]]:
+        room, repelled = account.room, account.repelled
+        if room is None or repelled is None:
+            return {}, (0,) * len(self.shapes)
+        free = self._left(account, room)
+        slots = tuple(shape.fit(free) if shape.admitted(repelled) else 0 for shape in self.shapes)
+        if repelled:
+            free = {name: amount for name, amount in free.items() if repelled <= {name}}
+        return free, slots
+
+    def _left(self, account: _Account, room: NodeRoom) -> dict[str, int]:
+        taken, used = account.taken, account.used
+        if used is None or self.basis == "requests":
+            left = {name: amount - taken.get(name, 0) for name, amount in room.allocatable.items()}
+        elif self.basis == "usage":
+            left = {
+                name: amount - (used[name] if name in used else taken.get(name, 0))
+                for name, amount in room.allocatable.items()
+            }
+        else:
+            left = {
+                name: amount - max(taken.get(name, 0), used.get(name, 0))
+                for name, amount in room.allocatable.items()
+            }
+        return {name: max(amount, 0) for name, amount in left.items()} if self.floor else left
+
+    def _compare(self, resource: str, node: str, amount: int | None) -> None:
+        held = self._largest.get(resource)
+        if held is None or (amount is not None and amount >= held[0]):
+            if amount is not None:
+                self._largest[resource] = (amount, node)
+        elif held[1] == node:
+            self._doubtful.add(resource)
+
+    def _find_largest(self, resource: str) -> None:
+        best: tuple[int, str] | None = None
+        for account in self._accounts.values():
+            amount = account.credited.get(resource)
+            if amount is not None and (best is None or amount > best[0]):
+                best = (amount, account.name)
+        if best is None:
+            self._largest.pop(resource, None)
+        else:
+            self._largest[resource] = best
+
+    def _note(self, key: Key, problem: str) -> None:
+        if problem:
+            self._bad[key] = problem
+        else:
+            self._bad.pop(key, None)
+
+
+def _counts_alike(old: NodeRoom, new: NodeRoom) -> bool:
+    return (
+        old.allocatable == new.allocatable
+        and old.kinds == new.kinds
+        and old.ready == new.ready
+        and old.cordoned == new.cordoned
+        and old.repelling == new.repelling
+        and old.control_plane == new.control_plane
+    )

@@ -1,0 +1,182 @@
+"""Pods and nodes as the accounting keeps them: a few hundred bytes each, whatever was on the wire.
+
+An informer keeps every object it decodes, and a pod as served has kilobytes of labels, annotations and containers that
+matter only until its requests are known. So these types reckon while they are decoded and let go of the rest. Pods
+that ask for the same share one vector.
+"""
+
+from sys import intern
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from fairway.api.meta import ObjectMeta
+from fairway.api.node import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    NodeTaint,
+)
+from fairway.api.pod import Pod, PodSpec, PodStatus
+from fairway.api.pod_requests import PODS, Amounts, amounts_of, readable_requests
+from fairway.api.quantity import QuantityError
+from fairway.kube.codec import INITIAL_EVENTS_END
+from fairway.kube.resource import Resource
+
+Vector = tuple[tuple[str, int], ...]
+"""Amounts by resource, sorted by its name. Whole numbers: thousandths of a CPU, bytes, pieces."""
+
+BAD_POD: Final = "Pod {namespace}/{name}: {what}"
+BAD_NODE: Final = "Node {name}: allocatable {what}"
+
+_MOST_SHARED: Final = 1 << 16
+_shared: Final[dict[Vector, Vector]] = {}
+_NO_LABELS: Final[dict[str, str]] = {}
+_NO_SPEC: Final = PodSpec()
+_NO_STATUS: Final = PodStatus()
+_NO_NODE_SPEC: Final = NodeSpec()
+_NO_NODE_STATUS: Final = NodeStatus()
+_REPELLING: Final = (NO_SCHEDULE, NO_EXECUTE)
+
+
+def vector_of(amounts: Amounts) -> Vector:
+    vector = tuple(sorted(amounts.items()))
+    known = _shared.get(vector)
+    if known is not None:
+        return known
+    if len(_shared) >= _MOST_SHARED:
+        # Sharing saves memory and means nothing else.
+        _shared.clear()
+    return _shared.setdefault(vector, vector)
+
+
+class PodUse(Struct, frozen=True, kw_only=True, gc=False):
+    """``spec`` and ``status`` are empty once it is decoded."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = _NO_SPEC
+    status: PodStatus = _NO_STATUS
+    node: str = field(default="", name="fairway.dev/node")
+    """Empty while no node was found for it."""
+    vector: Vector = field(default=(), name="fairway.dev/vector")
+    """What it asks for, and one pod."""
+    over: bool = field(default=False, name="fairway.dev/over")
+    """It has ended for good."""
+    gated: bool = field(default=False, name="fairway.dev/gated")
+    """It does not want a node yet."""
+    problem: str = field(default="", name="fairway.dev/problem")
+
+    def __post_init__(self) -> None:
+        meta, spec, status = self.metadata, self.spec, self.status
+        pod = Pod(spec=spec, status=status)
+        amounts, problems = self.reckon(pod)
+        amounts[PODS] = 1
+        put = structs.force_setattr
+        put(self, "node", intern(spec.nodeName))
+        put(self, "vector", vector_of(amounts))
+        put(self, "over", pod.finished)
+        put(self, "gated", bool(spec.schedulingGates))
+        if problems:
+            what = "; ".join(problems)
+            put(self, "problem", BAD_POD.format(namespace=meta.namespace, name=meta.name, what=what))
+        put(self, "metadata", _slim(meta))
+        put(self, "spec", _NO_SPEC)
+        put(self, "status", _NO_STATUS)
+
+    @property
+    def terminating(self) -> bool:
+        return self.metadata.deletionTimestamp is not None
+
+    @staticmethod
+    def reckon(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
+        """What it asks for, and what of that cannot be read."""
+        return readable_requests(pod)
+
+
+class UpstreamPodUse(PodUse, frozen=True, kw_only=True, gc=False):
+    """Reckoned as OCM's add-on does it: containers and overhead, and nothing of what else there is.
+
+    There an init container counts if it asks for more than all pods before it on the node, in whatever order those
+    come. That is not a rule anybody could follow, so none counts here.
+    """
+
+    @staticmethod
+    def reckon(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
+        return readable_requests(
+            Pod(spec=PodSpec(containers=pod.spec.containers, overhead=pod.spec.overhead))
+        )
+
+
+class NodeRoom(Struct, frozen=True, kw_only=True, gc=False):
+    """``spec`` and ``status`` are empty once it is decoded."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = _NO_NODE_SPEC
+    status: NodeStatus = _NO_NODE_STATUS
+    allocatable: Amounts = field(default_factory=dict, name="fairway.dev/allocatable")
+    kinds: frozenset[str] = field(default=frozenset(), name="fairway.dev/kinds")
+    """Resources it has, even if it has none to give at the moment."""
+    ready: bool = field(default=False, name="fairway.dev/ready")
+    cordoned: bool = field(default=False, name="fairway.dev/cordoned")
+    control_plane: bool = field(default=False, name="fairway.dev/control-plane")
+    repelling: tuple[NodeTaint, ...] = field(default=(), name="fairway.dev/repelling")
+    """Taints that keep pods away, in their order."""
+    problem: str = field(default="", name="fairway.dev/problem")
+
+    def __post_init__(self) -> None:
+        meta, spec, status = self.metadata, self.spec, self.status
+        node = Node(metadata=meta, spec=spec, status=status)
+        allocatable, problems = _readable(status.allocatable)
+        capacity, _ = _readable(status.capacity)
+        kinds = (intern(name) for given in (allocatable, capacity) for name in given if given[name])
+        put = structs.force_setattr
+        put(self, "allocatable", {intern(name): amount for name, amount in allocatable.items()})
+        put(self, "kinds", frozenset(kinds))
+        put(self, "ready", node.ready)
+        put(self, "cordoned", spec.unschedulable)
+        put(self, "control_plane", node.control_plane)
+        put(self, "repelling", tuple(each for each in spec.taints if each.effect in _REPELLING))
+        if problems:
+            put(self, "problem", BAD_NODE.format(name=meta.name, what="; ".join(problems)))
+        put(self, "metadata", _slim(meta))
+        put(self, "spec", _NO_NODE_SPEC)
+        put(self, "status", _NO_NODE_STATUS)
+
+
+def _readable(given: dict[str, str | int | float]) -> tuple[Amounts, list[str]]:
+    try:
+        return amounts_of(given), []
+    except QuantityError:
+        pass
+    amounts: Amounts = {}
+    problems = []
+    for name, text in given.items():
+        try:
+            amounts |= amounts_of({name: text})
+        except QuantityError as error:
+            problems.append(str(error))
+    return amounts, problems
+
+
+def _slim(meta: ObjectMeta) -> ObjectMeta:
+    end = meta.annotations.get(INITIAL_EVENTS_END)
+    return ObjectMeta(
+        name=meta.name,
+        namespace=intern(meta.namespace),
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+        deletionTimestamp=meta.deletionTimestamp,
+        labels=_NO_LABELS,
+        annotations=_NO_LABELS if end is None else {INITIAL_EVENTS_END: end},
+    )
+
+
+POD_USES: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=PodUse)
+UPSTREAM_POD_USES: Final[Resource[PodUse]] = Resource(
+    group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=UpstreamPodUse
+)
+NODE_ROOMS: Final = Resource(
+    group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=NodeRoom
+)

@@ -1,0 +1,231 @@
+"""The scores of resource usage: what each is called, what it is read off, and how it becomes a number.
+
+Two things decide whether a linear score is any good: values beyond its limit all score 100, and values far below it
+are squeezed into a few points. A limit that each cluster chose for itself would be worse, for then scores of two
+clusters could not be compared. So the scores of OCM's first example keep its formula and its limits, and the others are
+logarithmic by default: from a small edge cluster to the largest there are, a point is always the same few per cent.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from fairway.api.pod_requests import CPU, HUGE_PAGES_PREFIX, MEMORY, PODS
+from fairway.providers.catalogue import OptionsError
+from fairway.providers.provider import Scale, Score
+from fairway.providers.scales import Inverted, Linear, Logarithmic
+from fairway.providers.usage.accounting import Totals
+from fairway.providers.usage.options import RESOURCES, Options, Spread
+
+SLOTS: Final = "slots.{shape}"
+PODS_AVAILABLE: Final = "podsAvailable"
+PODS_PENDING: Final = "podsPending"
+
+UNKNOWN_SCORE: Final = "there is no score {given!r}{hint}; there are {known}"
+UNKNOWN_LIMIT: Final = "there is no score {given!r} and none begins with it{hint}; there are {known}"
+NEAR: Final = ", did you mean {near!r}?"
+
+GIB: Final = 2.0**30
+_EPHEMERAL: Final = "ephemeral-storage"
+_DECADES: Final = 1e4
+"""From the lowest to the highest value of a logarithmic scale."""
+_LEAST_COUNT: Final = 0.5
+"""Below one piece, so that the last one still counts for something."""
+
+_LINEAR: Final = {CPU: 100.0, MEMORY: 1024.0}
+"""The limits of OCM's add-on: cores, GiB."""
+_LINEAR_DEVICES: Final = 20.0
+_CLUSTER: Final = {CPU: 10_000.0, MEMORY: 40_000.0}
+_CLUSTER_OTHER: Final = 10_000.0
+_NODE: Final = {CPU: 1_000.0, MEMORY: 4_000.0}
+_NODE_OTHER: Final = 100.0
+_MOST_PODS: Final = 100_000.0
+_MOST_SLOTS: Final = 10_000.0
+_MOST_PENDING: Final = 10_000.0
+_BUGGY_MEMORY: Final = 2.0**20 / GIB
+"""OCM's add-on takes bytes for MiB: a mebibyte scores 100 already."""
+
+Take = Callable[[Totals], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    score: Score
+    take: Take
+    """The raw value in the score's unit, or None if the cluster has nothing of the kind."""
+
+
+def measures(options: Options) -> tuple[Measure, ...]:
+    """Raises OptionsError for scores and limits that do not exist."""
+    found = tuple(_upstream(options) if options.parity != "none" else _ours(options))
+    names = [each.score.name for each in found]
+    for index, name in enumerate(options.scores):
+        if name not in names:
+            raise _unknown(UNKNOWN_SCORE, name, names, f"scores[{index}]")
+    limited = [*options.resources, PODS, "slots", *names]
+    for name in options.limits:
+        if name not in limited:
+            raise _unknown(UNKNOWN_LIMIT, name, limited, f"limits.{name}")
+    return tuple(each for each in found if not options.scores or each.score.name in options.scores)
+
+
+def _unknown(words: str, given: str, known: list[str], at: str) -> OptionsError:
+    near = get_close_matches(given, known, n=1)
+    hint = NEAR.format(near=near[0]) if near else ""
+    return OptionsError(words.format(given=given, hint=hint, known=", ".join(known)), field=at)
+
+
+def _ours(options: Options) -> Iterator[Measure]:
+    scales = options.scales
+    for key in ("cpu", "mem"):
+        if resource := options.resources.get(key):
+            yield Measure(
+                score=Score(
+                    name=f"{key}Available",
+                    scale=_scale(
+                        options,
+                        scales.available,
+                        f"{key}Available",
+                        key,
+                        _LINEAR.get(resource, 100.0),
+                        resource,
+                    ),
+                    unit=unit_of(resource),
+                    meaning=f"What is free of {resource} on all nodes together.",
+                ),
+                take=_free(options, resource),
+            )
+    for key, resource in options.resources.items():
+        linear = _LINEAR.get(resource, _LINEAR_DEVICES)
+        for scope, spread, most, take in (
+            ("Node", scales.node, _NODE.get(resource, _NODE_OTHER), _largest(resource)),
+            ("Cluster", scales.cluster, _CLUSTER.get(resource, _CLUSTER_OTHER), _free(options, resource)),
+        ):
+            name = f"{key}{scope}Available"
+            where = "the node that has most of it" if scope == "Node" else "all nodes together"
+            yield Measure(
+                score=Score(
+                    name=name,
+                    scale=_scale(
+                        options, spread, name, key, most if spread == "logarithmic" else linear, resource
+                    ),
+                    unit=unit_of(resource),
+                    meaning=f"What is free of {resource} on {where}.",
+                ),
+                take=take,
+            )
+    yield Measure(
+        score=Score(
+            name=PODS_AVAILABLE,
+            scale=_scale(options, scales.pods, PODS_AVAILABLE, PODS, _MOST_PODS, PODS),
+            unit="pods",
+            meaning="How many more pods the nodes admit, whatever their size.",
+        ),
+        take=_free(options, PODS),
+    )
+    yield Measure(
+        score=Score(
+            name=PODS_PENDING,
+            scale=Inverted(_scale(options, "logarithmic", PODS_PENDING, "", _MOST_PENDING, PODS)),
+            unit="pods",
+            meaning="Pods that wait for a node: 100 if none does, and the less the more there are.",
+        ),
+        take=lambda totals: float(totals.waiting),
+    )
+    for shape in options.shapes:
+        name = SLOTS.format(shape=shape.name)
+        yield Measure(
+            score=Score(
+                name=name,
+                scale=_scale(options, scales.slots, name, "slots", _MOST_SLOTS, PODS),
+                unit="pods",
+                meaning=f"How many pods of the shape {shape.name} fit, node by node.",
+            ),
+            take=_slots(shape.name),
+        )
+
+
+def _upstream(options: Options) -> Iterator[Measure]:
+    for key, resource in RESOURCES.items():
+        limit = _LINEAR.get(resource, _LINEAR_DEVICES)
+        if resource == MEMORY and options.parity == "upstream":
+            limit = _BUGGY_MEMORY
+        for scope in ("Node", "Cluster"):
+            yield Measure(
+                score=Score(
+                    name=f"{key}{scope}Available",
+                    scale=Linear(0, limit),
+                    unit=unit_of(resource),
+                    meaning=f"As OCM's add-on reckons what is free of {resource}.",
+                ),
+                take=_as_upstream(resource, of_node=scope == "Node"),
+            )
+
+
+def unit_of(resource: str) -> str:
+    """What raw values are in."""
+    if resource == CPU:
+        return "cores"
+    return "GiB" if _in_bytes(resource) else "pods" if resource == PODS else ""
+
+
+def in_units(resource: str, amount: float) -> float:
+    """From thousandths of a CPU, bytes or pieces."""
+    if resource == CPU:
+        return amount / 1000
+    return amount / GIB if _in_bytes(resource) else float(amount)
+
+
+def _in_bytes(resource: str) -> bool:
+    return resource in (MEMORY, _EPHEMERAL) or resource.startswith(HUGE_PAGES_PREFIX)
+
+
+def _scale(options: Options, spread: Spread, name: str, key: str, most: float, resource: str) -> Scale:
+    limit = options.limits.get(name, options.limits.get(key))
+    if limit is not None:
+        most = limit / GIB if _in_bytes(resource) else limit
+    if spread == "linear":
+        return Linear(0, most)
+    if spread == "share":
+        return Linear(-most, most)
+    counted = resource != CPU and not _in_bytes(resource)
+    return Logarithmic(min(_LEAST_COUNT, most / 2) if counted else most / _DECADES, most)
+
+
+def _free(options: Options, resource: str) -> Take:
+    def take(totals: Totals) -> float | None:
+        if not _has(totals, resource):
+            return None
+        free = totals.free.get(resource, 0)
+        if options.count_pending:
+            waiting = totals.waiting if resource == PODS else totals.pending.get(resource, 0)
+            free = max(free - waiting, 0)
+        return in_units(resource, free)
+
+    return take
+
+
+def _largest(resource: str) -> Take:
+    def take(totals: Totals) -> float | None:
+        return in_units(resource, totals.largest.get(resource, 0)) if _has(totals, resource) else None
+
+    return take
+
+
+def _slots(shape: str) -> Take:
+    return lambda totals: float(totals.slots[shape])
+
+
+def _as_upstream(resource: str, *, of_node: bool) -> Take:
+    def take(totals: Totals) -> float | None:
+        if of_node:
+            return in_units(resource, max(totals.largest.get(resource, 0), 0))
+        return in_units(resource, totals.free.get(resource, 0))
+
+    return take
+
+
+def _has(totals: Totals, resource: str) -> bool:
+    """A cluster without nodes has no CPU to give, which is worth saying; one without GPUs has nothing to say."""
+    return resource in (CPU, MEMORY, PODS) or resource in totals.known

@@ -1,0 +1,245 @@
+"""What people may say about the scores of resource usage.
+
+basis: both                    # the larger of requested and used; or requests, or usage
+countNotReady: false           # nodes that count though they take no ordinary pods
+countCordoned: false
+countTainted: false
+controlPlane: by-taint         # or count, or ignore
+toleratedTaints: [dedicated=batch, maintenance:NoSchedule]
+nodeSelector: "pool notin (edge)"
+countTerminating: true
+countPending: false            # take what waits for a node off what is free
+resources: {gpu: nvidia.com/gpu, fpga: xilinx.com/fpga}
+shapes: {web: {cpu: 500m, memory: 1Gi}}
+scales: {available: linear, node: logarithmic, cluster: logarithmic, pods: logarithmic, slots: logarithmic}
+limits: {cpuAvailable: 100, mem: 1Ti}
+scores: [cpuAvailable, memAvailable]
+parity: none                   # or upstream, or upstream-fixed
+interval: 60s
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec import field as option
+
+from fairway.api.annotation import QuantityText
+from fairway.api.pod_requests import CPU, MEMORY, PODS, amounts_of
+from fairway.api.quantity import Quantity, QuantityError
+from fairway.providers.catalogue import OptionsError
+from fairway.providers.document import Document, DocumentError, Seconds
+from fairway.providers.provider import INTERVAL_SECONDS
+from fairway.providers.usage.accounting import Basis, Shape
+from fairway.providers.usage.policy import UPSTREAM, ControlPlane, Policy, Toleration
+
+Spread = Literal["linear", "share", "logarithmic"]
+"""``linear`` is ``200 * x / max - 100``, ``share`` is ``100 * x / max``."""
+Parity = Literal["none", "upstream", "upstream-fixed"]
+
+RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
+    {"cpu": CPU, "mem": MEMORY, "gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
+)
+"""What scores call a resource, and what Kubernetes does."""
+
+SHORTEST_INTERVAL: Final = 1.0
+MOST_SHAPES: Final = 50
+MAX_CPU: Final = "MAXCPUCOUNT"
+MAX_MEMORY: Final = "MAXMEMCOUNT"
+ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({MAX_CPU: "cpu", MAX_MEMORY: "mem"})
+"""The limits of cpuAvailable and memAvailable, constants in OCM's example: cores, and MiB unless a unit is given."""
+
+BAD_RESOURCE_KEY: Final = (
+    "{given!r} cannot begin the name of a score: use letters and digits, a small letter first"
+)
+RESERVED_KEY: Final = "{given!r} is taken: podsAvailable counts pods already"
+BAD_RESOURCE: Final = (
+    '{given!r} is no resource: write its name, like "nvidia.com/gpu", or null to leave it out'
+)
+BAD_SHAPE_NAME: Final = "{given!r} is no name for a shape: use small letters, digits and '-'"
+EMPTY_SHAPE: Final = "asks for nothing; write what one such pod requests, like {cpu: 500m, memory: 1Gi}"
+NEGATIVE: Final = "{given!r} is less than nothing; write 0 or more"
+TOO_MANY_SHAPES: Final = f"there are more than {MOST_SHAPES}"
+NOT_POSITIVE: Final = "{given!r} must be greater than 0: it is what scores 100"
+TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
+PARITY_DECIDES: Final = "parity decides that; remove this, or write parity: none"
+IN_ENVIRONMENT: Final = "the environment variable {name}: {reason}"
+
+_KEY: Final = re.compile(r"[a-z][a-zA-Z0-9]{0,62}")
+_RESOURCE: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_SHAPE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_MIB: Final = 2**20
+_LARGEST: Final = 2**63
+
+
+class Scales(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    available: Spread = "linear"
+    node: Spread = "logarithmic"
+    cluster: Spread = "logarithmic"
+    pods: Spread = "logarithmic"
+    slots: Spread = "logarithmic"
+
+
+class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    basis: Basis = "both"
+    count_not_ready: bool = False
+    count_cordoned: bool = False
+    count_tainted: bool = False
+    control_plane: ControlPlane = "by-taint"
+    tolerated_taints: tuple[str, ...] = ()
+    node_selector: str = ""
+    count_terminating: bool = True
+    count_pending: bool = False
+    resources: dict[str, str | None] = option(default_factory=dict)
+    shapes: dict[str, dict[str, QuantityText]] = option(default_factory=dict)
+    scales: Scales = Scales()
+    limits: dict[str, QuantityText] = option(default_factory=dict)
+    scores: tuple[str, ...] = ()
+    parity: Parity = "none"
+    interval: Seconds = option(default_factory=lambda: Seconds(INTERVAL_SECONDS))
+
+
+PARITY_EXCLUDES: Final = (
+    "basis", "countNotReady", "countCordoned", "countTainted", "controlPlane", "toleratedTaints",
+    "countTerminating", "countPending", "resources", "scales", "limits",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    basis: Basis = "both"
+    policy: Policy = field(default_factory=Policy)
+    node_selector: str = ""
+    count_pending: bool = False
+    resources: Mapping[str, str] = field(default_factory=lambda: RESOURCES)
+    """By what the names of their scores begin with."""
+    shapes: tuple[Shape, ...] = ()
+    scales: Scales = field(default_factory=Scales)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """What scores 100, by the name of a score or what it begins with: cores, bytes, pieces."""
+    scores: tuple[str, ...] = ()
+    """Only these, if any are named."""
+    parity: Parity = "none"
+    interval: float = INTERVAL_SECONDS
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any], *, environment: Mapping[str, str] | None = None) -> "Options":
+        """Raises OptionsError. What the environment says counts for less."""
+        try:
+            entry = Document(dict(given), "").convert(_Entry)
+        except DocumentError as error:
+            raise OptionsError(error.message, field=error.field) from None
+        if entry.parity != "none":
+            for name in PARITY_EXCLUDES:
+                if name in given:
+                    raise OptionsError(PARITY_DECIDES, field=name)
+        if entry.interval < SHORTEST_INTERVAL:
+            raise OptionsError(TOO_OFTEN, field="interval")
+        upstream = entry.parity != "none"
+        resources, limits = _resources(entry.resources), _limits(entry.limits)
+        for key, limit in _limits_of(os.environ if environment is None else environment).items():
+            if key in resources and key not in limits and not upstream:
+                limits.setdefault(f"{key}Available", limit)
+        return cls(
+            basis="requests" if upstream else entry.basis,
+            policy=UPSTREAM if upstream else _policy(entry),
+            node_selector=entry.node_selector,
+            count_pending=entry.count_pending,
+            resources=resources,
+            shapes=_shapes(entry.shapes),
+            scales=entry.scales,
+            limits=MappingProxyType(limits),
+            scores=entry.scores,
+            parity=entry.parity,
+            interval=float(entry.interval),
+        )
+
+
+def _policy(entry: _Entry) -> Policy:
+    tolerated = []
+    for index, text in enumerate(entry.tolerated_taints):
+        try:
+            tolerated.append(Toleration.parse(text))
+        except ValueError as error:
+            raise OptionsError(str(error), field=f"toleratedTaints[{index}]") from None
+    return Policy(
+        not_ready=entry.count_not_ready,
+        cordoned=entry.count_cordoned,
+        tainted=entry.count_tainted,
+        control_plane=entry.control_plane,
+        tolerated=tuple(tolerated),
+        terminating=entry.count_terminating,
+    )
+
+
+def _resources(given: Mapping[str, str | None]) -> Mapping[str, str]:
+    resources: dict[str, str | None] = dict(RESOURCES)
+    for key, name in given.items():
+        if not _KEY.fullmatch(key):
+            raise OptionsError(BAD_RESOURCE_KEY.format(given=key), field=f"resources[{key}]")
+        if key == PODS:
+            raise OptionsError(RESERVED_KEY.format(given=key), field=f"resources.{key}")
+        if name is not None and not _RESOURCE.fullmatch(name):
+            raise OptionsError(BAD_RESOURCE.format(given=name), field=f"resources.{key}")
+        resources[key] = name
+    return MappingProxyType({key: name for key, name in resources.items() if name is not None})
+
+
+def _shapes(given: Mapping[str, Mapping[str, QuantityText]]) -> tuple[Shape, ...]:
+    if len(given) > MOST_SHAPES:
+        raise OptionsError(TOO_MANY_SHAPES, field="shapes")
+    shapes = []
+    for name, requests in given.items():
+        at = f"shapes.{name}"
+        if not _SHAPE.fullmatch(name):
+            raise OptionsError(BAD_SHAPE_NAME.format(given=name), field=f"shapes[{name}]")
+        asked: dict[str, int] = {}
+        for resource, quantity in requests.items():
+            try:
+                amount = amounts_of({resource: quantity})[resource]
+            except QuantityError as error:
+                raise OptionsError(str(error).partition(": ")[2], field=f"{at}[{resource}]") from None
+            if amount < 0:
+                raise OptionsError(NEGATIVE.format(given=quantity), field=f"{at}[{resource}]")
+            if amount:
+                asked[resource] = amount
+        if not asked:
+            raise OptionsError(EMPTY_SHAPE, field=at)
+        shapes.append(Shape(name=name, vector=tuple(sorted({**asked, PODS: 1}.items()))))
+    return tuple(shapes)
+
+
+def _limits(given: Mapping[str, QuantityText]) -> dict[str, float]:
+    limits = {}
+    for name, quantity in given.items():
+        try:
+            limits[name] = _limit(quantity)
+        except ValueError as error:
+            raise OptionsError(str(error), field=f"limits.{name}") from None
+    return limits
+
+
+def _limits_of(environment: Mapping[str, str]) -> dict[str, float]:
+    limits = {}
+    for name, key in ENVIRONMENT.items():
+        text = environment.get(name, "").strip()
+        if not text:
+            continue
+        try:
+            limit = _limit(text)
+        except ValueError as error:
+            raise OptionsError(IN_ENVIRONMENT.format(name=name, reason=error)) from None
+        limits[key] = limit * _MIB if name == MAX_MEMORY and not text[-1].isalpha() else limit
+    return limits
+
+
+def _limit(quantity: QuantityText) -> float:
+    """Raises ValueError."""
+    value = Quantity.parse(quantity).value
+    if not 0 < value < _LARGEST:
+        raise QuantityError(NOT_POSITIVE.format(given=quantity))
+    return float(value)

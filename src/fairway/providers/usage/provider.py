@@ -1,0 +1,189 @@
+"""The provider of resource usage: follows nodes and pods, and says what is free."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+from fairway.kube import Added, Batch, Client, Deleted, Informer, KubeError, Updated
+from fairway.providers.catalogue import Context
+from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
+from fairway.providers.usage.accounting import Accounting
+from fairway.providers.usage.brief import NODE_ROOMS, POD_USES, UPSTREAM_POD_USES, NodeRoom, PodUse
+from fairway.providers.usage.measures import measures
+from fairway.providers.usage.metrics import Meter
+from fairway.providers.usage.options import Options
+
+NAME: Final = "resource-usage"
+SCORE_OBJECT: Final = "resource-usage-score"
+
+UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""What has ended takes nothing, and there may be more of it than of the rest."""
+
+PATIENCE_SECONDS: Final = 10.0
+STALE_SECONDS: Final = 60.0
+NAMED_PROBLEMS: Final = 5
+
+NOT_LISTED: Final = "NotListed"
+WATCH_LOST: Final = "WatchLost"
+UNREADABLE: Final = "Unreadable"
+METRICS_UNAVAILABLE: Final = "MetricsUnavailable"
+
+CANNOT_LIST: Final = "{kind} of the cluster cannot be listed: {reason}"
+NOT_YET: Final = "they are not all here after {seconds:g}s"
+NO_NEWS: Final = "{kind} of the cluster have not been heard of for {seconds:.0f}s"
+MORE_PROBLEMS: Final = "and {count} more"
+METRICS_BROKE: Final = "asking for what nodes use failed in a way that was not foreseen"
+
+RULES: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
+    {"apiGroups": ("",), "resources": ("nodes", "pods"), "verbs": ("get", "list", "watch")},
+    {"apiGroups": ("metrics.k8s.io",), "resources": ("nodes",), "verbs": ("get", "list")},
+)
+"""What it must be allowed on the cluster it reads, as a ClusterRole says it."""
+
+_log = logging.getLogger(__name__)
+
+
+class ResourceUsage(ClusterProvider):
+    """``client`` is of the cluster that is read, and open. Raises OptionsError.
+
+    After ``running`` began it holds a few hundred bytes per pod.
+    """
+
+    name = NAME
+    resource = SCORE_OBJECT
+
+    def __init__(self, client: Client, options: Options | None = None) -> None:
+        self.options = options = options or Options()
+        self.interval = options.interval
+        self._client = client
+        self._measures = measures(options)
+        self.scores = tuple(each.score for each in self._measures)
+        self.accounting = Accounting(
+            policy=options.policy,
+            shapes=options.shapes,
+            basis=options.basis,
+            floor=options.parity == "none",
+        )
+        pods = POD_USES if options.parity == "none" else UPSTREAM_POD_USES
+        self._nodes: Informer[NodeRoom] = Informer(client, NODE_ROOMS, labels=options.node_selector)
+        self._pods: Informer[PodUse] = Informer(client, pods, fields=UNFINISHED)
+        self._meter: Meter | None = None
+        self._asked = asyncio.Event()
+        """What is used was asked for once, if it is asked for at all: the first reading is like all others."""
+        self._wake: Wake = _nobody
+
+    @asynccontextmanager
+    async def running(self, wake: Wake, /) -> AsyncIterator[None]:
+        self._wake = wake
+        self._nodes.subscribe(self._hear_nodes)
+        self._pods.subscribe(self._hear_pods)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._nodes)
+            await stack.enter_async_context(self._pods)
+            if self.options.basis != "requests":
+                self._meter = Meter(
+                    self._client, interval=self.interval, clock=asyncio.get_running_loop().time
+                )
+                asking = asyncio.create_task(self._keep_asking(self._meter), name="node metrics")
+                stack.push_async_callback(_end, asking)
+            else:
+                self._asked.set()
+            yield
+
+    async def read(self) -> Reading:
+        await self._current(self._nodes)
+        await self._current(self._pods)
+        await self._asked.wait()
+        totals = self.accounting.totals()
+        values = {}
+        for each in self._measures:
+            value = each.take(totals)
+            if value is not None:
+                values[each.score.name] = value
+        problem, reason = self._problem()
+        return Reading(values=values, problem=problem, reason=reason)
+
+    async def _current(self, informer: Informer[Any]) -> None:
+        """Raises ProviderError unless it knows all there is, as of now."""
+        kind = f"{informer.resource.kind}s"
+        if not informer.synced.is_set():
+            try:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await informer.synced.wait()
+            except TimeoutError:
+                why = await self._why_not(informer)
+                raise ProviderError(CANNOT_LIST.format(kind=kind, reason=why), reason=NOT_LISTED) from None
+        lag = informer.lag
+        if lag > max(self.interval, STALE_SECONDS):
+            raise ProviderError(NO_NEWS.format(kind=kind, seconds=lag), reason=WATCH_LOST)
+
+    async def _why_not(self, informer: Informer[Any]) -> str:
+        try:
+            await self._client.newest(informer.resource, timeout=PATIENCE_SECONDS)
+        except KubeError as error:
+            return str(error)
+        return NOT_YET.format(seconds=PATIENCE_SECONDS)
+
+    def _problem(self) -> tuple[str, str]:
+        bad = list(self.accounting.problems)
+        for informer in (self._nodes, self._pods):
+            for key, why in informer.unreadable.items():
+                bad.append(f"{informer.resource.kind} {'/'.join(part for part in key if part)}: {why}")
+        told = bad[:NAMED_PROBLEMS]
+        if len(bad) > len(told):
+            told.append(MORE_PROBLEMS.format(count=len(bad) - len(told)))
+        reason = UNREADABLE if told else ""
+        if self._meter is not None and self._meter.problem:
+            told.append(self._meter.problem)
+            reason = reason or METRICS_UNAVAILABLE
+        return "; ".join(told), reason
+
+    def _hear_nodes(self, batch: Batch[NodeRoom]) -> None:
+        account, moved = self.accounting, False
+        for change in batch.changes:
+            match change:
+                case Added(node) | Updated(_, node):
+                    moved |= account.node(node)
+                case Deleted(node):
+                    moved |= account.no_node(node)
+        if moved:
+            self._wake()
+
+    def _hear_pods(self, batch: Batch[PodUse]) -> None:
+        account, moved = self.accounting, False
+        for change in batch.changes:
+            match change:
+                case Added(pod) | Updated(_, pod):
+                    moved |= account.pod(pod)
+                case Deleted(pod):
+                    moved |= account.no_pod(pod)
+        if moved:
+            self._wake()
+
+    async def _keep_asking(self, meter: Meter) -> None:
+        while True:
+            try:
+                used = await meter.ask()
+            except Exception:
+                _log.exception(METRICS_BROKE)
+            else:
+                if used is not None and self.accounting.used(used):
+                    self._wake()
+            self._asked.set()
+            await asyncio.sleep(self.interval)
+
+
+def resource_usage(options: Mapping[str, Any], context: Context) -> ResourceUsage:
+    """The factory of the catalogue. Raises OptionsError."""
+    return ResourceUsage(context.local_client(), Options.read(options))
+
+
+def _nobody() -> None:
+    """Wakes nobody: there is nobody yet."""
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
