@@ -83,7 +83,11 @@ class Entry:
         return found
 
 
-CATALOGUE: Final[dict[str, Entry]] = {}
+CATALOGUE: Final[dict[str, Entry]] = {
+    "resource-usage": Entry(
+        "fairway.providers.usage:resource_usage", "What is free on the cluster: CPU, memory, devices, pods."
+    ),
+}
 
 
 def check_keys(options: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...]) -> None:
