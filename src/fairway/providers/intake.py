@@ -70,7 +70,9 @@ def _from_pairs(pairs: Sequence[object]) -> dict[str, float]:
 
 
 def take_in(reading: object, scores: Sequence[Score]) -> Intake:
-    """Raises ProviderError if nothing of it can be used."""
+    """Raises ProviderError if nothing of it can be used, or if that is what it is."""
+    if isinstance(reading, ProviderError):
+        raise reading
     if not isinstance(reading, Reading):
         raise ProviderError(NOT_A_READING.format(kind=_kind(reading)), reason=BAD_RESULT)
     if not isinstance(reading.values, Mapping):

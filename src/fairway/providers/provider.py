@@ -99,8 +99,9 @@ class FleetProvider(Provider):
     """Reads many clusters at once, from the hub."""
 
     @abc.abstractmethod
-    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
-        """By cluster. One that is left out has nothing to publish now, and keeps what it has until it runs out.
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> "Mapping[str, Reading | ProviderError]":
+        """By cluster. One that is left out has nothing to publish now, and keeps what it has until it runs out; so
+        does one that could not be read, for which the error stands, and its condition says so.
 
         Raises ProviderError when nothing could be read at all.
         """
