@@ -1,0 +1,73 @@
+"""What a ManagedClusterAddOn says about itself. Types and most reasons are OCM's."""
+
+from typing import Final
+
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition
+
+AVAILABLE: Final = "Available"
+CONFIGURED: Final = "Configured"
+PROGRESSING: Final = "Progressing"
+MANIFEST_APPLIED: Final = "ManifestApplied"
+REGISTRATION_APPLIED: Final = "RegistrationApplied"
+HOOK_COMPLETED: Final = "HookManifestCompleted"
+
+CONFIGURATIONS_CONFIGURED: Final = "ConfigurationsConfigured"
+CONFIGURATION_NOT_FOUND: Final = "ConfigurationNotFound"
+CONFIGURATION_UNSUPPORTED: Final = "ConfigurationUnsupported"
+TEMPLATE_INVALID: Final = "TemplateInvalid"
+
+APPLIED: Final = "AddonManifestApplied"
+NOT_APPLIED: Final = "AddonManifestAppliedFailed"
+WORK_REFUSED: Final = "ManifestWorkApplyFailed"
+WAITING: Final = "WaitingForWorkAgent"
+
+NO_REGISTRATION: Final = "NilRegistration"
+PERMISSION_APPLIED: Final = "SetPermissionApplied"
+PERMISSION_FAILED: Final = "SetPermissionFailed"
+PERMISSION_UNSUPPORTED: Final = "PermissionUnsupported"
+
+WORK_NOT_APPLIED: Final = "WorkNotApplied"
+NO_PROBE_RESULT: Final = "NoProbeResult"
+PROBE_UNAVAILABLE: Final = "ProbeUnavailable"
+PROBE_AVAILABLE: Final = "ProbeAvailable"
+WORK_APPLIED: Final = "WorkApplied"
+
+IN_PROGRESS: Final = "Progressing"
+COMPLETED: Final = "Completed"
+FAILED: Final = "Failed"
+
+HOOK_ENDED: Final = "HookManifestIsCompleted"
+HOOK_RUNS: Final = "HookManifestIsNotCompleted"
+
+CONFIGURED_MESSAGE: Final = "all configurations are there"
+APPLIED_MESSAGE: Final = "the manifests of the add-on are applied"
+WAITING_MESSAGE: Final = "the work agent of the cluster has not said anything about ManifestWork {work} yet"
+REGISTERED_MESSAGE: Final = "the agent may register, and has its rights on the hub"
+NOT_REGISTERED_MESSAGE: Final = "the add-on asks for no access to the hub"
+SINGLE_NAMESPACE: Final = (
+    "hubPermissions of the type SingleNamespace are granted by OCM's addon-manager only: bind the role to the group "
+    "{group} by hand, and leave the permission out of the template"
+)
+BIND_REFUSED: Final = (
+    "the hub does not let Fairway bind ClusterRole {role} to the agent: {why}; let it `bind` that role, as "
+    "docs/addons.md shows"
+)
+ROLE_MISSING: Final = "ClusterRole {role}, which the template names, is not there"
+PROGRESS_MESSAGE: Final = "the cluster does not run the newest configuration yet"
+COMPLETED_MESSAGE: Final = "the cluster runs the newest configuration"
+AVAILABLE_MESSAGE: Final = "{name} add-on is available."
+NO_PROBE_MESSAGE: Final = "the work agent has not reported the state of the agent yet"
+HOOK_MESSAGE: Final = "ManifestWork {work} runs before the add-on is removed"
+HOOK_ENDED_MESSAGE: Final = "ManifestWork {work} has ended well"
+
+
+def yes(kind: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status=TRUE, reason=reason, message=message)
+
+
+def no(kind: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status=FALSE, reason=reason, message=message)
+
+
+def unknown(kind: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status=UNKNOWN, reason=reason, message=message)

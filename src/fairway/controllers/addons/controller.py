@@ -1,0 +1,200 @@
+"""Add-ons on a hub where OCM's addon-manager does not run: where they are wanted they are installed, and looked after.
+
+ClusterManagementAddOn → ManagedClusterAddOn in the namespace of every chosen cluster → ManifestWork with the agent, its
+registration and its rights on the hub → the state of the agent, back to the ManagedClusterAddOn and the cluster's
+labels. An add-on without an AddOnTemplate has a controller of its own: of this all, it gets only its
+ManagedClusterAddOns and the labels.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from fairway.api.lease import Lease
+from fairway.controllers.addons import ocm
+from fairway.controllers.addons.approval import Approver
+from fairway.controllers.addons.configs import DEPLOYMENTS, TEMPLATES
+from fairway.controllers.addons.deployment import Deployer
+from fairway.controllers.addons.installation import Installer
+from fairway.controllers.addons.knowledge import Knowledge, add_on_of, placement_of, touched
+from fairway.controllers.addons.labels import Labeller
+from fairway.controllers.addons.names import ADD_ON_LABEL
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.sources import Sources
+from fairway.controllers.writes import Writes
+from fairway.kube import SYSTEM_CLOCK, Batch, Client, Clock, Informer
+from fairway.observe.meters import Meters
+
+log: Final = logging.getLogger(__name__)
+
+# In the place of a namespace, in keys of what is no ManagedClusterAddOn. No namespace has such a name.
+OFFER: Final = ""
+CLUSTER: Final = ":cluster"
+REQUEST: Final = ":request"
+OCM: Final = ":ocm"
+
+
+class AddOns(Reconciler):
+    name: ClassVar[str] = "addons"
+
+    _known: Knowledge
+    _installer: Installer
+    _deployer: Deployer
+    _approver: Approver
+    _labeller: Labeller
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        workers: int = 4,
+        ocm_namespace: str = ocm.NAMESPACE,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        self._ocm_namespace = ocm_namespace
+        self._writes = Writes(client, meters=meters, controller=self.name)
+        self._aside = False
+
+    def watch(self, sources: Sources) -> None:
+        # Before all others: whoever is told something after it finds the indexes up to date.
+        known = self._known = Knowledge(sources)
+        self._installer = Installer(known, self._writes)
+        self._deployer = Deployer(known, self._writes, clock=self.clock)
+        self._approver = Approver(known, self._writes)
+        self._labeller = Labeller(known, self._writes)
+        known.offers.subscribe(self._offers_changed)
+        known.add_ons.subscribe(self._add_ons_changed)
+        known.placements.subscribe(self._placements_changed)
+        known.decisions.subscribe(self._decisions_changed)
+        known.clusters.subscribe(self._clusters_changed)
+        known.requests.subscribe(self._requests_changed)
+        known.leases.subscribe(self._leases_changed)
+        for informer in (known.works, known.bindings):
+            self._subscribe_belongings(informer)
+        for kind, configs in ((TEMPLATES, known.templates), (DEPLOYMENTS, known.deployments)):
+            self._subscribe_configs(kind, configs)
+
+    def keys(self) -> Iterator[Key]:
+        yield OCM, ""
+        yield from ((OFFER, name) for _, name in self._known.offers.store)
+        yield from self._known.add_ons.store
+        yield from ((CLUSTER, name) for _, name in self._known.clusters.store)
+        yield from ((REQUEST, name) for _, name in self._known.requests.store)
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        if key[0] == OCM:
+            self._look_for_ocm()
+            return
+        if self._ocm_lasts() > 0:
+            self.queue.add((OCM, ""))
+            return
+        match key:
+            case (kind, name) if kind == OFFER:
+                await self._installer.install(name, leadership)
+            case (kind, name) if kind == CLUSTER:
+                await self._labeller.label(name, leadership)
+            case (kind, name) if kind == REQUEST:
+                await self._approver.decide(name, leadership)
+            case (cluster, name):
+                await self._deployer.deploy(cluster, name, leadership)
+
+    def _look_for_ocm(self) -> None:
+        """Everything is looked at again when the addon-manager has been silent for as long as its lease lasts."""
+        lasts = self._ocm_lasts()
+        if lasts > 0:
+            if not self._aside:
+                lease = self._ocm_lease()
+                assert lease is not None
+                log.warning(ocm.RUNS, lease.spec.holderIdentity, self._ocm_namespace, ocm.LEASE)
+            self._aside = True
+            self.queue.add_after((OCM, ""), delay=lasts)
+        elif self._aside:
+            self._aside = False
+            log.warning(ocm.GONE)
+            for key in self.keys():
+                self.queue.add(key)
+
+    def _ocm_lasts(self) -> float:
+        return ocm.remaining(self._ocm_lease(), self.clock.wall())
+
+    def _ocm_lease(self) -> Lease | None:
+        return self._known.leases.get(ocm.LEASE, namespace=self._ocm_namespace)
+
+    # What has changed, and whom that concerns
+
+    def _offers_changed(self, batch: Batch[Any]) -> None:
+        for name in {each.metadata.name for each in touched(batch)}:
+            self.queue.add((OFFER, name))
+            for add_on in self._known.add_ons_named(name):
+                self.queue.add((add_on.metadata.namespace, name))
+
+    def _add_ons_changed(self, batch: Batch[Any]) -> None:
+        for key in {(each.metadata.namespace, each.metadata.name) for each in touched(batch)}:
+            self.queue.add(key)
+            self.queue.add((OFFER, key[1]))
+            self.queue.add((CLUSTER, key[0]))
+            for request in self._known.waiting(key):
+                self.queue.add((REQUEST, request))
+
+    def _placements_changed(self, batch: Batch[Any]) -> None:
+        """Only whether one is there matters; what it chose is told by its decisions."""
+        for change in batch.changes:
+            key = getattr(change, "object", None)
+            if key is not None:
+                self._chosen_anew((key.metadata.namespace, key.metadata.name), ())
+
+    def _decisions_changed(self, batch: Batch[Any]) -> None:
+        anew: dict[Key, set[str]] = {}
+        for each in touched(batch):
+            clusters = {decision.clusterName for decision in each.status.decisions}
+            anew.setdefault(placement_of(each), set()).symmetric_difference_update(clusters)
+        for placement, clusters in anew.items():
+            self._chosen_anew(placement, clusters)
+
+    def _chosen_anew(self, placement: Key, clusters: Any) -> None:
+        for offer in self._known.offers_by(placement):
+            self.queue.add((OFFER, offer.metadata.name))
+            for cluster in clusters:
+                if (cluster, offer.metadata.name) in self._known.add_ons.store:
+                    self.queue.add((cluster, offer.metadata.name))
+
+    def _clusters_changed(self, batch: Batch[Any]) -> None:
+        for each in touched(batch):
+            name = each.metadata.name
+            self.queue.add((CLUSTER, name))
+            for add_on in self._known.add_ons_on(name):
+                self.queue.add((name, add_on.metadata.name))
+                for request in self._known.waiting((name, add_on.metadata.name)):
+                    self.queue.add((REQUEST, request))
+
+    def _requests_changed(self, batch: Batch[Any]) -> None:
+        for each in touched(batch):
+            if add_on_of(each) is not None and not each.decided:
+                self.queue.add((REQUEST, each.metadata.name))
+
+    def _leases_changed(self, batch: Batch[Any]) -> None:
+        if any(each.metadata.namespace == self._ocm_namespace for each in touched(batch)):
+            self.queue.add((OCM, ""))
+
+    def _subscribe_belongings(self, informer: Informer[Any]) -> None:
+        def changed(batch: Batch[Any]) -> None:
+            for each in touched(batch):
+                key = each.metadata.namespace, each.metadata.labels.get(ADD_ON_LABEL, "")
+                if key in self._known.add_ons.store:
+                    self.queue.add(key)
+
+        informer.subscribe(changed)
+
+    def _subscribe_configs(self, kind: tuple[str, str], informer: Informer[Any]) -> None:
+        def changed(batch: Batch[Any]) -> None:
+            seen: Mapping[Key, Any] = {
+                (each.metadata.namespace, each.metadata.name): each for each in touched(batch)
+            }
+            for key in seen:
+                for add_on in self._known.using(kind, key):
+                    self.queue.add(add_on)
+
+        informer.subscribe(changed)

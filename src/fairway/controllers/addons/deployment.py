@@ -1,0 +1,378 @@
+"""One add-on on one cluster: its rights on the hub, the work that brings its agent there, and what becomes of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from fairway.api.addon import (
+    CUSTOMIZED_HEALTH,
+    INSTALL_NAMESPACE,
+    ConfigGroupResource,
+    HealthCheck,
+    ManagedClusterAddOn,
+    ManagedClusterAddOnStatus,
+)
+from fairway.api.addon_template import AddOnTemplate
+from fairway.api.cluster import ManagedCluster
+from fairway.api.kinds import encode
+from fairway.api.meta import TRUE, Condition
+from fairway.api.work import ManifestWork
+from fairway.controllers.addons import conditions, configs, health, names, registration, works
+from fairway.controllers.addons.configs import ConfigError, Configs
+from fairway.controllers.addons.installation import is_self_managed, owner
+from fairway.controllers.addons.knowledge import Knowledge
+from fairway.controllers.addons.rendering import Rendered, TemplateError, render
+from fairway.controllers.kinds import ROLE_BINDINGS, RoleBinding
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.writes import Writes, settled, shortened
+from fairway.kube import (
+    MANAGED_CLUSTER_ADD_ONS,
+    MANIFEST_WORKS,
+    ApiError,
+    BadRequest,
+    Clock,
+    Conflict,
+    Invalid,
+    NotFound,
+)
+
+HOSTED: Final = (
+    "the agent is to run on cluster {cluster} (annotation {annotation}); Fairway installs agents on the cluster they "
+    "are for, only OCM's addon-manager does otherwise"
+)
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a look at an add-on found out."""
+
+    status: ManagedClusterAddOnStatus
+    clock: Clock
+    conditions: list[Condition] = field(default_factory=list)
+    outdated: bool = False
+    """The add-on was changed meanwhile; the news of that brings us back."""
+
+    def say(self, condition: Condition) -> None:
+        self.conditions.append(structs.replace(condition, message=shortened(condition.message)))
+
+    def result(self) -> ManagedClusterAddOnStatus:
+        kept = self.status.conditions
+        for each in self.conditions:
+            kept = settled(kept, each, clock=self.clock)
+        return structs.replace(self.status, conditions=kept)
+
+
+class Deployer:
+    def __init__(self, known: Knowledge, writes: Writes, *, clock: Clock) -> None:
+        self._known, self._writes, self._clock = known, writes, clock
+
+    async def deploy(self, cluster_name: str, name: str, leadership: Leadership) -> None:
+        """Writes what it found out even if the hub refused something; that is raised afterwards, to be tried again."""
+        add_on = self._known.add_ons.get(name, namespace=cluster_name)
+        if add_on is None:
+            return
+        cluster, offer = self._known.cluster(cluster_name), self._known.offers.get(name)
+        if cluster is None:
+            await self._release(add_on, leadership)
+            return
+        if offer is not None and is_self_managed(offer):
+            return
+        if add_on.metadata.deletionTimestamp is not None:
+            await self._end(add_on, cluster, leadership)
+            return
+        if cluster.metadata.deletionTimestamp is not None:
+            return
+        if await self._adopt(add_on, leadership):
+            return  # what is known of it is old now; the news of that brings us back
+        said = _Said(add_on.status, self._clock)
+        try:
+            await self._bring_about(add_on, said, leadership)
+        finally:
+            if (silent := health.cluster_silent(cluster)) is not None:
+                said.say(silent)
+            if not said.outdated:
+                await self._write(add_on, said.result(), leadership)
+
+    async def _bring_about(self, add_on: ManagedClusterAddOn, said: _Said, leadership: Leadership) -> None:
+        found = self._configured(add_on, said)
+        if found is None or found.template is None:
+            return
+        rendered = _rendered(add_on, found.template, found, said)
+        if rendered is None:
+            return
+        if await self._mind_hooks(add_on, rendered, leadership):
+            said.outdated = True
+            return
+        trouble = await self._register(add_on, found.template, said, leadership)
+        hashes = _keyed(found)
+        wanted = works.deployed(add_on, found.template, rendered, hashes=hashes)
+        work, refused = await self._apply(wanted, said, leadership)
+        if refused is None:
+            self._report(add_on, found, work, hashes, said)
+        said.status = structs.replace(
+            said.status,
+            namespace=_namespace(add_on, rendered),
+            registrations=registration.registrations(
+                found.template, cluster=add_on.metadata.namespace, add_on=add_on.metadata.name
+            ),
+            healthCheck=HealthCheck(mode=CUSTOMIZED_HEALTH),
+        )
+        if (failure := refused or trouble) is not None and not isinstance(failure, Invalid | BadRequest):
+            raise failure
+
+    def _configured(self, add_on: ManagedClusterAddOn, said: _Said) -> Configs | None:
+        """None where something is wrong with the configurations. What is there already stays as it is then."""
+        kind = conditions.CONFIGURED
+        offer = self._known.offers.get(add_on.metadata.name)
+        hosting = add_on.metadata.annotations.get(names.HOSTING_CLUSTER, "")
+        if hosting:
+            message = HOSTED.format(cluster=hosting, annotation=names.HOSTING_CLUSTER)
+            said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, message))
+            return None
+        if strange := configs.unsupported(add_on, offer):
+            said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, strange))
+            return None
+        try:
+            found = configs.found(
+                self._known.references(add_on),
+                templates=self._known.templates.store,
+                deployments=self._known.deployments.store,
+            )
+        except ConfigError as error:
+            said.say(conditions.no(kind, conditions.CONFIGURATION_NOT_FOUND, str(error)))
+            return None
+        if found.template is None:
+            return found
+        supported = () if offer is None else offer.spec.supportedConfigs
+        said.status = structs.replace(
+            said.status,
+            supportedConfigs=tuple(
+                ConfigGroupResource(group=each.group, resource=each.resource) for each in supported
+            ),
+        )
+        said.say(conditions.yes(kind, conditions.CONFIGURATIONS_CONFIGURED, conditions.CONFIGURED_MESSAGE))
+        return found
+
+    async def _register(
+        self, add_on: ManagedClusterAddOn, template: AddOnTemplate, said: _Said, leadership: Leadership
+    ) -> ApiError | None:
+        kind = conditions.REGISTRATION_APPLIED
+        if not template.spec.registration:
+            said.say(conditions.yes(kind, conditions.NO_REGISTRATION, conditions.NOT_REGISTERED_MESSAGE))
+            return None
+        for index, role in enumerate(registration.roles(template)):
+            try:
+                await self._bind(registration.binding(add_on, role, first=index == 0), leadership)
+            except Conflict:
+                raise
+            except ApiError as error:
+                words = conditions.ROLE_MISSING if isinstance(error, NotFound) else conditions.BIND_REFUSED
+                message = words.format(role=role, why=error.message)
+                said.say(conditions.no(kind, conditions.PERMISSION_FAILED, message))
+                return error
+        if registration.elsewhere(template):
+            message = conditions.SINGLE_NAMESPACE.format(group=names.common_group(add_on.metadata.name))
+            said.say(conditions.no(kind, conditions.PERMISSION_UNSUPPORTED, message))
+            return None
+        said.say(conditions.yes(kind, conditions.PERMISSION_APPLIED, conditions.REGISTERED_MESSAGE))
+        return None
+
+    async def _bind(self, wanted: RoleBinding, leadership: Leadership) -> None:
+        meta = wanted.metadata
+        seen = self._known.bindings.get(meta.name, namespace=meta.namespace)
+        if seen is not None and _bound(wanted, seen):
+            return
+        async with leadership.batch():
+            if seen is not None and seen.role_ref != wanted.role_ref:
+                # A binding to another role cannot be changed, only replaced.
+                await self._writes.delete(ROLE_BINDINGS, seen.metadata, leadership=leadership)
+            await self._writes.apply(ROLE_BINDINGS, msgspec.to_builtins(wanted), leadership=leadership)
+
+    async def _apply(
+        self, wanted: ManifestWork, said: _Said, leadership: Leadership
+    ) -> tuple[ManifestWork | None, ApiError | None]:
+        seen = self._known.work(wanted.metadata.namespace, wanted.metadata.name)
+        if seen is not None and (works.met_by(wanted, seen) or seen.metadata.deletionTimestamp is not None):
+            return seen, None
+        try:
+            async with leadership.batch():
+                return await self._writes.apply(
+                    MANIFEST_WORKS, works.body(wanted), leadership=leadership
+                ), None
+        except Conflict:
+            raise
+        except ApiError as error:
+            said.say(conditions.no(conditions.MANIFEST_APPLIED, conditions.WORK_REFUSED, error.message))
+            return seen, error
+
+    def _report(
+        self,
+        add_on: ManagedClusterAddOn,
+        found: Configs,
+        work: ManifestWork | None,
+        hashes: Mapping[str, str],
+        said: _Said,
+    ) -> None:
+        name = add_on.metadata.name
+        applied = works.hashes_of(work) if work is not None and works.applied(work) else {}
+        there = health.manifests_applied(work, name)
+        said.say(there)
+        said.say(health.available(name, work))
+        said.say(_progress(there, newest=applied == hashes))
+        said.status = structs.replace(
+            said.status,
+            configReferences=configs.written(found, applied=applied, before=said.status.configReferences),
+        )
+
+    # Ending
+
+    async def _mind_hooks(
+        self, add_on: ManagedClusterAddOn, rendered: Rendered, leadership: Leadership
+    ) -> bool:
+        """An add-on with something to do before it goes has a finalizer. Whether that was changed."""
+        held = names.PRE_DELETE in add_on.metadata.finalizers
+        if held == bool(rendered.hooks):
+            return False
+        kept = [each for each in add_on.metadata.finalizers if each != names.PRE_DELETE]
+        await self._finalize(add_on, kept if held else [*kept, names.PRE_DELETE], leadership)
+        return True
+
+    async def _end(
+        self, add_on: ManagedClusterAddOn, cluster: ManagedCluster, leadership: Leadership
+    ) -> None:
+        """What has to be done before is done as long as it is known what that is; nothing is waited for in vain."""
+        if names.PRE_DELETE not in add_on.metadata.finalizers:
+            return  # the hub's garbage collector does the rest
+        said = _Said(add_on.status, self._clock)
+        found = self._configured(add_on, said)
+        rendered: Rendered | None = None
+        if found is not None and found.template is not None:
+            rendered = _rendered(add_on, found.template, found, said)
+        wanted = None if rendered is None else works.pre_delete(add_on, rendered)
+        work = self._known.work(cluster.metadata.name, names.pre_delete_work(add_on.metadata.name))
+        if wanted is not None and work is None:
+            work, refused = await self._apply(wanted, said, leadership)
+            if refused is not None:
+                await self._write(add_on, said.result(), leadership)
+                raise refused
+        if work is None or works.ended_well(work):
+            await self._release(add_on, leadership)
+            return
+        message = conditions.HOOK_MESSAGE.format(work=work.metadata.name)
+        said.say(conditions.no(conditions.HOOK_COMPLETED, conditions.HOOK_RUNS, message))
+        await self._write(add_on, said.result(), leadership)
+
+    async def _release(self, add_on: ManagedClusterAddOn, leadership: Leadership) -> None:
+        meta = add_on.metadata
+        if meta.deletionTimestamp is None or names.PRE_DELETE not in meta.finalizers:
+            return
+        kept = [each for each in meta.finalizers if each != names.PRE_DELETE]
+        await self._finalize(add_on, kept, leadership)
+
+    async def _finalize(
+        self, add_on: ManagedClusterAddOn, finalizers: list[str], leadership: Leadership
+    ) -> None:
+        async with leadership.batch():
+            try:
+                await self._writes.patch(
+                    MANAGED_CLUSTER_ADD_ONS,
+                    add_on.metadata,
+                    {"metadata": {"finalizers": finalizers}},
+                    leadership=leadership,
+                )
+            except NotFound:
+                return
+
+    async def _adopt(self, add_on: ManagedClusterAddOn, leadership: Leadership) -> bool:
+        """One that a user made goes with its ClusterManagementAddOn all the same. Whether that was said only now."""
+        offer = self._known.offers.get(add_on.metadata.name)
+        if offer is None or offer.metadata.deletionTimestamp is not None:
+            return False
+        owners = add_on.metadata.ownerReferences
+        if any(each.uid == offer.metadata.uid for each in owners):
+            return False
+        kind, kept = owner(offer, controller=False), [encode(each) for each in owners]
+        # One of the same name that is gone would have the garbage collector end this one.
+        kept = [each for each in kept if (each["kind"], each["name"]) != (kind["kind"], offer.metadata.name)]
+        async with leadership.batch():
+            await self._writes.patch(
+                MANAGED_CLUSTER_ADD_ONS,
+                add_on.metadata,
+                {"metadata": {"ownerReferences": [*kept, kind]}},
+                leadership=leadership,
+            )
+        return True
+
+    async def _write(
+        self, add_on: ManagedClusterAddOn, wanted: ManagedClusterAddOnStatus, leadership: Leadership
+    ) -> None:
+        before, after = _plain(add_on.status), _plain(wanted)
+        changed: dict[str, Any] = {
+            key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)
+        }
+        if not changed:
+            return
+        async with leadership.batch():
+            await self._writes.patch(
+                MANAGED_CLUSTER_ADD_ONS,
+                add_on.metadata,
+                {"status": changed},
+                leadership=leadership,
+                subresource="status",
+            )
+
+
+def _rendered(
+    add_on: ManagedClusterAddOn, template: AddOnTemplate, found: Configs, said: _Said
+) -> Rendered | None:
+    try:
+        return render(
+            template,
+            add_on=add_on.metadata.name,
+            cluster=add_on.metadata.namespace,
+            namespace=add_on.spec.installNamespace or INSTALL_NAMESPACE,
+            config=None if found.deployment is None else found.deployment.spec,
+        )
+    except TemplateError as error:
+        message = f"AddOnTemplate {template.metadata.name}: {error}"
+        said.say(conditions.no(conditions.MANIFEST_APPLIED, conditions.TEMPLATE_INVALID, message))
+        return None
+
+
+def _namespace(add_on: ManagedClusterAddOn, rendered: Rendered) -> str:
+    return rendered.moved_to or add_on.spec.installNamespace or INSTALL_NAMESPACE
+
+
+def _keyed(found: Configs) -> dict[str, str]:
+    hashes = found.hashes()
+    return {
+        configs.key(each): hashes[each.group, each.resource]
+        for each in found.references
+        if (each.group, each.resource) in hashes
+    }
+
+
+def _bound(wanted: RoleBinding, seen: RoleBinding) -> bool:
+    """Labels and owners that others added do not matter."""
+    owners = {each.uid for each in seen.metadata.ownerReferences}
+    return (
+        wanted.metadata.labels.items() <= seen.metadata.labels.items()
+        and {each.uid for each in wanted.metadata.ownerReferences} <= owners
+        and structs.replace(seen, metadata=wanted.metadata) == wanted
+    )
+
+
+def _progress(applied: Condition, *, newest: bool) -> Condition:
+    kind = conditions.PROGRESSING
+    if applied.reason == conditions.NOT_APPLIED:
+        return conditions.no(kind, conditions.FAILED, applied.message)
+    if applied.status == TRUE and newest:
+        return conditions.no(kind, conditions.COMPLETED, conditions.COMPLETED_MESSAGE)
+    return conditions.yes(kind, conditions.IN_PROGRESS, conditions.PROGRESS_MESSAGE)
+
+
+def _plain(status: ManagedClusterAddOnStatus) -> dict[str, Any]:
+    return encode(status)

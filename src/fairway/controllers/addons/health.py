@@ -1,0 +1,103 @@
+"""Whether an agent is well, from what the work agent of its cluster reports of its Deployments and DaemonSets."""
+
+from typing import Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
+from fairway.api.work import WORK_APPLIED, WORK_AVAILABLE, ManifestWork, ResourceIdentifier
+from fairway.controllers.addons import conditions, names, works
+from fairway.controllers.addons.rendering import Manifest
+
+CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
+
+NO_READY_REPLICA: Final = "Deployment {name} has no ready replica of {wanted}"
+NOT_ALL_READY: Final = "DaemonSet {name} is ready on {ready} of {wanted} nodes"
+NO_VALUES: Final = "nothing is reported of {resource} {name}"
+
+
+def cluster_silent(cluster: ManagedCluster) -> Condition | None:
+    """Nothing that is known of a silent cluster is news: its add-ons are as unknown as itself."""
+    found = find_condition(cluster.status.conditions or (), CLUSTER_AVAILABLE)
+    if found is None or found.status != UNKNOWN:
+        return None
+    return conditions.unknown(conditions.AVAILABLE, found.reason, found.message)
+
+
+def available(add_on: str, work: ManifestWork | None) -> Condition:
+    kind = conditions.AVAILABLE
+    if work is None:
+        message = conditions.WAITING_MESSAGE.format(work=names.deploy_work(add_on))
+        return conditions.unknown(kind, conditions.WORK_NOT_APPLIED, message)
+    there = find_condition(work.status.conditions, WORK_AVAILABLE)
+    if there is None:
+        message = conditions.WAITING_MESSAGE.format(work=work.metadata.name)
+        return conditions.unknown(kind, conditions.WORK_NOT_APPLIED, message)
+    if there.status == FALSE:
+        return conditions.no(kind, conditions.WORK_NOT_APPLIED, there.message)
+    probed = [found for each in work.spec.workload.manifests if (found := _probed(each)) is not None]
+    if not probed:
+        return conditions.yes(kind, conditions.WORK_APPLIED, conditions.APPLIED_MESSAGE)
+    if not any(works.values_of(work, each) for each in probed):
+        return conditions.unknown(kind, conditions.NO_PROBE_RESULT, conditions.NO_PROBE_MESSAGE)
+    faults = [fault for each in probed if (fault := _fault(work, each))]
+    if faults:
+        return conditions.no(kind, conditions.PROBE_UNAVAILABLE, "; ".join(faults))
+    return conditions.yes(kind, conditions.PROBE_AVAILABLE, conditions.AVAILABLE_MESSAGE.format(name=add_on))
+
+
+def manifests_applied(work: ManifestWork | None, add_on: str) -> Condition:
+    kind = conditions.MANIFEST_APPLIED
+    there = None if work is None else find_condition(work.status.conditions, WORK_APPLIED)
+    if work is None or there is None or there.observedGeneration < work.metadata.generation:
+        message = conditions.WAITING_MESSAGE.format(work=names.deploy_work(add_on))
+        return conditions.no(kind, conditions.WAITING, message)
+    if there.status == TRUE:
+        return conditions.yes(kind, conditions.APPLIED, conditions.APPLIED_MESSAGE)
+    return conditions.no(kind, conditions.NOT_APPLIED, _failures(work) or there.message)
+
+
+def label(available: Condition | None) -> str:
+    """As the label of a cluster says it."""
+    if available is None or available.status not in (TRUE, FALSE):
+        return names.UNREACHABLE
+    return names.AVAILABLE if available.status == TRUE else names.UNHEALTHY
+
+
+def _failures(work: ManifestWork) -> str:
+    found = (
+        (each.resourceMeta, find_condition(each.conditions, WORK_APPLIED))
+        for each in work.status.resourceStatus.manifests
+    )
+    return "; ".join(
+        f"{meta.kind or meta.resource} {meta.name}: {condition.message}"
+        for meta, condition in found
+        if condition is not None and condition.status == FALSE
+    )
+
+
+def _probed(manifest: Manifest) -> ResourceIdentifier | None:
+    """A Deployment that is to have no pods tells nothing."""
+    identifier = works.identifier_of(manifest)
+    if identifier is None or identifier.group != "apps":
+        return None
+    replicas = (manifest.get("spec") or {}).get("replicas")
+    return None if identifier.resource == "deployments" and replicas == 0 else identifier
+
+
+def _fault(work: ManifestWork, identifier: ResourceIdentifier) -> str:
+    values = works.values_of(work, identifier)
+    name = f"{identifier.namespace}/{identifier.name}".removeprefix("/")
+
+    def number(value: str) -> int | None:
+        found = values.get(value)
+        return None if found is None else found.integer
+
+    if identifier.resource == "deployments":
+        wanted, ready = number("Replicas"), number("ReadyReplicas")
+        if wanted is not None and (wanted == 0 or (ready or 0) >= 1):
+            return ""
+        return NO_READY_REPLICA.format(name=name, wanted=wanted or 1)
+    wanted, ready = number("DesiredNumberScheduled"), number("NumberReady")
+    if wanted is None or ready is None:
+        return NO_VALUES.format(resource="DaemonSet", name=name)
+    return "" if ready == wanted else NOT_ALL_READY.format(name=name, ready=ready, wanted=wanted)

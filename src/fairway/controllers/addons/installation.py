@@ -1,0 +1,102 @@
+"""On which clusters an add-on is wanted: those that the Placements of its ClusterManagementAddOn choose."""
+
+from typing import Any, Final
+
+from fairway.api.addon import ADD_ON_GROUP, PLACEMENTS, ClusterManagementAddOn, ManagedClusterAddOn
+from fairway.api.cluster import ManagedCluster
+from fairway.controllers.addons import names
+from fairway.controllers.addons.knowledge import Knowledge, placements_of
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.writes import Writes
+from fairway.kube import (
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
+    AlreadyExists,
+    Conflict,
+    NotFound,
+)
+
+_COPIED: Final = f"{ADD_ON_GROUP}/"
+"""Annotations of a cluster that its add-ons get, too, begin with this."""
+
+
+class Installer:
+    def __init__(self, known: Knowledge, writes: Writes) -> None:
+        self._known, self._writes = known, writes
+
+    async def install(self, name: str, leadership: Leadership) -> None:
+        offer = self._known.offers.get(name)
+        if offer is None or offer.metadata.deletionTimestamp is not None or is_self_managed(offer):
+            return  # the hub's garbage collector takes the ManagedClusterAddOns away
+        if offer.spec.installStrategy.type != PLACEMENTS:
+            return  # users install it
+        wanted = frozenset().union(*(self._known.chosen(each) for each in placements_of(offer)))
+        there = {each.metadata.namespace: each for each in self._known.add_ons_named(name)}
+        missing = [
+            cluster
+            for each in sorted(wanted - there.keys())
+            if (cluster := self._known.cluster(each)) is not None
+            and cluster.metadata.deletionTimestamp is None
+        ]
+        surplus = [
+            each
+            for cluster, each in there.items()
+            if cluster not in wanted and each.metadata.deletionTimestamp is None and _is_ours(each, offer)
+        ]
+        if not missing and not surplus:
+            return
+        late: NotFound | None = None
+        async with leadership.batch():
+            for cluster in missing:
+                try:
+                    await self._writes.create(
+                        MANAGED_CLUSTER_ADD_ONS,
+                        _body(offer, cluster),
+                        leadership=leadership,
+                        namespace=cluster.metadata.name,
+                    )
+                except AlreadyExists:
+                    continue
+                except NotFound as error:
+                    late = error  # its namespace is still to be made; the others need not wait for it
+            for each in surplus:
+                try:
+                    await self._writes.delete(MANAGED_CLUSTER_ADD_ONS, each.metadata, leadership=leadership)
+                except (NotFound, Conflict):
+                    continue  # the news of that brings us back
+        if late is not None:
+            raise late
+
+
+def is_self_managed(offer: ClusterManagementAddOn) -> bool:
+    return offer.metadata.annotations.get(names.LIFECYCLE) == names.SELF_MANAGED
+
+
+def owner(offer: ClusterManagementAddOn, *, controller: bool) -> dict[str, Any]:
+    return {
+        "apiVersion": CLUSTER_MANAGEMENT_ADD_ONS.api_version,
+        "kind": CLUSTER_MANAGEMENT_ADD_ONS.kind,
+        "name": offer.metadata.name,
+        "uid": offer.metadata.uid,
+        "controller": controller,
+        "blockOwnerDeletion": controller,
+    }
+
+
+def _is_ours(add_on: ManagedClusterAddOn, offer: ClusterManagementAddOn) -> bool:
+    """Whether it was made for the Placements, by us or by OCM, and not by a user, whose it is to remove."""
+    return any(each.uid == offer.metadata.uid and each.controller for each in add_on.metadata.ownerReferences)
+
+
+def _body(offer: ClusterManagementAddOn, cluster: ManagedCluster) -> dict[str, Any]:
+    annotations = {
+        key: value for key, value in cluster.metadata.annotations.items() if key.startswith(_COPIED)
+    }
+    metadata: dict[str, Any] = {
+        "name": offer.metadata.name,
+        "namespace": cluster.metadata.name,
+        "ownerReferences": [owner(offer, controller=True)],
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": {}}

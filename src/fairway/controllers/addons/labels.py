@@ -1,0 +1,44 @@
+"""The labels of a cluster that say which add-ons it has and how they are, for Placements to choose by."""
+
+from typing import Final
+
+from fairway.api.meta import find_condition
+from fairway.controllers.addons import conditions, health, names
+from fairway.controllers.addons.knowledge import Knowledge
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.writes import Writes
+from fairway.kube import MANAGED_CLUSTERS
+
+LONGEST: Final = 63
+"""Characters of a label's name, behind the slash. An add-on may be called something longer, and has no label then."""
+
+
+class Labeller:
+    def __init__(self, known: Knowledge, writes: Writes) -> None:
+        self._known, self._writes = known, writes
+
+    async def label(self, name: str, leadership: Leadership) -> None:
+        cluster = self._known.cluster(name)
+        if cluster is None or cluster.metadata.deletionTimestamp is not None:
+            return
+        wanted = {
+            f"{names.FEATURE_PREFIX}{each.metadata.name}": health.label(
+                find_condition(each.status.conditions, conditions.AVAILABLE)
+            )
+            for each in self._known.add_ons_on(name)
+            if each.metadata.deletionTimestamp is None
+        }
+        wanted = {key: value for key, value in wanted.items() if len(key.rpartition("/")[2]) <= LONGEST}
+        there = {
+            key: value
+            for key, value in cluster.metadata.labels.items()
+            if key.startswith(names.FEATURE_PREFIX)
+        }
+        if wanted == there:
+            return
+        changes: dict[str, str | None] = dict.fromkeys(there.keys() - wanted.keys())
+        changes |= {key: value for key, value in wanted.items() if there.get(key) != value}
+        async with leadership.batch():
+            await self._writes.patch(
+                MANAGED_CLUSTERS, cluster.metadata, {"metadata": {"labels": changes}}, leadership=leadership
+            )

@@ -1,0 +1,31 @@
+"""Is OCM's own addon-manager at work on this hub? Then everything about add-ons is left to it.
+
+It holds a Lease while it runs. Other than two placement controllers, the two would want the same, but each by its own
+lights: they would take turns in overwriting works and conditions.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from fairway.api.lease import Lease
+
+NAMESPACE: Final = "open-cluster-management-hub"
+LEASE: Final = "manager-lock"
+LONGEST_LEASE: Final = 137
+"""Seconds; what OCM's lease lasts unless it says otherwise."""
+
+RUNS: Final = (
+    "OCM's addon-manager is at work on this hub (%s holds the lease %s/%s): add-ons are left to it, "
+    "until it has been gone for a while"
+)
+GONE: Final = "OCM's addon-manager is at work no longer: add-ons are looked after from here"
+
+
+def remaining(lease: Lease | None, now: datetime) -> float:
+    """Seconds for which the addon-manager counts as alive, if it does not speak again; 0 if it does not count so."""
+    if lease is None or not lease.spec.holderIdentity or not lease.spec.renewTime:
+        return 0.0
+    lasts = timedelta(seconds=lease.spec.leaseDurationSeconds or LONGEST_LEASE)
+    # Not the moment of its end: a hub takes times up to the last that there is.
+    age = now - datetime.fromisoformat(lease.spec.renewTime)
+    return max((lasts - age).total_seconds(), 0.0)

@@ -1,0 +1,133 @@
+"""What the pods of an agent get besides what their template says: credentials, environment, and a place to run."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import msgspec
+
+from fairway.api.addon_config import (
+    AddOnDeploymentConfigSpec,
+    ContainerResourceRequirements,
+    ImageMirror,
+    ProxyConfig,
+)
+from fairway.controllers.addons import names
+
+CA_BUNDLE_VARIABLE: Final = "CA_BUNDLE_FILE_PATH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    volume: str
+    path: str
+    source: Mapping[str, Any]
+
+
+class Pods:
+    """``environment`` goes to every container, and wins over what the template says."""
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        mounts: tuple[Mount, ...],
+        config: AddOnDeploymentConfigSpec,
+        add_on: str,
+    ) -> None:
+        self._config = config
+        self._environment = {**environment, **dict(_proxied(config.proxyConfig))}
+        self._mounts = mounts
+        if config.proxyConfig.caBundle:
+            self._environment[CA_BUNDLE_VARIABLE] = f"{names.PROXY_CA_FOLDER}/{names.PROXY_CA_FILE}"
+            source = {"configMap": {"name": names.proxy_ca(add_on)}}
+            self._mounts += (Mount(volume=names.PROXY_CA_VOLUME, path=names.PROXY_CA_FOLDER, source=source),)
+
+    def equip(self, manifest: dict[str, Any], *, plural: str) -> None:
+        """In place. What does not look like a pod template is left for the managed cluster to refuse."""
+        pod = ((manifest.get("spec") or {}).get("template") or {}).get("spec")
+        if not isinstance(pod, dict):
+            return
+        for each in _containers(pod, "initContainers"):
+            self._choose_image(each)
+        for each in _containers(pod, "containers"):
+            self._choose_image(each)
+            each["env"] = [*_others(each.get("env"), self._environment, by="name"), *self._variables()]
+            paths = {mount.path for mount in self._mounts}
+            mounts = [{"name": mount.volume, "mountPath": mount.path} for mount in self._mounts]
+            if kept := [*_others(each.get("volumeMounts"), paths, by="mountPath"), *mounts]:
+                each["volumeMounts"] = kept
+            self._limit(each, workload=f"{plural}:{manifest['metadata']['name']}")
+        volumes = [{"name": mount.volume, **mount.source} for mount in self._mounts]
+        if kept := [
+            *_others(pod.get("volumes"), {mount.volume for mount in self._mounts}, by="name"),
+            *volumes,
+        ]:
+            pod["volumes"] = kept
+        self._place(pod)
+
+    def _variables(self) -> Iterator[dict[str, str]]:
+        for name, value in self._environment.items():
+            yield {"name": name, "value": value}
+
+    def _choose_image(self, container: dict[str, Any]) -> None:
+        image = container.get("image")
+        if isinstance(image, str):
+            container["image"] = mirrored(image, self._config.registries)
+
+    def _limit(self, container: dict[str, Any], *, workload: str) -> None:
+        wanted = f"{workload}:{container.get('name')}"
+        for each in reversed(self._config.resourceRequirements):
+            if _fits(each, wanted):
+                container["resources"] = msgspec.to_builtins(each.resources)
+                return
+
+    def _place(self, pod: dict[str, Any]) -> None:
+        """Each by itself: OCM forgets the tolerations where there is no selector."""
+        placement = self._config.nodePlacement
+        if placement.nodeSelector:
+            pod["nodeSelector"] = dict(placement.nodeSelector)
+        if placement.tolerations:
+            pod["tolerations"] = msgspec.to_builtins(placement.tolerations)
+
+
+def mirrored(image: str, mirrors: tuple[ImageMirror, ...]) -> str:
+    """Of several mirrors that apply, the last one counts. One without a source takes any image, by its last name."""
+    found = image
+    for each in mirrors:
+        source, mirror = each.source.removesuffix("/"), each.mirror.removesuffix("/")
+        if not source:
+            last = image.rpartition("/")[2]
+            found = f"{mirror}/{last}" if mirror else last
+        elif image == source or image.startswith((f"{source}/", f"{source}:", f"{source}@")):
+            found = f"{mirror}{image.removeprefix(source)}"
+    return found
+
+
+def _fits(requirement: ContainerResourceRequirements, container: str) -> bool:
+    wanted, given = requirement.containerID.split(":"), container.split(":")
+    return len(wanted) == len(given) and all(map(fnmatchcase, given, wanted))
+
+
+def _proxied(proxy: ProxyConfig) -> Iterator[tuple[str, str]]:
+    for name, value in (
+        ("HTTP_PROXY", proxy.httpProxy),
+        ("HTTPS_PROXY", proxy.httpsProxy),
+        ("NO_PROXY", proxy.noProxy),
+    ):
+        if value:
+            yield name, value
+            yield name.lower(), value
+
+
+def _containers(pod: Mapping[str, Any], field: str) -> Iterator[dict[str, Any]]:
+    found = pod.get(field)
+    if isinstance(found, list):
+        yield from (each for each in found if isinstance(each, dict))
+
+
+def _others(entries: Any, taken: Any, *, by: str) -> list[Any]:
+    """Those the template has and nothing of ours replaces: two of one name would be refused on the cluster."""
+    found = entries if isinstance(entries, list) else []
+    return [each for each in found if not (isinstance(each, dict) and each.get(by) in taken)]

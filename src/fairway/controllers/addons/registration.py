@@ -1,0 +1,124 @@
+"""Who the agent of an add-on is on the hub, what it may do there, and which of its certificate requests are approved.
+
+The rights are granted to the group of the agents on this one cluster. OCM grants them to the group of all agents of
+the add-on, too, so that the agent of any cluster may write the scores of every other.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from fairway.api.addon import ManagedClusterAddOn, RegistrationConfig, RegistrationSubject
+from fairway.api.addon_template import CURRENT_CLUSTER, KUBE_CLIENT, SINGLE_NAMESPACE, AddOnTemplate
+from fairway.api.meta import ObjectMeta
+from fairway.controllers.addons import names, works
+from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
+from fairway.kube.signing import CLIENT_SIGNER, SigningRequest
+
+EVERYBODY: Final = "system:authenticated"
+"""Agents of old versions of OCM ask for this group as well; whoever is known at all is in it."""
+USAGES: Final = frozenset({"digital signature", "key encipherment", "client auth"})
+
+NOT_THE_KLUSTERLET: Final = "{user} made it, who is no agent of cluster {cluster}"
+OTHER_SIGNER: Final = "it is for the signer {signer}"
+OTHER_USAGES: Final = "it is for {usages}"
+NO_REQUEST: Final = "it holds no certificate request"
+OTHER_USER: Final = "it asks for {asked}, not for {wanted}"
+NOT_REGISTERED: Final = "the add-on asks for no access to the hub"
+
+
+def registrations(template: AddOnTemplate, *, cluster: str, add_on: str) -> tuple[RegistrationConfig, ...]:
+    return tuple(_registrations(template, cluster=cluster, add_on=add_on))
+
+
+def _registrations(template: AddOnTemplate, *, cluster: str, add_on: str) -> Iterator[RegistrationConfig]:
+    usual = subject(cluster, add_on)
+    for each in template.spec.registration:
+        if each.type == KUBE_CLIENT:
+            yield RegistrationConfig(signerName=CLIENT_SIGNER, subject=usual)
+        elif each.customSigner is not None:
+            custom = each.customSigner
+            yield RegistrationConfig(signerName=custom.signerName, subject=custom.subject or usual)
+
+
+def subject(cluster: str, add_on: str) -> RegistrationSubject:
+    return RegistrationSubject(
+        user=names.user(cluster, add_on),
+        groups=(names.cluster_group(cluster, add_on), names.common_group(add_on)),
+    )
+
+
+def roles(template: AddOnTemplate) -> tuple[str, ...]:
+    """ClusterRoles to grant in the namespace of the cluster."""
+    return tuple(
+        dict.fromkeys(
+            permission.currentCluster.clusterRoleName
+            for each in template.spec.registration
+            if each.kubeClient is not None
+            for permission in each.kubeClient.hubPermissions
+            if permission.type == CURRENT_CLUSTER and permission.currentCluster is not None
+        )
+    )
+
+
+def elsewhere(template: AddOnTemplate) -> bool:
+    """Whether it asks for rights in other namespaces."""
+    return any(
+        permission.type == SINGLE_NAMESPACE
+        for each in template.spec.registration
+        if each.kubeClient is not None
+        for permission in each.kubeClient.hubPermissions
+    )
+
+
+def binding(add_on: ManagedClusterAddOn, role: str, *, first: bool) -> RoleBinding:
+    """Of several roles, only the first one's binding has the name that OCM gives it."""
+    meta = add_on.metadata
+    name = names.binding(meta.name)
+    return RoleBinding(
+        metadata=ObjectMeta(
+            name=name if first else f"{name}:{role}",
+            namespace=meta.namespace,
+            labels={names.ADD_ON_LABEL: meta.name, names.TEMPLATE_LABEL: ""},
+            ownerReferences=(works.owner_of(add_on),),
+        ),
+        role_ref=RoleRef(kind="ClusterRole", api_group=RBAC_GROUP, name=role),
+        subjects=(
+            Subject(kind="Group", api_group=RBAC_GROUP, name=names.cluster_group(meta.namespace, meta.name)),
+        ),
+    )
+
+
+def refusal(request: SigningRequest, *, cluster: str, add_on: ManagedClusterAddOn) -> str:
+    """Why a request that is labelled as this add-on's is not approved; empty if it may be.
+
+    Labels can be set by anybody who may ask. What is asked for, and who asks, cannot be made up.
+    """
+    spec = request.spec
+    if spec.signer_name != CLIENT_SIGNER:
+        return OTHER_SIGNER.format(signer=spec.signer_name)
+    if all(each.signerName != CLIENT_SIGNER for each in add_on.status.registrations):
+        return NOT_REGISTERED
+    wanted = subject(cluster, add_on.metadata.name)
+    if not _is_klusterlet(request, cluster):
+        return NOT_THE_KLUSTERLET.format(user=spec.username, cluster=cluster)
+    if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
+        return OTHER_USAGES.format(usages=", ".join(spec.usages))
+    try:
+        asked = x509.load_pem_x509_csr(spec.request).subject
+        users = [str(each.value) for each in asked.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        groups = {str(each.value) for each in asked.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
+    except (ValueError, TypeError):
+        return NO_REQUEST
+    if users != [wanted.user] or groups - {EVERYBODY} != set(wanted.groups):
+        return OTHER_USER.format(asked=asked.rfc4514_string(), wanted=wanted.user)
+    return ""
+
+
+def _is_klusterlet(request: SigningRequest, cluster: str) -> bool:
+    """By the name and the group in its certificate, both of which only the hub's signer puts there."""
+    group = names.klusterlet_group(cluster)
+    agent = request.spec.username.removeprefix(f"{group}:")
+    return group in request.spec.groups and agent not in ("", request.spec.username) and ":" not in agent

@@ -1,0 +1,209 @@
+"""A template becomes the manifests of one cluster: variables are put in, and pods get what agents of add-ons get.
+
+A variable nobody has defined is an error here; OCM puts nothing in its place, and an agent starts with half a flag.
+Variables are put into the texts of a manifest, not into its JSON, so that a value cannot change its structure.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairway.api.addon_config import AddOnDeploymentConfigSpec
+from fairway.api.addon_template import CUSTOM_SIGNER, KUBE_CLIENT, AddOnTemplate
+from fairway.controllers.addons import names
+from fairway.controllers.addons.pods import Mount, Pods
+
+Manifest = dict[str, Any]
+
+UNKNOWN_VARIABLE: Final = (
+    "manifest {manifest}, {path}: nobody defines the variable {{{{{name}}}}}; there are {known}"
+)
+NO_VARIABLE: Final = (
+    "manifest {manifest}, {path}: {{{{{text}}}}} cannot be a variable: write {{{{NAME}}}}, in letters, digits "
+    "and '_', without blanks"
+)
+NO_MANIFESTS: Final = "the template has no manifests"
+NOT_AN_OBJECT: Final = "manifest {manifest}: {missing} is missing or no text"
+TWICE: Final = "manifest {manifest} is there twice"
+
+CLUSTER_NAME: Final = "CLUSTER_NAME"
+INSTALL_NAMESPACE: Final = "INSTALL_NAMESPACE"
+HUB_KUBECONFIG: Final = "HUB_KUBECONFIG"
+
+_VARIABLE: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SUBJECTS: Final = frozenset({"ClusterRoleBinding", "RoleBinding"})
+_POD_KINDS: Final = {("apps", "Deployment"): "deployments", ("apps", "DaemonSet"): "daemonsets"}
+
+
+class TemplateError(Exception):
+    """A template that cannot be used, in words for who wrote it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    manifests: tuple[Manifest, ...]
+    hooks: tuple[Manifest, ...] = ()
+    """Jobs and Pods that must end well before the others are removed."""
+    moved_to: str = field(default="")
+    """The namespace the configuration moved everything to; empty if it is where the template says."""
+
+
+def render(
+    template: AddOnTemplate,
+    *,
+    add_on: str,
+    cluster: str,
+    namespace: str,
+    config: AddOnDeploymentConfigSpec | None = None,
+) -> Rendered:
+    """``namespace`` is where the agent lives unless the configuration says otherwise. Raises TemplateError."""
+    config = config or AddOnDeploymentConfigSpec(agentInstallNamespace="")
+    moved_to = config.agentInstallNamespace or ""
+    variables = _variables(template, cluster=cluster, namespace=moved_to or namespace, config=config)
+    pods = Pods(
+        environment={name: variables[name] for name in _BUILT_IN if name in variables},
+        mounts=tuple(_mounts(template, add_on)),
+        config=config,
+        add_on=add_on,
+    )
+    made = [_filled(each, variables) for each in template.spec.agentSpec.workload.manifests]
+    if not made:
+        raise TemplateError(NO_MANIFESTS)
+    if config.proxyConfig.caBundle:
+        made.append(_authorities(add_on, namespace=moved_to or namespace, bundle=config.proxyConfig.caBundle))
+    for each in made:
+        if moved_to:
+            _move(each, moved_to)
+        plural = _POD_KINDS.get(group_kind(each))
+        if plural is not None:
+            pods.equip(each, plural=plural)
+    _refuse_doubles(made)
+    hooks = tuple(each for each in made if is_hook(each))
+    return Rendered(
+        manifests=tuple(each for each in made if not is_hook(each)), hooks=hooks, moved_to=moved_to
+    )
+
+
+def name_of(manifest: Mapping[str, Any]) -> str:
+    metadata = manifest.get("metadata") or {}
+    place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{manifest.get('kind')} {place}{metadata.get('name')}"
+
+
+def group_kind(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    group, slash, _ = manifest["apiVersion"].partition("/")
+    return (group if slash else ""), manifest["kind"]
+
+
+def is_hook(manifest: Mapping[str, Any]) -> bool:
+    if manifest["kind"] not in ("Job", "Pod"):
+        return False
+    metadata = manifest["metadata"]
+    return any(names.PRE_DELETE in (metadata.get(each) or {}) for each in ("labels", "annotations"))
+
+
+_BUILT_IN: Final = (HUB_KUBECONFIG, CLUSTER_NAME, INSTALL_NAMESPACE)
+
+
+def _variables(
+    template: AddOnTemplate, *, cluster: str, namespace: str, config: AddOnDeploymentConfigSpec
+) -> dict[str, str]:
+    """Who the cluster is, nobody may say but the hub; where the kubeconfig is, a configuration may."""
+    found = {HUB_KUBECONFIG: names.HUB_KUBECONFIG} if template.spec.registration else {}
+    found |= {each.name: each.value for each in config.customizedVariables}
+    return found | {CLUSTER_NAME: cluster, INSTALL_NAMESPACE: namespace}
+
+
+def _mounts(template: AddOnTemplate, add_on: str) -> Iterator[Mount]:
+    for each in template.spec.registration:
+        if each.type == KUBE_CLIENT:
+            secret = names.hub_kubeconfig_secret(add_on)
+            yield Mount(
+                volume=names.HUB_KUBECONFIG_VOLUME,
+                path=names.HUB_KUBECONFIG_FOLDER,
+                source={"secret": {"secretName": secret}},
+            )
+        elif each.type == CUSTOM_SIGNER and each.customSigner is not None:
+            signer = each.customSigner.signerName
+            secret = names.client_certificate_secret(add_on, signer)
+            plain = signer.replace("/", "-")
+            yield Mount(
+                volume=f"cert-{plain.replace('.', '-')}",
+                path=f"/managed/{plain}",
+                source={"secret": {"secretName": secret}},
+            )
+
+
+def _filled(manifest: Mapping[str, Any], variables: Mapping[str, str]) -> Manifest:
+    made: Manifest = _put_in(deepcopy(dict(manifest)), variables, manifest=name_of(manifest), path="")
+    metadata = made.get("metadata")
+    for missing, value in (
+        ("apiVersion", made.get("apiVersion")),
+        ("kind", made.get("kind")),
+        ("metadata.name", metadata.get("name") if isinstance(metadata, dict) else None),
+    ):
+        if not isinstance(value, str) or not value:
+            raise TemplateError(NOT_AN_OBJECT.format(manifest=name_of(manifest), missing=missing))
+    return made
+
+
+def _put_in(value: Any, variables: Mapping[str, str], *, manifest: str, path: str) -> Any:
+    if isinstance(value, dict):
+        return {
+            _text(key, variables, manifest=manifest, path=path): _put_in(
+                child, variables, manifest=manifest, path=f"{path}.{key}".removeprefix(".")
+            )
+            for key, child in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [
+            _put_in(child, variables, manifest=manifest, path=f"{path}[{index}]")
+            for index, child in enumerate(value)
+        ]
+    return _text(value, variables, manifest=manifest, path=path) if isinstance(value, str) else value
+
+
+def _text(text: str, variables: Mapping[str, str], *, manifest: str, path: str) -> str:
+    def put(found: re.Match[str]) -> str:
+        name = found[1]
+        if not _NAME.fullmatch(name):
+            raise TemplateError(NO_VARIABLE.format(manifest=manifest, path=path, text=name))
+        if name not in variables:
+            known = ", ".join(sorted(variables))
+            raise TemplateError(UNKNOWN_VARIABLE.format(manifest=manifest, path=path, name=name, known=known))
+        return variables[name]
+
+    return _VARIABLE.sub(put, text) if "{{" in text else text
+
+
+def _move(manifest: Manifest, namespace: str) -> None:
+    """What has no namespace is taken for something that lives in none."""
+    if manifest["metadata"].get("namespace"):
+        manifest["metadata"]["namespace"] = namespace
+    if manifest["kind"] == "Namespace":
+        manifest["metadata"]["name"] = namespace
+    if manifest["kind"] in _SUBJECTS:
+        for each in manifest.get("subjects") or ():
+            if each.get("kind") == "ServiceAccount":
+                each["namespace"] = namespace
+
+
+def _authorities(add_on: str, *, namespace: str, bundle: bytes) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": names.proxy_ca(add_on), "namespace": namespace},
+        "data": {names.PROXY_CA_FILE: bundle.decode(errors="replace")},
+    }
+
+
+def _refuse_doubles(manifests: list[Manifest]) -> None:
+    seen: set[tuple[tuple[str, str], str]] = set()
+    for each in manifests:
+        identity = group_kind(each), name_of(each)
+        if identity in seen:
+            raise TemplateError(TWICE.format(manifest=name_of(each)))
+        seen.add(identity)
