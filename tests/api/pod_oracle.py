@@ -1,0 +1,118 @@
+"""The rule for a pod's requests once more, resource by resource and with fractions, straight from its description."""
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from fairway.api.quantity import Quantity
+
+Document = Mapping[str, Any]
+NOTHING = Fraction(0)
+
+
+def requests_of(pod: Document) -> dict[str, int]:
+    """Without resources that come to nothing."""
+    amounts = {name: _request(pod, name) for name in _named(pod)}
+    rounded = {name: math.ceil(amount * (1000 if name == "cpu" else 1)) for name, amount in amounts.items()}
+    return {name: amount for name, amount in rounded.items() if amount}
+
+
+def _named(value: Any) -> set[str]:
+    """Every key and every name anywhere: among them is every resource."""
+    if isinstance(value, Mapping):
+        return set(value).union(*map(_named, value.values()), {str(value.get("name", ""))})
+    return set().union(*map(_named, value)) if isinstance(value, list) else set()
+
+
+def _of(quantities: Document | None, name: str) -> Fraction | None:
+    text = (quantities or {}).get(name)
+    return None if text is None else Quantity.parse(text).value
+
+
+def _request(pod: Document, name: str) -> Fraction:
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    total = _containers(pod, name)
+    whole = spec.get("resources", {}).get("requests", {})
+    if any(_at_pod_level(each) for each in whole) and _at_pod_level(name):
+        overhead = _of(spec.get("overhead"), name) or NOTHING
+        reported = [status.get("resources", {}).get("requests"), status.get("allocatedResources")]
+        has_status = "resources" in status or "allocatedResources" in status
+        held = [
+            max(amount - overhead, NOTHING) for each in reported if (amount := _of(each, name)) is not None
+        ]
+        asked = None if has_status and _infeasible(status) else _of(whole, name)
+        if asked is not None:
+            held.append(asked)
+        if held:
+            total = max(held)
+    return total + (_of(spec.get("overhead"), name) or NOTHING)
+
+
+def _containers(pod: Document, name: str) -> Fraction:
+    status = pod.get("status", {})
+    infeasible = _infeasible(status)
+    statuses: dict[str, Document] = {}
+    for each in [*status.get("initContainerStatuses", [])[::-1], *status.get("containerStatuses", [])[::-1]]:
+        statuses[each["name"]] = each
+
+    def spec(container: Document) -> Fraction:
+        return _of(container.get("resources", {}).get("requests"), name) or NOTHING
+
+    def granted(container: Document) -> Fraction:
+        found = statuses.get(container["name"], {})
+        if "allocatedResources" in found:
+            return _of(found["allocatedResources"], name) or NOTHING
+        return NOTHING if infeasible else spec(container)
+
+    def running(container: Document) -> Fraction:
+        found = statuses.get(container["name"], {})
+        if "requests" in found.get("resources", {}):
+            return _of(found["resources"]["requests"], name) or NOTHING
+        return granted(container)
+
+    claimed = _claimed(status, name)
+    candidates = [] if infeasible else [_peak(pod, spec) + claimed]
+    if "allocatedResources" in status and "requests" in status.get("resources", {}):
+        candidates += [_of(status["allocatedResources"], name) or NOTHING]
+        candidates += [_of(status["resources"]["requests"], name) or NOTHING]
+    else:
+        candidates += [_peak(pod, granted) + claimed, _peak(pod, running)]
+    return max(candidates)
+
+
+def _peak(pod: Document, of: Callable[[Document], Fraction]) -> Fraction:
+    """The most that runs at any one time: while each init container starts, and afterwards."""
+    spec = pod.get("spec", {})
+    moments = []
+    sidecars = NOTHING
+    for container in spec.get("initContainers", []):
+        moments.append(sidecars + of(container))
+        if container.get("restartPolicy") == "Always":
+            sidecars += of(container)
+    moments.append(sidecars + sum((of(each) for each in spec.get("containers", [])), NOTHING))
+    return max(moments)
+
+
+def _claimed(status: Document, name: str) -> Fraction:
+    total = NOTHING
+    for claim in status.get("nodeAllocatableResourceClaimStatuses", []):
+        total += _of(claim.get("resources"), name) or NOTHING
+        for each in claim.get("mapping", []):
+            total += _of({each["name"]: each.get("quantity")}, name) or NOTHING
+        for each in claim.get("overhead", []):
+            total += _of({each["name"]: each.get("perPod")}, name) or NOTHING
+            share = _of({each["name"]: each.get("perContainer")}, name) or NOTHING
+            total += share * len(claim.get("containers", []))
+    return total
+
+
+def _infeasible(status: Document) -> bool:
+    reasons = [
+        each.get("reason") for each in status.get("conditions", []) if each["type"] == "PodResizePending"
+    ]
+    return reasons[:1] == ["Infeasible"]
+
+
+def _at_pod_level(name: str) -> bool:
+    return name in {"cpu", "memory"} or name.startswith("hugepages-")

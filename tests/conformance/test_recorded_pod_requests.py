@@ -1,0 +1,38 @@
+"""Every recorded pod asks for what the reference says it asks for.
+
+``golden/pod-requests.jsonl`` holds 200 pods and what the effective-request helper of the Kubernetes 1.37 tree made of
+them: containers, init containers, sidecars, overhead, resources of the pod as a whole.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.whatif import conformance_pod_requests
+from fairway.whatif.conformance import POD_REQUESTS, open_recording
+
+RECORDING = open_recording(str(Path(__file__).parents[1] / "golden" / "pod-requests.jsonl"))
+
+
+def test_every_answer_is_the_reference_s() -> None:
+    results = list(RECORDING.run())
+    assert RECORDING.family == POD_REQUESTS
+    assert len(results) == len({result.name for result in results}) == 200
+    assert [result for result in results if not result.passed] == []
+
+
+@pytest.mark.parametrize("field", ["cpuMilli", "memoryBytes", "gpu"])
+def test_a_wrong_answer_would_be_noticed(field: str) -> None:
+    row: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
+    row["requests"][field] += 1
+    (result,) = conformance_pod_requests.run([row])
+    assert [each.path for each in result.differences] == [field]
+
+
+def test_a_pod_that_cannot_be_read_is_a_difference() -> None:
+    broken = {"pod": {"metadata": {"name": "p"}, "spec": {"containers": "none"}}, "requests": {"cpuMilli": 0}}
+    (result,) = conformance_pod_requests.run([broken])
+    assert result.name == "p"
+    assert "Expected `array`" in result.differences[0].got
