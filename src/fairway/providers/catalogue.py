@@ -84,6 +84,10 @@ class Entry:
 
 
 CATALOGUE: Final[dict[str, Entry]] = {
+    "hosted-clusters": Entry(
+        "fairway.providers.hosted.provider:hosted_clusters",
+        "What a hosting cluster carries, and how many more hosted clusters it can.",
+    ),
     "resource-usage": Entry(
         "fairway.providers.usage:resource_usage", "What is free on the cluster: CPU, memory, devices, pods."
     ),

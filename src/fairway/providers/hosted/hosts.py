@@ -1,0 +1,143 @@
+"""Nodes that carry control planes, and what of each is free.
+
+Where nodes are set aside for control planes, by a label, only those count. A node that belongs to one hosted cluster
+has no room for another.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import field, structs
+
+from fairway.api.node import NodeTaint
+from fairway.api.pod_requests import CPU, MEMORY, PODS
+from fairway.kube import Added, Batch, Deleted, Resource, Updated
+from fairway.providers.hosted.room import Room
+from fairway.providers.usage.brief import NodeRoom, PodUse
+from fairway.providers.usage.policy import WAITING, Policy
+
+ZONE: Final = "topology.kubernetes.io/zone"
+SET_ASIDE: Final = "hypershift.openshift.io/control-plane"
+"""Both a label and a taint."""
+OF_ONE: Final = "hypershift.openshift.io/cluster"
+"""A node with this label serves one hosted cluster and no other."""
+WORKER: Final = "node-role.kubernetes.io/worker"
+
+
+class HostNode(NodeRoom, frozen=True, kw_only=True, gc=False):
+    zone: str = field(default="", name="fairway.dev/zone")
+    set_aside: bool = field(default=False, name="fairway.dev/set-aside")
+    of_one: bool = field(default=False, name="fairway.dev/of-one")
+    worker: bool = field(default=False, name="fairway.dev/worker")
+
+    def __post_init__(self) -> None:
+        labels = self.metadata.labels
+        put = structs.force_setattr
+        put(self, "zone", labels.get(ZONE, ""))
+        put(self, "set_aside", labels.get(SET_ASIDE) == "true")
+        put(self, "of_one", OF_ONE in labels)
+        put(self, "worker", WORKER in labels)
+        NodeRoom.__post_init__(self)
+
+    @property
+    def open(self) -> bool:
+        """Whether control planes can be put here: the taint of nodes set aside for them does not keep them away."""
+        return self.ready and not self.cordoned and not self.of_one and all(map(_tolerated, self.repelling))
+
+
+def _tolerated(taint: NodeTaint) -> bool:
+    return taint.key == SET_ASIDE
+
+
+HOST_NODES: Final = Resource(
+    group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=HostNode
+)
+
+
+class Hosts:
+    """What nodes have, and what pods take of it, pod by pod."""
+
+    def __init__(self) -> None:
+        self._policy = Policy()
+        self._nodes: dict[str, HostNode] = {}
+        self._taken: dict[str, dict[str, int]] = {}
+
+    def hear_nodes(self, batch: Batch[HostNode]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(node) | Updated(_, node):
+                    self._nodes[node.metadata.name] = node
+                case Deleted(node):
+                    self._nodes.pop(node.metadata.name, None)
+
+    def hear_pods(self, batch: Batch[PodUse]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(pod):
+                    self._move(pod, 1)
+                case Updated(old, pod):
+                    self._move(old, -1)
+                    self._move(pod, 1)
+                case Deleted(pod):
+                    self._move(pod, -1)
+
+    def rooms(self) -> list[Room]:
+        """What is free on every node that takes control planes."""
+        nodes = [node for node in self._nodes.values() if node.open]
+        if any(node.set_aside for node in self._nodes.values()):
+            nodes = [node for node in nodes if node.set_aside]
+        return [self._room(node) for node in nodes]
+
+    def capacity(self) -> Room:
+        """Of all nodes that control planes run on, with nothing on them, as the sizing baseline reckons."""
+        nodes = list(self._workers())
+        return Room(
+            cpu=sum(node.allocatable.get(CPU, 0) for node in nodes) / 1000,
+            memory=sum(node.allocatable.get(MEMORY, 0) for node in nodes),
+            pods=sum(node.allocatable.get(PODS, 0) for node in nodes),
+        )
+
+    def problems(self) -> list[str]:
+        return [node.problem for node in self._nodes.values() if node.problem]
+
+    def _workers(self) -> Iterator[HostNode]:
+        for select in (_is_set_aside, _is_worker, _is_any):
+            found = [node for node in self._nodes.values() if select(node)]
+            if found:
+                yield from (node for node in found if node.open)
+                return
+
+    def _room(self, node: HostNode) -> Room:
+        taken = self._taken.get(node.metadata.name, {})
+        return Room(
+            zone=node.zone,
+            cpu=(node.allocatable.get(CPU, 0) - taken.get(CPU, 0)) / 1000,
+            memory=node.allocatable.get(MEMORY, 0) - taken.get(MEMORY, 0),
+            pods=node.allocatable.get(PODS, 0) - taken.get(PODS, 0),
+        )
+
+    def _move(self, pod: PodUse, sign: int) -> None:
+        place = self._policy.place(pod)
+        if place is None or place == WAITING:
+            return
+        taken = self._taken.setdefault(place, {})
+        for resource, amount in pod.vector:
+            left = taken.get(resource, 0) + sign * amount
+            if left:
+                taken[resource] = left
+            else:
+                taken.pop(resource, None)
+        if not taken:
+            del self._taken[place]
+
+
+def _is_set_aside(node: HostNode) -> bool:
+    return node.set_aside
+
+
+def _is_worker(node: HostNode) -> bool:
+    return node.worker
+
+
+def _is_any(_: HostNode) -> bool:
+    return True

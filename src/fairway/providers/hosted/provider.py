@@ -1,0 +1,270 @@
+"""The provider: follows HostedClusters, nodes and pods of a hosting cluster, and says what it carries and can."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec import Struct
+
+from fairway.api.meta import ObjectMeta
+from fairway.kube import CLUSTER_CLAIMS, Batch, Client, Informer, KubeError, NotFound, Resource
+from fairway.providers.catalogue import Context
+from fairway.providers.hosted.claims import NOT_SERVED, Claims, claimed
+from fairway.providers.hosted.hosts import HOST_NODES, HostNode, Hosts
+from fairway.providers.hosted.load import rate
+from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.room import slots
+from fairway.providers.hosted.sizing import Profile
+from fairway.providers.provider import LOWEST, ClusterProvider, ProviderError, Reading, Score, Wake
+from fairway.providers.scales import Direct, Linear
+from fairway.providers.usage.brief import POD_USES, PodUse
+from fairway.providers.usage.provider import UNFINISHED
+
+NAME: Final = "hosted-clusters"
+RESOURCE: Final = "hosted-clusters-score"
+COUNT: Final = "hostedClustersCount"
+HEADROOM: Final = "hcpHeadroom"
+API_HEADROOM: Final = "apiQpsHeadroom"
+TYPICAL: Final = "small"
+"""The size in which the headroom is reckoned."""
+
+PATIENCE_SECONDS: Final = 10.0
+STALE_SECONDS: Final = 60.0
+NAMED_PROBLEMS: Final = 5
+
+NO_HYPERSHIFT: Final = "HyperShiftMissing"
+NOT_LISTED: Final = "NotListed"
+WATCH_LOST: Final = "WatchLost"
+CLAIMS_NOT_WRITTEN: Final = "ClaimsNotWritten"
+UNREADABLE: Final = "Unreadable"
+RATE_UNKNOWN: Final = "RequestRateUnknown"
+
+CANNOT_HOST: Final = (
+    "the cluster does not serve HostedClusters, so it cannot carry any: install the HyperShift operator, or do not "
+    "run this provider here"
+)
+CANNOT_LIST: Final = "{kind}s of the cluster cannot be listed: {why}"
+NO_NEWS: Final = "{kind}s of the cluster have not been heard of for {seconds:.0f} s"
+RATE_FAILED: Final = "the rate of requests is not known: {why}"
+NO_NUMBER: Final = "Prometheus answers with {value}"
+
+RULES: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
+    {"apiGroups": ("",), "resources": ("nodes", "pods"), "verbs": ("get", "list", "watch")},
+    {
+        "apiGroups": ("hypershift.openshift.io",),
+        "resources": ("hostedclusters",),
+        "verbs": ("get", "list", "watch"),
+    },
+    {
+        "apiGroups": ("cluster.open-cluster-management.io",),
+        "resources": ("clusterclaims",),
+        "verbs": ("get", "list", "watch", "create", "patch"),
+    },
+)
+"""What it must be allowed on the hosting cluster."""
+
+
+class HostedCluster(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """That there is one is all that counts: one that is being deleted still takes what it has."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def control_plane(self) -> str:
+        """The namespace its control plane runs in."""
+        return f"{self.metadata.namespace}-{self.metadata.name.replace('.', '-')}"
+
+
+HOSTED_CLUSTERS: Final = Resource(
+    group="hypershift.openshift.io",
+    version="v1beta1",
+    plural="hostedclusters",
+    kind="HostedCluster",
+    namespaced=True,
+    type=HostedCluster,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """From nothing left at -100 to everything at 100; anything at all is better than nothing."""
+
+    def score(self, value: float, /) -> int:
+        return LOWEST if value <= 0 else max(Linear(0, 1, "nearest").score(value), LOWEST + 1)
+
+
+class HostedClusters(ClusterProvider):
+    """``client`` is of the hosting cluster, and open."""
+
+    name = NAME
+    resource = RESOURCE
+
+    def __init__(self, client: Client, options: Options | None = None) -> None:
+        self.options = options = options or Options()
+        self.interval = options.interval
+        self.scores = tuple(_scores(options))
+        self._client = client
+        self._hosts = Hosts()
+        self._nodes: Informer[HostNode] = Informer(client, HOST_NODES)
+        self._pods: Informer[PodUse] = Informer(client, POD_USES, fields=UNFINISHED)
+        self._hosted: Informer[HostedCluster] = Informer(client, HOSTED_CLUSTERS)
+        self._known_claims = Informer(client, CLUSTER_CLAIMS)
+        self._claims = Claims(client, self._known_claims)
+        self._stack: AsyncExitStack | None = None
+        self._followed: set[str] = set()
+        self._wake: Wake = _nobody
+
+    @asynccontextmanager
+    async def running(self, wake: Wake, /) -> AsyncIterator[None]:
+        self._wake = wake
+        self._nodes.subscribe(self._hear_nodes)
+        self._pods.subscribe(self._hear_pods)
+        self._hosted.subscribe(self._hear_hosted)
+        async with AsyncExitStack() as stack:
+            self._stack = stack
+            await stack.enter_async_context(self._nodes)
+            await stack.enter_async_context(self._pods)
+            if self.options.prometheus is not None:
+                await stack.enter_async_context(self.options.prometheus.open())
+            yield
+
+    async def read(self) -> Reading:
+        # A cluster that cannot host any must not look like one that hosts none: that would be the best of all.
+        await self._follow(self._hosted, missing=ProviderError(CANNOT_HOST, reason=NO_HYPERSHIFT))
+        for informer in (self._hosted, self._nodes, self._pods):
+            await self._current(informer)
+        count = len(self._hosted.store)
+        values = self._carried(count)
+        problems: list[tuple[str, str]] = []
+        if bad := self._hosts.problems():
+            problems.append((UNREADABLE, "; ".join(bad[:NAMED_PROBLEMS])))
+        try:
+            values[API_HEADROOM] = await self._api_headroom(count)
+        except ProviderError as error:
+            problems.append((RATE_UNKNOWN, RATE_FAILED.format(why=error)))
+        if self.options.claims and (trouble := await self._claim(count)):
+            problems.append((CLAIMS_NOT_WRITTEN, trouble))
+        return Reading(
+            values=values,
+            problem="; ".join(words for _, words in problems),
+            reason=problems[0][0] if problems else "",
+        )
+
+    def _carried(self, count: int) -> dict[str, float]:
+        values: dict[str, float] = {COUNT: count}
+        rooms = self._hosts.rooms()
+        left = max(self.options.limits.maximum - count, 0)
+        for profile in self.options.profiles:
+            fit = min(slots(rooms, profile), left)
+            values[profile.score] = fit
+            if profile.name == TYPICAL:
+                values[HEADROOM] = fit / (fit + count) if fit else 0.0
+        return values
+
+    async def _api_headroom(self, count: int) -> float:
+        """The share of hosted clusters that could still come, if all are asked as much as those that are here."""
+        baseline = self.options.baseline
+        each = baseline.lowest_rate
+        if self.options.prometheus is not None and count:
+            namespaces = [hosted.control_plane for hosted in self._hosted.store.values()]
+            total = await rate(self.options.prometheus, namespaces)
+            if not math.isfinite(total) or total < 0:
+                raise ProviderError(NO_NUMBER.format(value=total))
+            each = max(total / count, baseline.lowest_rate)
+        whole = self._hosts.capacity()
+        capacity = baseline.capacity(cpu=whole.cpu, memory=whole.memory, pods=whole.pods, rate=each)
+        capacity = min(capacity, self.options.limits.maximum)
+        return max(capacity - count, 0) / capacity if capacity else 0.0
+
+    async def _claim(self, count: int) -> str:
+        try:
+            await self._follow(self._known_claims, missing=ProviderError(NOT_SERVED))
+            await self._current(self._known_claims)
+        except ProviderError as error:
+            return str(error)
+        return await self._claims.write(claimed(count, self.options.limits))
+
+    async def _follow(self, informer: Informer[Any], *, missing: ProviderError) -> None:
+        """Starts to watch a kind once the cluster serves it, which may be later than now."""
+        kind = informer.resource.kind
+        if kind in self._followed or self._stack is None:
+            return
+        try:
+            await self._client.newest(informer.resource, timeout=PATIENCE_SECONDS)
+        except NotFound:
+            raise missing from None
+        except KubeError as error:
+            raise ProviderError(CANNOT_LIST.format(kind=kind, why=error), reason=NOT_LISTED) from None
+        await self._stack.enter_async_context(informer)
+        self._followed.add(kind)
+
+    async def _current(self, informer: Informer[Any]) -> None:
+        kind = informer.resource.kind
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await informer.synced.wait()
+        except TimeoutError:
+            why = f"they are not all here after {PATIENCE_SECONDS:g} s"
+            raise ProviderError(CANNOT_LIST.format(kind=kind, why=why), reason=NOT_LISTED) from None
+        if informer.lag > max(self.interval, STALE_SECONDS):
+            raise ProviderError(NO_NEWS.format(kind=kind, seconds=informer.lag), reason=WATCH_LOST)
+
+    def _hear_nodes(self, batch: Batch[HostNode]) -> None:
+        self._hosts.hear_nodes(batch)
+        self._wake()
+
+    def _hear_pods(self, batch: Batch[PodUse]) -> None:
+        self._hosts.hear_pods(batch)
+        self._wake()
+
+    def _hear_hosted(self, _: Batch[HostedCluster]) -> None:
+        self._wake()
+
+
+def _scores(options: Options) -> list[Score]:
+    maximum = options.limits.maximum
+    found = [
+        Score(
+            name=COUNT,
+            scale=Direct(),
+            unit="hosted clusters",
+            meaning="how many there are, as the hypershift add-on counts them; up to 100, and high is not good",
+            deadband=1,
+        ),
+        Score(
+            name=HEADROOM,
+            scale=Share(),
+            unit="share",
+            meaning=f"of all {TYPICAL} hosted clusters it could carry, those that are not here yet",
+        ),
+        Score(
+            name=API_HEADROOM,
+            scale=Share(),
+            unit="share",
+            meaning="the same by the sizing baseline, at the rate of requests hosted clusters get",
+        ),
+    ]
+    return found + [_slots_score(profile, maximum) for profile in options.profiles]
+
+
+def _slots_score(profile: Profile, maximum: int) -> Score:
+    return Score(
+        name=profile.score,
+        scale=Linear(0, maximum),
+        unit="hosted clusters",
+        meaning=f"how many more of the size {profile.name} fit",
+        thresholds=(Linear(0, maximum).score(1),),
+        deadband=1,
+    )
+
+
+def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:
+    """The factory of the catalogue. Raises OptionsError."""
+    return HostedClusters(context.local_client(), Options.read(options, folder=context.folder))
+
+
+def _nobody() -> None:
+    """Wakes nobody: there is nobody yet."""

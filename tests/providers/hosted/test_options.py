@@ -1,0 +1,61 @@
+"""What can be said about hosted clusters, and how a mistake is told."""
+
+from typing import Any
+
+import pytest
+
+from fairway.providers.catalogue import OptionsError
+from fairway.providers.hosted.claims import Limits
+from fairway.providers.hosted.options import Options
+
+
+def read(given: dict[str, Any], **environment: str) -> Options:
+    return Options.read(given, environment=environment)
+
+
+def test_the_defaults_are_those_of_the_hypershift_add_on() -> None:
+    assert read({}).limits == Limits(maximum=80, threshold=60)
+
+
+def test_its_variables_count_unless_the_options_say_something() -> None:
+    assert read({}, HC_MAX_NUMBER="10", HC_THRESHOLD_NUMBER="5").limits == Limits(maximum=10, threshold=5)
+    assert read({"maximum": 20}, HC_MAX_NUMBER="10").limits == Limits(maximum=20, threshold=20)
+
+
+@pytest.mark.parametrize(
+    ("maximum", "threshold"), [("ten", "5"), ("0", "0"), ("10", "20"), ("-1", "-2"), ("", "")]
+)
+def test_variables_that_cannot_be_used_count_for_nothing(maximum: str, threshold: str) -> None:
+    assert read({}, HC_MAX_NUMBER=maximum, HC_THRESHOLD_NUMBER=threshold).limits == Limits()
+
+
+def test_sizes_are_added_and_replaced() -> None:
+    given = {"profiles": {"huge": {"cpu": 40, "memory": "150Gi", "pods": 90}, "small": SMALL}}
+    profiles = {each.name: each for each in read(given).profiles}
+    assert (profiles["huge"].cpu, profiles["huge"].memory, profiles["huge"].replicas) == (40, 150 * 2**30, 3)
+    assert profiles["small"].cpu == 0.5
+    assert profiles["huge"].score == "hcpSlotsHuge"
+
+
+SMALL = {"cpu": "500m", "memory": "1Gi", "pods": 10, "replicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"maximun": 5}, "maximun"),
+        ({"maximum": 5, "threshold": 6}, "maximum"),
+        ({"maximum": "five"}, "maximum"),
+        ({"profiles": {"x-y": SMALL}}, "profiles"),
+        ({"profiles": {"x": {**SMALL, "cpu": "fast"}}}, "profiles.x.cpu"),
+        ({"profiles": {"x": {**SMALL, "memory": "-1Gi"}}}, "profiles.x.memory"),
+        ({"profiles": {"x": {**SMALL, "pods": 0}}}, "profiles.x.pods"),
+        ({"baseline": {"cpuPerHCP": 1}}, "baseline"),
+        ({"interval": "0s"}, "interval"),
+        ({"prometheus": {"url": "prometheus:9090"}}, "prometheus.url"),
+    ],
+)
+def test_a_mistake_names_its_field(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(OptionsError) as error:
+        read(given)
+    assert error.value.field == field

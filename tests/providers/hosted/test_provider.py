@@ -1,0 +1,221 @@
+"""A hosting cluster with HostedClusters, nodes and pods on it: what is published, and what is claimed."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from fairway.api import crds
+from fairway.kube import CLUSTER_CLAIMS, Client
+from fairway.providers.hosted import HostedClusters
+from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ZERO, Limits, claimed
+from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.provider import (
+    API_HEADROOM,
+    CANNOT_HOST,
+    CLAIMS_NOT_WRITTEN,
+    COUNT,
+    HEADROOM,
+    HOSTED_CLUSTERS,
+    NO_HYPERSHIFT,
+    Share,
+)
+from fairway.providers.provider import ProviderError, Reading
+from fairway.testing.hub import embedded_hub
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOSTED_CLUSTER: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "hostedclusters.hypershift.openshift.io"},
+    "spec": {
+        "group": "hypershift.openshift.io",
+        "names": {"kind": "HostedCluster", "plural": "hostedclusters", "singular": "hostedcluster"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
+ZONE = "topology.kubernetes.io/zone"
+SET_ASIDE = "hypershift.openshift.io/control-plane"
+
+
+class Cluster:
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def node(
+        self,
+        name: str,
+        *,
+        cpu: str = "16",
+        memory: str = "64Gi",
+        labels: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
+        body = {
+            "metadata": {"name": name, "labels": dict(labels or {})},
+            "spec": spec,
+            "status": {
+                "allocatable": {"cpu": cpu, "memory": memory, "pods": "250"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        await self.client.request("POST", "/api/v1/nodes", body=body)
+
+    async def pod(self, name: str, *, node: str, cpu: str) -> None:
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+            },
+        }
+        await self.client.request("POST", "/api/v1/namespaces/default/pods", body=body)
+
+    async def hosted(self, *names: str) -> None:
+        for name in names:
+            await self.client.create(HOSTED_CLUSTERS, {"metadata": {"name": name}}, namespace="default")
+
+    async def claims(self) -> dict[str, str]:
+        return {
+            each.metadata.name: each.spec.value for each in (await self.client.list(CLUSTER_CLAIMS)).items
+        }
+
+
+@asynccontextmanager
+async def hosting(*definitions: dict[str, Any]) -> AsyncIterator[Cluster]:
+    with TemporaryDirectory() as folder:
+        async with embedded_hub(definitions=definitions) as hub:
+            kubeconfig = Path(folder, "kubeconfig")
+            hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
+            async with Client.from_kubeconfig(kubeconfig) as client:
+                yield Cluster(client)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with hosting(*crds(), HOSTED_CLUSTER) as made:
+        yield made
+
+
+async def reading(cluster: Cluster, **options: Any) -> Reading:
+    provider = HostedClusters(cluster.client, Options.read(options, environment={}))
+    async with provider.running(lambda: None):
+        return await provider.read()
+
+
+async def test_an_empty_host_has_room_for_every_size(cluster: Cluster) -> None:
+    for zone in "abc":
+        await cluster.node(f"n-{zone}", labels={ZONE: zone})
+    found = await reading(cluster)
+    assert found.values == {
+        COUNT: 0,
+        HEADROOM: 1.0,
+        API_HEADROOM: 1.0,
+        "hcpSlotsSingle": 15,  # five in each zone
+        "hcpSlotsSmall": 9,  # 16 cores a zone, a third of 5 each
+        "hcpSlotsMedium": 3,
+        "hcpSlotsLarge": 2,
+    }
+    assert found.problem == ""
+    assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "false", ZERO: "true"}
+
+
+async def test_what_is_there_takes_room_and_is_counted(cluster: Cluster) -> None:
+    for zone in "abc":
+        await cluster.node(f"n-{zone}", labels={ZONE: zone})
+        await cluster.pod(f"etcd-{zone}", node=f"n-{zone}", cpu="11")
+    await cluster.hosted("h1", "h2")
+    found = await reading(cluster, maximum=3, threshold=2)
+    assert (found.values[COUNT], found.values["hcpSlotsSmall"], found.values["hcpSlotsSingle"]) == (2, 1, 1)
+    assert found.values[HEADROOM] == pytest.approx(1 / 3)
+    assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "true", ZERO: "false"}
+
+
+async def test_a_full_host_has_no_room_whatever_is_free(cluster: Cluster) -> None:
+    await cluster.node("n1")
+    await cluster.hosted("h1")
+    found = await reading(cluster, maximum=1, threshold=1)
+    assert (found.values["hcpSlotsSmall"], found.values[HEADROOM], found.values[API_HEADROOM]) == (0, 0, 0)
+    assert (await cluster.claims())[FULL] == "true"
+
+
+async def test_nodes_set_aside_are_the_only_ones_and_their_taint_is_theirs(cluster: Cluster) -> None:
+    taint = [{"key": SET_ASIDE, "value": "true", "effect": "NoSchedule"}]
+    await cluster.node("worker", cpu="64", memory="256Gi")
+    await cluster.node("planes", labels={SET_ASIDE: "true"}, taints=taint)
+    await cluster.node("taken", labels={SET_ASIDE: "true", "hypershift.openshift.io/cluster": "ns-h1"})
+    await cluster.node("cordoned", labels={SET_ASIDE: "true"}, unschedulable=True)
+    found = await reading(cluster)
+    assert found.values["hcpSlotsSmall"] == 3
+
+
+async def test_a_cluster_that_cannot_host_publishes_nothing() -> None:
+    async with hosting(*crds()) as cluster:
+        await cluster.node("n1")
+        with pytest.raises(ProviderError, match=CANNOT_HOST[:40]) as error:
+            await reading(cluster)
+        assert error.value.reason == NO_HYPERSHIFT
+        assert await cluster.claims() == {}
+
+
+async def test_hypershift_may_come_later() -> None:
+    async with hosting(*crds()) as cluster:
+        await cluster.node("n1")
+        provider = HostedClusters(cluster.client)
+        async with provider.running(lambda: None):
+            with pytest.raises(ProviderError):
+                await provider.read()
+            await cluster.client.request("POST", DEFINITIONS, body=HOSTED_CLUSTER)
+            assert (await provider.read()).values[COUNT] == 0
+
+
+async def test_without_claims_the_scores_are_true_all_the_same() -> None:
+    async with hosting(HOSTED_CLUSTER) as cluster:
+        await cluster.node("n1")
+        found = await reading(cluster)
+        assert found.values[COUNT] == 0
+        assert (found.reason, found.problem) == (CLAIMS_NOT_WRITTEN, NOT_SERVED)
+        assert (await reading(cluster, claims=False)).problem == ""
+
+
+async def test_claims_are_written_when_they_change_and_not_before(cluster: Cluster) -> None:
+    await cluster.node("n1")
+    await reading(cluster)
+    before = {each.metadata.name: each for each in (await cluster.client.list(CLUSTER_CLAIMS)).items}
+    await reading(cluster)
+    await cluster.hosted("h1")
+    await reading(cluster)
+    after = {each.metadata.name: each for each in (await cluster.client.list(CLUSTER_CLAIMS)).items}
+    changed = {
+        name
+        for name in after
+        if after[name].metadata.resourceVersion != before[name].metadata.resourceVersion
+    }
+    assert changed == {ZERO}
+    assert after[ZERO].metadata.labels["velero.io/exclude-from-backup"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, "false false true"), (59, "false false false"), (60, "false true false"), (80, "true true false")],
+)
+def test_claims_at_the_default_limits(count: int, expected: str) -> None:
+    found = claimed(count, Limits())
+    assert " ".join(found[name] for name in (FULL, ABOVE, ZERO)) == expected
+
+
+def test_anything_left_is_better_than_nothing() -> None:
+    assert [Share().score(value) for value in (0, 0.001, 0.5, 1)] == [-100, -99, 0, 100]
