@@ -1,0 +1,125 @@
+"""What recovery says about a cluster, on the cluster: for people who ask why nothing is placed there any more."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, format_time
+from fairway.controllers.recovery.machine import EXEMPT, OVER_BUDGET, Facts, Held, Taint, Untaint
+from fairway.controllers.recovery.policy import Policy
+
+HEALTHY: Final = "fairway.dev/Healthy"
+RELIEVED: Final = "HealthNotLow"
+NOT_KNOWN: Final = "HealthUnknown"
+RELEASED: Final = "TaintRemoved"
+"""Reasons for a cluster that is not tainted, and is not to be."""
+
+OVERRIDE: Final = "fairway.dev/recovery"
+OFF: Final = "off"
+
+LOW_SINCE: Final = "{health} is {score}, below {below} since {since}"
+MISSING_SINCE: Final = "{health} is not known since {since}"
+WELL_SINCE: Final = "{health} is {score}, at least {above} since {since}"
+TAINTED: Final = "{why}: the cluster is tainted {effect} until it is at least {above} for {dwell:g} s"
+TAINTED_BEFORE: Final = "the cluster is tainted {effect} until {health} is at least {above} for {dwell:g} s"
+RETURNED: Final = "{why}: the taint is removed"
+EXEMPTED: Final = "the annotation {override}: {off} keeps recovery from this cluster"
+NOT_LOW: Final = "{health} is {score}, which is not below {below}"
+UNHEARD: Final = "{health} is not known"
+TAKEN_AWAY: Final = "somebody else removed the taint: how long {health} is below {below} counts anew"
+OVER_FLEET: Final = "{why}, but it is not tainted: {used} of {limit} clusters that may be tainted at once are"
+OVER_SET: Final = (
+    "{why}, but it is not tainted: in cluster set {scope}, "
+    "{used} of {limit} clusters that may be tainted at once are"
+)
+NOWHERE_TO_GO: Final = "{why}, but it is not tainted: it is the only cluster of {scope}"
+SUSPECTED: Final = (
+    "{why}, but it is not tainted: {used} of {limit} clusters became unhealthy within {window:g} s, "
+    "which looks like a fault of whoever publishes {health}"
+)
+THE_FLEET: Final = "the fleet"
+A_SET: Final = "cluster set {name}"
+
+
+class Words:
+    """Knows the policy, and what the running clock says at the same moment as the wall clock."""
+
+    def __init__(self, policy: Policy, *, now: float, wall: datetime) -> None:
+        self._policy, self._now, self._wall = policy, now, wall
+
+    def tainted(self, decision: Taint) -> Condition:
+        policy = self._policy
+        message = TAINTED.format(
+            why=self._low(decision.facts),
+            effect=policy.effect,
+            above=policy.above,
+            dwell=policy.recovery_dwell,
+        )
+        return _condition(FALSE, decision.reason, message)
+
+    def tainted_before(self, reason: str) -> Condition:
+        """By a process that did not come to say so."""
+        policy = self._policy
+        message = TAINTED_BEFORE.format(
+            effect=policy.effect, health=policy.health, above=policy.above, dwell=policy.recovery_dwell
+        )
+        return _condition(FALSE, reason, message)
+
+    def untainted(self, decision: Untaint) -> Condition:
+        if decision.reason == EXEMPT or decision.facts is None:
+            return self.exempt()
+        why = WELL_SINCE.format(
+            health=self._policy.health,
+            score=decision.facts.score,
+            above=self._policy.above,
+            since=self._since(decision.facts),
+        )
+        return _condition(TRUE, decision.reason, RETURNED.format(why=why))
+
+    def exempt(self) -> Condition:
+        return _condition(UNKNOWN, EXEMPT, EXEMPTED.format(override=OVERRIDE, off=OFF))
+
+    def relieved(self, score: int | None) -> Condition:
+        policy = self._policy
+        if score is None:
+            return _condition(UNKNOWN, NOT_KNOWN, UNHEARD.format(health=policy.health))
+        message = NOT_LOW.format(health=policy.health, score=score, below=policy.below)
+        return _condition(TRUE, RELIEVED, message)
+
+    def released(self) -> Condition:
+        policy = self._policy
+        message = TAKEN_AWAY.format(health=policy.health, below=policy.below)
+        return _condition(UNKNOWN, RELEASED, message)
+
+    def held(self, decision: Held) -> Condition:
+        text = SUSPECTED
+        if decision.reason == OVER_BUDGET:
+            text = OVER_SET if decision.scope else OVER_FLEET
+            if decision.limit == 0:
+                text = NOWHERE_TO_GO
+        scope = decision.scope
+        if text == NOWHERE_TO_GO:
+            scope = A_SET.format(name=scope) if scope else THE_FLEET
+        message = text.format(
+            why=self._low(decision.facts),
+            scope=scope,
+            used=decision.used,
+            limit=decision.limit,
+            window=self._policy.suspect_window,
+            health=self._policy.health,
+        )
+        return _condition(FALSE, decision.reason, message)
+
+    def _low(self, facts: Facts) -> str:
+        return (MISSING_SINCE if facts.score is None else LOW_SINCE).format(
+            health=self._policy.health,
+            score=facts.score,
+            below=self._policy.below,
+            since=self._since(facts),
+        )
+
+    def _since(self, facts: Facts) -> str:
+        return format_time(self._wall - timedelta(seconds=self._now - facts.since))
+
+
+def _condition(status: str, reason: str, message: str) -> Condition:
+    return Condition(type=HEALTHY, status=status, reason=reason, message=message)

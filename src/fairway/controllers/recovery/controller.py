@@ -1,0 +1,400 @@
+"""From the health that somebody publishes to a taint that placements obey, and back.
+
+What to do is for the ``machine`` to say. Here it is told what happens on the hub, asked about one cluster after the
+other, and what it says is written: the taint first, for that is what counts; then a condition and an event, for people.
+
+There is one worker, and the machine hears of every write before the next one is decided upon. So the budgets hold on
+the hub, and not only in somebody's mind: no two taints are ever decided upon without knowing of each other. A process
+that begins to lead asks the hub who is tainted, because what the one before it wrote last may not have been told yet.
+
+Silence is not illness. While scores cannot be followed nobody is given up, and after a longer while without them
+nothing counts as having lasted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet
+from fairway.api.event import NORMAL, WARNING
+from fairway.api.meta import FALSE, TRUE, Condition, find_condition
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
+from fairway.controllers.availability.taints import WEBHOOK_STAMPS
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.recovery import taints
+from fairway.controllers.recovery.conditions import HEALTHY, OFF, OVERRIDE, Words
+from fairway.controllers.recovery.coordinate import Health, read
+from fairway.controllers.recovery.figures import Figures
+from fairway.controllers.recovery.groups import Groups
+from fairway.controllers.recovery.machine import (
+    HELD,
+    REASONS,
+    Blind,
+    Event,
+    Gone,
+    Heard,
+    Held,
+    Machine,
+    Seen,
+    Taint,
+    Untaint,
+    Wait,
+)
+from fairway.controllers.recovery.policy import Policy
+from fairway.controllers.sources import Sources
+from fairway.controllers.writes import Writes, settled
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    ApiError,
+    Batch,
+    Client,
+    Clock,
+    Deleted,
+    HubEvents,
+    Informer,
+    NotFound,
+    Recorder,
+    ServerError,
+    Updated,
+)
+from fairway.kube.events import Api
+from fairway.observe.meters import Meters
+
+log: Final = logging.getLogger(__name__)
+
+REPORTER: Final = "fairway-recovery"
+FLEET: Final[Key] = ("", "")
+"""The key of what is about many clusters at once; no object has that name."""
+LOOK_SECONDS: Final = 1.0
+"""Between looks whether scores are followed."""
+BLIND_SECONDS: Final = 5.0
+"""Watches end and are opened anew; not to follow scores for longer than this is to have missed some."""
+TOLD: Final = 20
+"""Of so many clusters that are held at a time a condition says so. A provider that fails must not make a write for
+every cluster there is; the figures tell how many there are."""
+
+UNHEALTHY_EVENT: Final = "ClusterUnhealthy"
+HELD_EVENT: Final = "ClusterUnhealthyNotTainted"
+RECOVERED_EVENT: Final = "ClusterRecovered"
+
+SUSPECTED: Final = "%d of %d clusters became unhealthy together by %s: no cluster is tainted while that is so"
+SUSPECTED_NO_MORE: Final = "whoever publishes %s is no longer suspected to fail"
+
+
+class Recovery(Reconciler):
+    name: ClassVar[str] = "recovery"
+
+    _clusters: Informer[ManagedCluster]
+    _sets: Informer[ManagedClusterSet]
+    _published: Informer[AddOnPlacementScore] | Informer[ManagedClusterScore]
+
+    def __init__(
+        self, client: Client, *, meters: Meters, policy: Policy | None = None, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        super().__init__(client, meters=meters, workers=1, clock=clock)
+        self.policy = policy or Policy()
+        self.machine = Machine(self.policy)
+        self._groups = Groups()
+        self._writes = Writes(client, meters=meters, controller=self.name)
+        self._figures = Figures(meters)
+        self._recorder: Recorder | None = None
+        self._told: set[str] = set()
+        self._suspected = False
+
+    def watch(self, sources: Sources) -> None:
+        self._clusters = sources.of(MANAGED_CLUSTERS)
+        self._sets = sources.of(MANAGED_CLUSTER_SETS)
+        self._sets.subscribe(self._sets_changed)
+        self._clusters.subscribe(self._clusters_changed)
+        if self.policy.health.resource:
+            named = f"metadata.name={self.policy.health.resource}"
+            scores = sources.of(ADD_ON_PLACEMENT_SCORES, fields=named)
+            scores.subscribe(self._scores_changed)
+            self._published = scores
+        else:
+            calculated = sources.of(MANAGED_CLUSTER_SCORES)
+            calculated.subscribe(self._scores_changed)
+            self._published = calculated
+
+    def keys(self) -> Iterator[Key]:
+        yield from self._clusters.store
+        yield FLEET
+
+    async def run(self, leadership: Leadership) -> None:
+        await self._catch_up()
+        recorder = Recorder(HubEvents(self.client), component=REPORTER, api=Api.EVENTS, clock=self.clock)
+        async with recorder:
+            self._recorder = recorder
+            looking = asyncio.create_task(self._look_around(), name="sight of health")
+            try:
+                await super().run(leadership)
+            finally:
+                looking.cancel()
+                self._recorder = None
+
+    async def _catch_up(self) -> None:
+        """What another process wrote last need not have been told here yet."""
+        listing = await self.client.list(MANAGED_CLUSTERS, skip_unreadable=True)
+        for each in listing.items:
+            known = self._clusters.get(each.metadata.name)
+            if known is not None and _version(known) < _version(each):
+                self._see(each)
+
+    async def _look_around(self) -> None:
+        """From time to time: whether scores are followed, and what the figures are."""
+        blind = False
+        while True:
+            if self._published.lag > BLIND_SECONDS:
+                blind = True
+                self._tell(Blind())
+            elif blind:
+                blind = False
+                for name in self.machine.low():  # their time has begun anew, and nobody waits for its end
+                    self.queue.add(("", name))
+            self._show()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _show(self) -> None:
+        suspected, census = self.machine.suspicious, self.machine.census()
+        held = len(self.machine.due(now=self.clock.monotonic()))
+        self._figures.show(census, held=held, suspected=suspected)
+        if suspected != self._suspected:
+            self._suspected = suspected
+            if suspected:
+                log.warning(SUSPECTED, self.machine.together(), census.known, self.policy.health)
+            else:
+                log.info(SUSPECTED_NO_MORE, self.policy.health)
+
+    # What happens
+
+    def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                self._groups.drop_cluster(change.object.metadata.name)
+                self._tell(Gone(cluster=change.object.metadata.name))
+                continue
+            old, new = (change.old, change.new) if isinstance(change, Updated) else (None, change.object)
+            if old is None or _about(old) != _about(new):
+                self._see(new)
+                self.queue.add(("", new.metadata.name))
+
+    def _sets_changed(self, batch: Batch[ManagedClusterSet]) -> None:
+        for change in batch.changes:
+            new = change.new if isinstance(change, Updated) else change.object
+            moved = (
+                self._groups.drop_set(new.metadata.name)
+                if isinstance(change, Deleted)
+                else self._groups.put_set(new)
+            )
+            for name in moved:
+                cluster = self._clusters.get(name)
+                if cluster is not None:
+                    self._see(cluster)
+
+    def _scores_changed(self, batch: Batch[AddOnPlacementScore] | Batch[ManagedClusterScore]) -> None:
+        wall = self.clock.wall()
+        for change in batch.changes:
+            new = change.new if isinstance(change, Updated) else change.object
+            cluster = new.metadata.namespace
+            if isinstance(change, Updated):
+                before = self._read(change.old)
+                if before is not None and before.at(wall) is None:
+                    self._tell(
+                        Heard(cluster=cluster, score=None)
+                    )  # it had run out, whether or not anybody looked
+            sick = self.machine.sick(cluster)
+            self._hear(cluster, None if isinstance(change, Deleted) else self._read(new))
+            if sick or self.machine.sick(cluster):
+                self.queue.add(("", cluster))
+
+    def _see(self, cluster: ManagedCluster) -> None:
+        name = cluster.metadata.name
+        if cluster.metadata.deletionTimestamp is not None or not cluster.spec.hubAcceptsClient:
+            self._groups.drop_cluster(name)
+            self._tell(Gone(cluster=name))
+            return
+        self._groups.put_cluster(name, cluster.metadata.labels)
+        seen = Seen(
+            cluster=name,
+            sets=self._groups.of(name),
+            tainted=taints.ours(cluster.spec.taints) is not None,
+            exempt=exempt(cluster),
+        )
+        self._tell(seen)
+
+    def _read(self, published: AddOnPlacementScore | ManagedClusterScore) -> Health | None:
+        return read(published, at=self.policy.health, fresh=self.policy.fresh)
+
+    def _hear(self, cluster: str, health: Health | None) -> None:
+        wall = self.clock.wall()
+        score = None if health is None else health.at(wall)
+        self._tell(Heard(cluster=cluster, score=score))
+        if score is not None and health is not None and health.expires is not None:
+            left = (health.expires - wall).total_seconds()
+            self.queue.add_after(("", cluster), delay=left)
+
+    def _tell(self, event: Event) -> None:
+        if self.machine.handle(event, now=self.clock.monotonic()):
+            self.queue.add(FLEET)
+
+    # What is done about it
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        if key == FLEET:
+            self._survey()
+            return
+        name = key[1]
+        cluster = self._clusters.get(name)
+        if cluster is None:
+            return
+        self._hear(name, self._health(name))
+        if self.machine.uncertain(name):
+            try:
+                cluster = await self.client.get(MANAGED_CLUSTERS, name)
+            except NotFound:
+                return  # the news is on its way
+            self._see(cluster)
+        if cluster.metadata.deletionTimestamp is None:
+            await self._deal(cluster, leadership)
+
+    def _health(self, cluster: str) -> Health | None:
+        at = self.policy.health
+        name = at.resource or managed_cluster_score_name(cluster=cluster, calculator=at.score)
+        published = self._published.get(name, namespace=cluster)
+        return None if published is None else self._read(published)
+
+    def _survey(self) -> None:
+        """Have those looked at whose turn may have come, and those of whom something is told that may be over."""
+        now = self.clock.monotonic()
+        due = self.machine.due(now=now)
+        for name in {*self.machine.admitted(now=now), *due[:TOLD], *self._told}:
+            self.queue.add(("", name))
+
+    async def _deal(self, cluster: ManagedCluster, leadership: Leadership) -> None:
+        name, now = cluster.metadata.name, self.clock.monotonic()
+        decision = self.machine.decide(name, now=now)
+        words = Words(self.policy, now=now, wall=self.clock.wall())
+        said = find_condition(cluster.status.conditions or (), HEALTHY)
+        if not isinstance(decision, Held):
+            self._told.discard(name)
+        match decision:
+            case Taint() if self._published.lag > 0:
+                # It may be well again; we just do not know yet.
+                self.queue.add_after(("", name), delay=LOOK_SECONDS)
+            case Taint():
+                cluster = await self._taint(cluster, decision, leadership)
+                await self._say(cluster, words.tainted(decision), leadership, event=UNHEALTHY_EVENT)
+                self.queue.add(FLEET)
+            case Untaint():
+                cluster = await self._patch(cluster, taints.removed(cluster.spec.taints), leadership)
+                condition = words.untainted(decision)
+                await self._say(cluster, condition, leadership, event=RECOVERED_EVENT)
+                self.queue.add(FLEET)
+            case Held():
+                if name in self._told or len(self._told) < TOLD:
+                    self._told.add(name)
+                    await self._say(cluster, words.held(decision), leadership, event=HELD_EVENT)
+            case Wait():
+                if decision.until is not None:
+                    self.queue.add_after(("", name), delay=decision.until - now)
+                await self._keep(cluster, said, words, leadership)
+
+    async def _keep(
+        self, cluster: ManagedCluster, said: Condition | None, words: Words, leadership: Leadership
+    ) -> None:
+        """Nothing new: what is said of it must still be true, and the taint what this process was told to set."""
+        ours, sick = taints.ours(cluster.spec.taints), self.machine.sick(cluster.metadata.name)
+        if ours is not None:
+            made = taints.corrected(cluster.spec.taints, effect=self.policy.effect)
+            if made:
+                cluster = await self._patch(cluster, made, leadership)
+            if said is None or said.status != FALSE or said.reason in HELD:
+                await self._say(cluster, words.tainted_before(ours.value), leadership)
+        elif said is None:
+            return  # never did anybody worry about it
+        elif exempt(cluster):
+            await self._say(cluster, words.exempt(), leadership)
+        elif sick and said.reason in REASONS:
+            await self._say(cluster, words.released(), leadership)
+        elif not sick and said.status != TRUE:
+            await self._say(cluster, words.relieved(self.machine.score(cluster.metadata.name)), leadership)
+
+    async def _taint(
+        self, cluster: ManagedCluster, decision: Taint, leadership: Leadership
+    ) -> ManagedCluster:
+        before, now = cluster.spec.taints, self.clock.wall()
+
+        def made(*, stamped: bool) -> taints.Patch:
+            return taints.added(
+                before, reason=decision.reason, effect=self.policy.effect, now=now, stamped=stamped
+            )
+
+        async with leadership.batch():
+            leadership.ensure()
+            self.machine.attempt(cluster.metadata.name)
+            try:
+                try:
+                    written = await self._write(cluster, made(stamped=True), leadership)
+                except ApiError as error:
+                    if WEBHOOK_STAMPS not in error.message:
+                        raise
+                    written = await self._write(cluster, made(stamped=False), leadership)
+            except ServerError:
+                raise  # it may have done it nevertheless
+            except ApiError:
+                self.machine.refused(cluster.metadata.name)
+                raise
+        self._see(written)
+        return written
+
+    async def _patch(
+        self, cluster: ManagedCluster, made: taints.Patch, leadership: Leadership
+    ) -> ManagedCluster:
+        async with leadership.batch():
+            written = await self._write(cluster, made, leadership)
+        self._see(written)
+        return written
+
+    async def _write(
+        self, cluster: ManagedCluster, made: taints.Patch, leadership: Leadership
+    ) -> ManagedCluster:
+        return await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
+
+    async def _say(
+        self, cluster: ManagedCluster, condition: Condition, leadership: Leadership, *, event: str = ""
+    ) -> None:
+        """Once: numbers that change afterwards are told by the score itself."""
+        said = find_condition(cluster.status.conditions or (), HEALTHY)
+        if said is not None and (said.status, said.reason) == (condition.status, condition.reason):
+            return
+        conditions = settled(cluster.status.conditions, condition, clock=self.clock)
+        async with leadership.batch():
+            await self._writes.conditions(
+                MANAGED_CLUSTERS, cluster.metadata, conditions, leadership=leadership
+            )
+        if event and self._recorder is not None:
+            type_ = WARNING if condition.status == FALSE else NORMAL
+            self._recorder.event(cluster, reason=event, message=condition.message, type_=type_)
+
+
+def exempt(cluster: ManagedCluster) -> bool:
+    return cluster.metadata.annotations.get(OVERRIDE, "").strip().lower() == OFF
+
+
+def _about(cluster: ManagedCluster) -> tuple[object, ...]:
+    """All that matters here."""
+    meta, spec = cluster.metadata, cluster.spec
+    said = find_condition(cluster.status.conditions or (), HEALTHY)
+    return spec.taints, spec.hubAcceptsClient, meta.labels, exempt(cluster), meta.deletionTimestamp, said
+
+
+def _version(cluster: ManagedCluster) -> int:
+    version = cluster.metadata.resourceVersion
+    return int(version) if version.isdigit() else 0

@@ -1,0 +1,99 @@
+"""When a cluster counts as unhealthy, when as well again, and how many may be given up at once."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairway.api.cluster import NO_SELECT, NO_SELECT_IF_NEW
+from fairway.controllers.recovery.coordinate import Coordinate
+
+IGNORE: Final = "ignore"
+UNHEALTHY: Final = "unhealthy"
+
+ABOVE_BELOW: Final = (
+    "a cluster is well from {above} on and unhealthy below {below}: the first must be the greater"
+)
+RETURN_TOO_SOON: Final = (
+    "a cluster returns after {back:g} s and leaves after {dwell:g} s: "
+    "it must be well for longer than it was not"
+)
+NOT_POSITIVE: Final = "{what} is {value:g}: it must be more than 0"
+NOT_A_PERCENTAGE: Final = "{what} is {value}: it must be from 1 to 100"
+WRONG_EFFECT: Final = "{effect!r} moves nothing: the effect must be {wanted}"
+WRONG_MISSING: Final = "{missing!r} is nothing to do about missing health: it must be {wanted}"
+
+
+class PolicyError(ValueError):
+    """It would not do what its author believes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How many of a group of clusters may bear the taint at once: the lesser of both limits.
+
+    Rounded down, but never to none, or groups of less than ten would have no recovery. And never the last one, for
+    there would be nowhere to move to.
+    """
+
+    percent: int
+    count: int | None = None
+
+    def of(self, size: int) -> int:
+        allowed = max(1, size * self.percent // 100)
+        if self.count is not None:
+            allowed = min(allowed, self.count)
+        return max(0, min(allowed, size - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Times are in seconds. Raises PolicyError."""
+
+    health: Coordinate = field(default=Coordinate(resource="health-score", score="health"))
+    below: int = -20
+    """Less than this is unhealthy."""
+    above: int = 20
+    """So much is well. What is between the two neither drives away nor brings back."""
+    dwell: float = 300.0
+    """For so long without a break a cluster must be unhealthy to be given up."""
+    recovery_dwell: float = 900.0
+    """For so long without a break it must be well to be chosen again."""
+    effect: str = NO_SELECT
+    """NoSelect moves placements off; NoSelectIfNew only keeps new ones away."""
+    missing: str = IGNORE
+    """Whether no health, or one that has run out, is unhealthy. By default it is not: of silence availability knows."""
+    fleet: Budget = field(default=Budget(percent=10))
+    per_set: Budget = field(default=Budget(percent=34))
+    suspect_percent: int = 50
+    """If so much of the fleet became unhealthy within the window, it is the provider that is believed to be ill."""
+    suspect_window: float = 600.0
+    fresh: float | None = None
+    """A ManagedClusterScore that was not updated for so long counts as missing; None: it never does."""
+
+    def __post_init__(self) -> None:
+        if self.above <= self.below:
+            raise PolicyError(ABOVE_BELOW.format(above=self.above, below=self.below))
+        times = {"dwell": self.dwell, "recovery dwell": self.recovery_dwell, "window": self.suspect_window}
+        if self.fresh is not None:
+            times["freshness"] = self.fresh
+        for what, value in times.items():
+            if not value > 0:
+                raise PolicyError(NOT_POSITIVE.format(what=what, value=value))
+        if self.recovery_dwell <= self.dwell:
+            raise PolicyError(RETURN_TOO_SOON.format(back=self.recovery_dwell, dwell=self.dwell))
+        shares = {
+            "budget of the fleet": self.fleet.percent,
+            "budget of a set": self.per_set.percent,
+            "share that is suspect": self.suspect_percent,
+        }
+        for what, percent in shares.items():
+            if not 1 <= percent <= 100:
+                raise PolicyError(NOT_A_PERCENTAGE.format(what=what, value=percent))
+        for what, budget in (("budget of the fleet", self.fleet), ("budget of a set", self.per_set)):
+            if budget.count is not None and budget.count < 1:
+                raise PolicyError(NOT_POSITIVE.format(what=what, value=budget.count))
+        if self.effect not in (NO_SELECT, NO_SELECT_IF_NEW):
+            raise PolicyError(
+                WRONG_EFFECT.format(effect=self.effect, wanted=f"{NO_SELECT} or {NO_SELECT_IF_NEW}")
+            )
+        if self.missing not in (IGNORE, UNHEALTHY):
+            raise PolicyError(WRONG_MISSING.format(missing=self.missing, wanted=f"{IGNORE} or {UNHEALTHY}"))

@@ -1,0 +1,17 @@
+"""The hub of the suite serves whoever runs here; clusters are those of one test, so the fleet is, too."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controllers.clustersets.stage import clear
+from fairway.kube import MANAGED_CLUSTERS, Client
+
+
+@pytest.fixture(autouse=True)
+async def empty(client: Client) -> AsyncIterator[None]:
+    """Budgets are shares of all clusters there are: nothing may be left of other tests."""
+    await client.delete_collection(MANAGED_CLUSTERS)
+    yield
+    await clear(client)
+    await client.delete_collection(MANAGED_CLUSTERS)

@@ -1,0 +1,318 @@
+"""Recovery on a hub, with placements that follow it. Hours pass in an instant: the clock is the test's."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from controllers.hubs import HubUnderTest
+from controllers.recovery.ward import SICK, SO_SO, WELL, Ward, ward
+from controllers.world import World
+from fairway.api.cluster import Taint
+from fairway.api.placement import PlacementSpec, Toleration
+from fairway.controllers.manager import Manager
+from fairway.controllers.recovery import Budget, Coordinate, Policy
+from fairway.controllers.recovery.conditions import RELEASED, RELIEVED
+from fairway.controllers.recovery.controller import HELD_EVENT, RECOVERED_EVENT, UNHEALTHY_EVENT
+from fairway.controllers.recovery.machine import EXEMPT, LOW, MISSING, OVER_BUDGET, RECOVERED, SUSPECT
+from fairway.controllers.recovery.policy import UNHEALTHY
+from fairway.controllers.recovery.taints import KEY
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
+
+ROOMY = Policy(fleet=Budget(percent=100), per_set=Budget(percent=100))
+
+
+@pytest.fixture
+async def here(hub: HubUnderTest, world: World) -> AsyncIterator[Ward]:
+    """With the policy nobody has changed."""
+    async with ward(hub, world) as opened:
+        yield opened
+
+
+async def test_a_placement_moves_off_an_unhealthy_cluster_and_returns_after_longer(
+    here: Ward, manager: Manager, world: World
+) -> None:
+    await here.clusters("a", "b", "c")
+    await world.place("p")
+    await world.place("tolerant", PlacementSpec(tolerations=(Toleration(key=KEY, operator="Exists"),)))
+    await world.chooses("p", "a", "b", "c")
+    await world.chooses("tolerant", "a", "b", "c")
+    await here.publish("a", SICK)
+    await here.passes(299)
+    assert await here.tainted() == []
+    assert await here.reason("a") == ""
+    await here.passes(1)
+    await world.chooses("p", "b", "c")
+    assert world.chosen("tolerant") == ["a", "b", "c"]
+    (taint,) = await here.taints("a")
+    assert (taint.value, taint.effect, taint.timeAdded) == (LOW, "NoSelect", here.clock.wall())
+    said = await here.condition("a")
+    assert said is not None
+    assert (said.status, said.reason) == ("False", LOW)
+    assert said.message == (
+        "health-score/health is -60, below -20 since 2026-03-01T12:00:00Z: "
+        "the cluster is tainted NoSelect until it is at least 20 for 900 s"
+    )
+    event = await here.event("a", UNHEALTHY_EVENT)
+    assert (event.type, event.note, event.reportingController) == (
+        "Warning",
+        said.message,
+        "fairway-recovery",
+    )
+    await here.publish("a", WELL)
+    await here.passes(899)
+    assert await here.tainted() == ["a"]
+    await here.passes(1)
+    await world.chooses("p", "a", "b", "c")
+    said = await here.condition("a")
+    assert said is not None
+    assert (said.status, said.reason) == ("True", RECOVERED)
+    assert said.message == (
+        "health-score/health is 80, at least 20 since 2026-03-01T12:05:00Z: the taint is removed"
+    )
+    assert (await here.event("a", RECOVERED_EVENT)).type == "Normal"
+
+
+async def test_only_what_lasts_counts(here: Ward) -> None:
+    await here.clusters("a", "b")
+    for _ in range(4):
+        await here.publish("a", SICK)
+        await here.passes(200)
+        await here.publish("a", SO_SO)
+        await here.passes(10)
+    assert await here.tainted() == []
+    await here.publish("a", SICK)
+    await here.passes(300)
+    assert await here.tainted() == ["a"]
+    for _ in range(4):
+        await here.publish("a", WELL)
+        await here.passes(600)
+        await here.publish("a", SO_SO)  # neither well nor unhealthy
+        await here.passes(10)
+    assert await here.tainted() == ["a"]
+
+
+async def test_the_most_unhealthy_first_and_no_more_than_the_budget(hub: HubUnderTest, world: World) -> None:
+    policy = replace(ROOMY, fleet=Budget(percent=20))
+    async with ward(hub, world, policy=policy) as here:
+        await here.clusters("a", "b", "c", "d", "e", "f", "g", "h")
+        await here.publish("a", SICK)
+        await here.publish("b", SICK - 10)
+        await here.publish("c", SICK - 1)
+        await here.passes(300)
+        assert await here.tainted() == ["b"]
+        said = await here.condition("a")
+        assert said is not None
+        assert (said.status, said.reason) == ("False", OVER_BUDGET)
+        assert said.message == (
+            "health-score/health is -60, below -20 since 2026-03-01T12:00:00Z, but it is not tainted: "
+            "1 of 1 clusters that may be tainted at once are"
+        )
+        assert (await here.event("a", HELD_EVENT)).type == "Warning"
+        await here.publish("a", SO_SO)
+        await here.passes(1)
+        assert await here.reason("a") == RELIEVED
+        await here.publish("b", WELL)
+        await here.passes(900)
+        assert await here.tainted() == ["c"]
+        assert await here.reason("c") == LOW
+
+
+async def test_every_cluster_set_has_a_budget_of_its_own(hub: HubUnderTest, world: World) -> None:
+    await world.cluster_set("other")
+    async with ward(hub, world, policy=replace(ROOMY, per_set=Budget(percent=50))) as here:
+        await here.clusters("a", "b", "c")
+        for word in ("x", "y"):
+            await world.cluster(word, member_of="other")
+            await here.publish(word, WELL)
+        await here.publish("a", SICK)
+        await here.passes(700)
+        await here.publish("b", SICK)
+        await here.passes(300)
+        assert await here.tainted() == ["a"]
+        said = await here.condition("b")
+        assert said is not None
+        assert f"in cluster set {world.full('s')}, 1 of 1 clusters" in said.message
+        await here.passes(400)
+        await here.publish("y", SICK)
+        await here.passes(300)
+        assert await here.tainted() == ["a", "y"]
+
+
+async def test_the_only_cluster_of_a_set_has_nowhere_to_go(hub: HubUnderTest, world: World) -> None:
+    await world.cluster_set("other")
+    async with ward(hub, world, policy=ROOMY) as here:
+        await here.clusters("a", "b", "c")
+        await world.cluster("x", member_of="other")
+        await here.publish("x", SICK)
+        await here.passes(300)
+        assert await here.tainted() == []
+        said = await here.condition("x")
+        assert said is not None
+        assert said.message.endswith(f"it is the only cluster of cluster set {world.full('other')}")
+
+
+async def test_a_provider_that_fails_evacuates_nobody(hub: HubUnderTest, world: World) -> None:
+    async with ward(hub, world, policy=ROOMY) as here:
+        await here.clusters("a", "b", "c", "d")
+        for word in ("a", "b", "c"):
+            await here.publish(word, -100)
+        await here.passes(3600)
+        assert await here.tainted() == []
+        said = await here.condition("a")
+        assert said is not None
+        assert (said.status, said.reason) == ("False", SUSPECT)
+        assert "3 of 4 clusters became unhealthy within 600 s" in said.message
+        await here.publish("b", WELL)
+        await here.publish("c", WELL)
+        await here.passes(1)  # now it is one cluster, and has been for an hour
+        assert await here.tainted() == ["a"]
+        assert await here.reason("b") == RELIEVED
+
+
+async def test_taints_of_others_stay_to_the_letter(here: Ward, world: World) -> None:
+    moment = here.clock.wall()
+    others = [
+        Taint(key="gpu", value="only", effect="NoSelect", timeAdded=moment),
+        Taint(key=KEY, value="by hand", effect="NoSelect", timeAdded=moment),
+        Taint(key=KEY, value=LOW, effect="PreferNoSelect", timeAdded=moment),
+    ]
+    await world.cluster("a", taints=others)
+    await here.clusters("b", "c")
+    await here.publish("a", SICK)
+    await here.passes(300)
+    *kept, ours = await here.taints("a")
+    assert kept == others
+    assert (ours.key, ours.value, ours.effect) == (KEY, LOW, "NoSelect")
+    await here.publish("a", WELL)
+    await here.passes(900)
+    assert await here.taints("a") == others
+
+
+async def test_who_is_to_be_left_alone_is_left_alone(here: Ward, world: World) -> None:
+    await here.clusters("a", "b")
+    await here.override("a", "off")
+    await here.publish("a", SICK)
+    await here.passes(900)
+    assert await here.tainted() == []
+    assert await here.condition("a") is None
+    await here.override("a", None)
+    await here.passes(300)
+    assert await here.tainted() == ["a"]
+    await here.override("a", "OFF")
+    assert await here.tainted() == []
+    said = await here.condition("a")
+    assert said is not None
+    assert (said.status, said.reason) == ("Unknown", EXEMPT)
+
+
+async def test_a_taint_that_somebody_removed_takes_as_long_as_the_first(here: Ward, world: World) -> None:
+    await here.clusters("a", "b")
+    await here.publish("a", SICK)
+    await here.passes(300)
+    assert await here.tainted() == ["a"]
+    written = await world.change_cluster("a", taints=())
+    await here.stage.caught_up(MANAGED_CLUSTERS, written)
+    await here.passes(299)
+    assert await here.tainted() == []
+    assert await here.reason("a") == RELEASED
+    await here.passes(1)
+    assert await here.tainted() == ["a"]
+    assert await here.reason("a") == LOW
+
+
+async def test_a_new_process_keeps_what_it_finds_and_counts_anew(hub: HubUnderTest, world: World) -> None:
+    async with ward(hub, world) as here:
+        await here.clusters("a", "b", "c")
+        await here.publish("a", SICK)
+        await here.passes(300)
+        await here.publish("b", SICK)
+        await here.passes(299)
+    async with ward(hub, world, clock=here.clock) as anew:
+        await anew.publish("c", WELL)
+        await anew.publish("a", WELL)
+        await anew.publish("b", SICK)
+        assert await anew.tainted() == ["a"]
+        await anew.passes(299)
+        assert await anew.reason("b") == ""
+        await anew.passes(601)
+        assert await anew.tainted() == ["b"]  # the place of the other, which has been well for long enough
+
+
+@pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
+async def test_health_that_ran_out(hub: HubUnderTest, world: World, missing: str) -> None:
+    async with ward(hub, world, policy=Policy(missing=missing)) as here:
+        await here.clusters("a", "b", "c")
+        await here.publish("a", SICK)
+        here._health.pop("a")
+        await here.passes(179)
+        await here.passes(1)  # its score has run out now; the others' were renewed
+        written = await world.change_cluster("a", labels={"touched": "now"})
+        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.passes(900)
+        written = await world.change_cluster("a", labels={"touched": "again"})
+        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        assert await here.tainted() == (["a"] if missing == UNHEALTHY else [])
+        if missing == UNHEALTHY:
+            assert await here.reason("a") == MISSING
+
+
+async def test_missing_health_does_not_bring_a_cluster_back(here: Ward, world: World) -> None:
+    await here.clusters("a", "b")
+    await here.publish("a", SICK)
+    await here.passes(300)
+    here._health.pop("a")
+    await world.client.delete(ADD_ON_PLACEMENT_SCORES, "health-score", namespace=world.full("a"))
+    await here.passes(3600)
+    assert await here.tainted() == ["a"]
+
+
+async def test_health_by_a_calculator(hub: HubUnderTest, world: World) -> None:
+    """In whatever unit: thresholds are the policy's."""
+    policy = Policy(health=Coordinate.parse("Heartbeats"), below=1000, above=5000)
+    async with ward(hub, world, policy=policy) as here:
+        await here.clusters("a", "b", health=7000)
+        await here.publish("a", 400)
+        await here.passes(300)
+        assert await here.tainted() == ["a"]
+        said = await here.condition("a")
+        assert said is not None
+        assert said.message.startswith("heartbeats is 400, below 1000")
+        await here.publish("a", 5000)
+        await here.passes(900)
+        assert await here.tainted() == []
+
+
+async def test_new_placements_only(hub: HubUnderTest, manager: Manager, world: World) -> None:
+    """The milder effect; and a process that is told another one than the last corrects it."""
+    async with ward(hub, world, policy=Policy(effect="NoSelectIfNew")) as here:
+        await here.clusters("a", "b")
+        await world.place("old")
+        await world.chooses("old", "a", "b")
+        await here.publish("a", SICK)
+        await here.passes(300)
+        await world.place("new")
+        await world.chooses("new", "b")
+        assert world.chosen("old") == ["a", "b"]
+    async with ward(hub, world, clock=here.clock):
+        await world.chooses("old", "b")
+    assert [each.effect for each in await here.taints("a")] == ["NoSelect"]
+
+
+async def test_clusters_that_leave_or_are_not_accepted_are_no_part_of_it(here: Ward, world: World) -> None:
+    await here.clusters("a", "b", "c")
+    written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"hubAcceptsClient": False}})
+    await here.stage.caught_up(MANAGED_CLUSTERS, written)
+    await here.publish("a", SICK)
+    await here.publish("b", SICK)
+    await here.passes(300)
+    assert await here.tainted() == ["b"]
+    await world.delete(MANAGED_CLUSTERS, world.full("b"))
+    async with aclosing(here.stage.sources.of(MANAGED_CLUSTERS).changes()) as changes:
+        async for _ in changes:
+            if ("", world.full("b")) not in here.stage.sources.of(MANAGED_CLUSTERS).store:
+                break
+    await here.publish("c", SICK)
+    await here.passes(300)
+    assert await here.reason("c") == OVER_BUDGET  # it is the only one left

@@ -1,0 +1,142 @@
+"""Clusters that fall ill and get well when a test says so, on a hub where recovery is at work."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from controllers.clustersets.stage import Stage, at_work
+from controllers.clustersets.ticking import Standing
+from controllers.hubs import HubUnderTest
+from controllers.world import DEADLINE, World
+from fairway.api.cluster import ManagedCluster, Taint
+from fairway.api.event import Event
+from fairway.api.meta import Condition, find_condition, format_time
+from fairway.controllers.recovery import RULES, Policy, Recovery
+from fairway.controllers.recovery.conditions import HEALTHY
+from fairway.controllers.recovery.taints import KEY
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS, Client, Informer
+from fairway.kube.events import EVENTS
+from fairway.observe.meters import Meters
+
+VALID = timedelta(seconds=180)
+SICK, SO_SO, WELL = -60, 0, 80
+
+
+class Ward:
+    """Time is that of ``clock``: it stands still unless a test ``passes`` it, and then everybody publishes again."""
+
+    def __init__(self, world: World, stage: Stage, clock: Standing, *, calculator: str = "") -> None:
+        self.world, self.stage, self.clock, self._calculator = world, stage, clock, calculator
+        self._health: dict[str, int] = {}
+
+    async def clusters(self, *words: str, health: int = WELL) -> None:
+        await self.world.clusters(*words)
+        for word in words:
+            await self.publish(word, health)
+
+    async def publish(self, word: str, health: int) -> None:
+        """Until recovery has seen it, and done what there is to do."""
+        self._health[word] = health
+        if self._calculator:
+            made = await self.world.calculated(word, self._calculator, health)
+            moment = format_time(self.clock.wall())
+            condition = {
+                "type": "ManagedClusterScoreUpdated",
+                "status": "True",
+                "reason": "ManagedClusterScoreUpdated",
+                "message": "ManagedClusterScore updated successfully",
+                "lastTransitionTime": moment,
+                "lastUpdateTime": moment,
+            }
+            calculated = await self.world.edit(
+                MANAGED_CLUSTER_SCORES,
+                made.metadata.name,
+                {"status": {"conditions": [condition]}},
+                namespace=made.metadata.namespace,
+                status=True,
+            )
+            await self.stage.caught_up(MANAGED_CLUSTER_SCORES, calculated)
+            return
+        score = await self.world.score(
+            word, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
+        )
+        await self.stage.caught_up(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
+
+    async def passes(self, seconds: float) -> None:
+        """In steps, for nobody publishes a score for longer than it is valid."""
+        while seconds > 0:
+            step = min(seconds, VALID.total_seconds() / 2)
+            seconds -= step
+            self.clock.advance(step)
+            for word, health in self._health.items():
+                await self.publish(word, health)
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Until all that was written is known here, and nothing is left to do."""
+        while True:
+            known = self.stage.sources.of(MANAGED_CLUSTERS).store
+            there = (await self.world.client.list(MANAGED_CLUSTERS)).items
+            versions = [(each.metadata.name, each.metadata.resourceVersion) for each in there]
+            await self.stage.controller.quiet()
+            if sorted(versions) == sorted(
+                (each.metadata.name, each.metadata.resourceVersion) for each in known.values()
+            ):
+                return
+            await asyncio.sleep(0.01)
+
+    async def cluster(self, word: str) -> ManagedCluster:
+        return await self.world.client.get(MANAGED_CLUSTERS, self.world.full(word))
+
+    async def taints(self, word: str) -> list[Taint]:
+        return list((await self.cluster(word)).spec.taints)
+
+    async def tainted(self) -> list[str]:
+        """The words of the clusters that bear the taint."""
+        there = (await self.world.client.list(MANAGED_CLUSTERS)).items
+        return sorted(
+            self.world.word(each.metadata.name)
+            for each in there
+            if any(taint.key == KEY for taint in each.spec.taints)
+        )
+
+    async def condition(self, word: str) -> Condition | None:
+        return find_condition((await self.cluster(word)).status.conditions or (), HEALTHY)
+
+    async def reason(self, word: str) -> str:
+        found = await self.condition(word)
+        return "" if found is None else found.reason
+
+    async def event(self, word: str, reason: str) -> Event:
+        """As soon as there is one."""
+        name = self.world.full(word)
+        async with (
+            asyncio.timeout(DEADLINE),
+            Informer(self.world.client, EVENTS, namespace="default") as all_,
+        ):
+            async for _ in all_.changes():
+                for each in all_.store.values():
+                    if (each.regarding.name, each.reason) == (name, reason):
+                        return each
+        raise AssertionError
+
+    async def override(self, word: str, value: str | None) -> None:
+        body = {"metadata": {"annotations": {"fairway.dev/recovery": value}}}
+        written = await self.world.edit(MANAGED_CLUSTERS, self.world.full(word), body)
+        await self.stage.caught_up(MANAGED_CLUSTERS, written)
+        await self.settled()
+
+
+@asynccontextmanager
+async def ward(
+    hub: HubUnderTest, world: World, *, policy: Policy | None = None, clock: Standing | None = None
+) -> AsyncIterator[Ward]:
+    clock, policy = clock or Standing(), policy or Policy()
+
+    def make(client: Client) -> Recovery:
+        return Recovery(client, meters=Meters(), policy=policy, clock=clock)
+
+    async with at_work(hub, make, rules=RULES) as stage:
+        calculator = "" if policy.health.resource else policy.health.score
+        yield Ward(world, stage, clock, calculator=calculator)

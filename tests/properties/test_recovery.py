@@ -1,0 +1,258 @@
+"""Whatever happens to a fleet, recovery keeps its promises.
+
+Somebody carries out what the machine says, sooner or later, and other people do with clusters as they like; a second
+book is kept of what each promise is about.
+"""
+
+from collections import defaultdict
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fairway.controllers.recovery.machine import (
+    EXEMPT,
+    HELD,
+    REASONS,
+    Blind,
+    Gone,
+    Heard,
+    Held,
+    Machine,
+    Seen,
+    Taint,
+    Untaint,
+    Wait,
+)
+from fairway.controllers.recovery.policy import IGNORE, UNHEALTHY, Budget, Policy
+
+NAMES = [f"c{number}" for number in range(8)]
+SETS = ["east", "west"]
+
+names = st.sampled_from(NAMES)
+sets = st.frozensets(st.sampled_from(SETS))
+scores = st.one_of(st.none(), st.sampled_from([-100, -21, -20, 0, 19, 20, 100]))
+policies = st.builds(
+    Policy,
+    dwell=st.just(30.0),
+    recovery_dwell=st.just(90.0),
+    missing=st.sampled_from([IGNORE, UNHEALTHY]),
+    fleet=st.builds(Budget, percent=st.sampled_from([10, 30, 100]), count=st.sampled_from([None, 1, 3])),
+    per_set=st.builds(Budget, percent=st.sampled_from([20, 50, 100]), count=st.sampled_from([None, 2])),
+    suspect_percent=st.sampled_from([30, 60, 100]),
+    suspect_window=st.sampled_from([10.0, 40.0]),
+)
+
+
+class Fleet(RuleBasedStateMachine):
+    """``low`` and ``well`` are the moments since when a cluster is so without a break, as a bystander counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.clusters: dict[str, Seen] = {}
+        self.scores: dict[str, int | None] = defaultdict(lambda: None)
+        self.low: dict[str, float] = {}
+        self.well: dict[str, float] = {}
+        self.fell: dict[str, float] = {}
+        self.uncertain: set[str] = set()
+
+    @initialize(policy=policies, of=st.lists(sets, min_size=len(NAMES), max_size=len(NAMES)))
+    def begin(self, policy: Policy, of: list[frozenset[str]]) -> None:
+        self.policy = policy
+        self.machine = Machine(policy)
+        for name, each in zip(NAMES, of, strict=True):
+            self.join(name, each)
+            self.publish(name, 100)
+
+    # What happens
+
+    @rule(name=names, of=sets)
+    def join(self, name: str, of: frozenset[str]) -> None:
+        known = self.clusters.get(name)
+        self._see(Seen(cluster=name, sets=of, tainted=known is not None and known.tainted))
+
+    @rule(name=names, score=scores)
+    def publish(self, name: str, score: int | None) -> None:
+        was_low, seen = name in self.low, self.clusters.get(name)
+        self.scores[name] = score
+        self.machine.handle(Heard(cluster=name, score=score), now=self.now)
+        self._book(name)
+        if name not in self.low:
+            self.fell.pop(name, None)
+        elif not was_low and seen is not None and not seen.tainted:
+            self.fell[name] = self.now
+
+    @rule(some=st.lists(names, min_size=1, max_size=5, unique=True), score=scores)
+    def publish_together(self, some: list[str], score: int | None) -> None:
+        for name in some:
+            self.publish(name, score)
+
+    @rule(name=names)
+    def leave(self, name: str) -> None:
+        self.clusters.pop(name, None)
+        self.uncertain.discard(name)
+        self.fell.pop(name, None)
+        self.machine.handle(Gone(cluster=name), now=self.now)
+
+    @rule(seconds=st.sampled_from([1.0, 10.0, 29.0, 31.0, 60.0, 91.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def look_away(self) -> None:
+        self.machine.handle(Blind(), now=self.now)
+        for name in self.low:
+            self.low[name] = self.now
+        for name in self.well:
+            self.well[name] = self.now
+
+    @precondition(lambda self: self.clusters)
+    @rule(data=st.data(), off=st.booleans())
+    def override(self, data: st.DataObject, off: bool) -> None:
+        name = data.draw(st.sampled_from(sorted(self.clusters)))
+        known = self.clusters[name]
+        self._see(Seen(cluster=name, sets=known.sets, tainted=known.tainted, exempt=off))
+
+    @precondition(lambda self: self.clusters)
+    @rule(data=st.data())
+    def take_the_taint_away(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.clusters)))
+        known = self.clusters[name]
+        self._see(Seen(cluster=name, sets=known.sets, tainted=False, exempt=known.exempt))
+
+    @rule()
+    def start_anew(self) -> None:
+        """Another process: it reads the hub, and knows nothing else."""
+        self.machine = Machine(self.policy)
+        self.low, self.well, self.fell, self.uncertain = {}, {}, {}, set()
+        clusters, self.clusters = self.clusters, {}
+        for seen in clusters.values():
+            self._see(seen)
+        for name, score in sorted(self.scores.items()):
+            self.publish(name, score)
+
+    # What is done about it
+
+    @precondition(lambda self: self.clusters)
+    @rule(data=st.data(), fate=st.sampled_from(["done", "done", "done", "refused", "lost"]))
+    def act(self, data: st.DataObject, fate: str) -> None:
+        self._act(data.draw(st.sampled_from(sorted(self.clusters))), fate)
+
+    @rule(seconds=st.sampled_from([0.0, 31.0, 61.0, 91.0]))
+    def act_on_all(self, seconds: float) -> None:
+        self.now += seconds
+        for name in sorted(self.clusters):
+            self._act(name, "done")
+
+    def _act(self, name: str, fate: str) -> None:
+        decision, known = self.machine.decide(name, now=self.now), self.clusters[name]
+        match decision:
+            case Taint():
+                self._justify(name, decision)
+                self.machine.attempt(name)
+                self.uncertain.add(name)
+                if fate == "refused":
+                    self.machine.refused(name)
+                    self.uncertain.discard(name)
+                elif fate == "done":
+                    self._see(Seen(cluster=name, sets=known.sets, tainted=True))
+            case Untaint():
+                self._justify_return(name, decision)
+                if fate == "done":
+                    self._see(Seen(cluster=name, sets=known.sets, tainted=False, exempt=known.exempt))
+            case Held():
+                assert decision.reason in HELD
+                assert not known.tainted
+                assert self.now - self.low[name] >= self.policy.dwell
+            case Wait():
+                assert decision.until is None or decision.until > self.now
+
+    def _justify(self, name: str, decision: Taint) -> None:
+        known = self.clusters[name]
+        assert decision.reason in REASONS
+        assert not known.tainted
+        assert not known.exempt
+        assert self.now - self.low[name] >= self.policy.dwell
+        assert not self._together()
+        for scope in ("", *known.sets):
+            inside = [each for each in self.clusters.values() if not scope or scope in each.sets]
+            out = {each.cluster for each in inside if each.tainted or each.cluster in self.uncertain}
+            assert len(out | {name}) <= self._budget(scope).of(len(inside))
+            assert len(out | {name}) < len(inside)
+        for other, moment in self.low.items():
+            if other in self.clusters and other not in self.uncertain and self._is_sicker(other, than=name):
+                # Whoever is worse and has waited long enough is only passed over if no budget has room for it.
+                assert isinstance(self.machine.decide(other, now=self.now), Taint | Held), moment
+
+    def _justify_return(self, name: str, decision: Untaint) -> None:
+        assert self.clusters[name].tainted
+        if decision.reason == EXEMPT:
+            assert self.clusters[name].exempt
+        else:
+            assert self.now - self.well[name] >= self.policy.recovery_dwell
+            assert name not in self.low
+
+    def _is_sicker(self, other: str, *, than: str) -> bool:
+        seen, worst = self.clusters[other], -101
+        mine, theirs = self.scores[than], self.scores[other]
+        return (
+            not (seen.tainted or seen.exempt)
+            and self.now - self.low[other] >= self.policy.dwell
+            and (worst if theirs is None else theirs) < (worst if mine is None else mine)
+        )
+
+    # The second book
+
+    def _see(self, seen: Seen) -> None:
+        before = self.clusters.get(seen.cluster)
+        self.clusters[seen.cluster] = seen
+        self.uncertain.discard(seen.cluster)
+        self.machine.handle(seen, now=self.now)
+        if self.policy.missing == UNHEALTHY and self.scores[seen.cluster] is None:
+            self.machine.handle(Heard(cluster=seen.cluster, score=None), now=self.now)
+        self._book(seen.cluster)
+        if before is None or before.tainted != seen.tainted:
+            for moments in (self.low, self.well):
+                if seen.cluster in moments:
+                    moments[seen.cluster] = self.now
+
+    def _book(self, name: str) -> None:
+        score = self.scores[name]
+        told = score is not None or (self.policy.missing == UNHEALTHY and name in self.clusters)
+        worth = -101 if score is None else score
+        for holds, moments in (
+            (told and worth < self.policy.below, self.low),
+            (told and worth >= self.policy.above, self.well),
+        ):
+            if holds:
+                moments.setdefault(name, self.now)
+            else:
+                moments.pop(name, None)
+
+    def _budget(self, scope: str) -> Budget:
+        return self.policy.per_set if scope else self.policy.fleet
+
+    def _together(self) -> bool:
+        """Whether too many fell within one window: of those a bystander saw fall while they were not given up."""
+        known = [name for name in self.clusters if self.scores[name] is not None]
+        total = len(self.clusters) if self.policy.missing == UNHEALTHY else len(known)
+        moments = self.fell.values()
+        window = self.policy.suspect_window
+        most = max((sum(0 <= end - each <= window for each in moments) for end in moments), default=0)
+        return most >= 2 and most * 100 >= self.policy.suspect_percent * total
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if not hasattr(self, "machine"):
+            return
+        census = self.machine.census()
+        assert census.fleet == len(self.clusters)
+        out = {name for name, seen in self.clusters.items() if seen.tainted} | self.uncertain
+        assert census.tainted == len(out)
+        assert census.low == len([name for name in self.low if name in self.clusters])
+        assert census.known == len([name for name in self.clusters if self.scores[name] is not None])
+
+
+Fleet.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+TestFleet = Fleet.TestCase
