@@ -132,15 +132,17 @@ class Publishing:
     def valid(self, now: datetime) -> bool:
         """Whether the hub has scores that have not run out."""
         found = self._published
-        return found is not None and found.valid_until is not None and found.valid_until > now
+        if found is None or found.valid_until is None:
+            return False
+        return bool(found.scores) and found.valid_until > now
 
     def read(self, assessment: Assessment, *, now: datetime) -> datetime | None:
         self._truth, self._trouble = assessment, None
-        return self._look_at(now)
+        return self.look_at(now)
 
     def failed(self, *, reason: str, message: str, now: datetime) -> datetime | None:
         self._trouble = (reason, message)
-        return self._look_at(now)
+        return self.look_at(now)
 
     def seen(
         self, found: Publication | None, *, version: int, now: datetime, anew: bool = False
@@ -153,7 +155,7 @@ class Publishing:
             self._version = 0
         if version == 0 or version > self._version:
             self._published, self._version = found, max(version, self._version)
-        return self._look_at(now)
+        return self.look_at(now)
 
     def look(self, *, now: datetime) -> Publication | None:
         if self._writing is not None or (self._retry_at is not None and now < self._retry_at):
@@ -170,20 +172,23 @@ class Publishing:
             self._published, self._version = self._writing, max(version, self._version)
         self._writing, self._written_at = None, now
         self._failures, self._retry_at = 0, None
-        return self._look_at(now)
+        return self.look_at(now)
 
     def not_written(
         self, *, now: datetime, after: float | None = None, jitter: float = 1.0
     ) -> datetime | None:
-        """``after`` is for how many seconds the hub asked to be left alone; ``jitter`` shortens or stretches."""
-        assert self._writing is not None
+        """Nor was anything, if nothing was to be: the hub could not be asked what it has.
+
+        ``after`` is for how many seconds the hub asked to be left alone; ``jitter`` shortens or stretches the pause.
+        """
         delay = RETRIES.delay(self._failures) * jitter
         self._writing = None
         self._failures += 1
         self._retry_at = now + timedelta(seconds=max(delay, after or 0.0))
-        return self._look_at(now)
+        return self.look_at(now)
 
-    def _look_at(self, now: datetime) -> datetime | None:
+    def look_at(self, now: datetime) -> datetime | None:
+        """When to look if nothing more happens."""
         if self._writing is not None:
             return None
         wanted = self._wanted(now)

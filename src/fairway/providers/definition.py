@@ -1,0 +1,98 @@
+"""What is wrong with a provider's definition, found before it runs."""
+
+import math
+import re
+from typing import Final
+
+from fairway.providers.intake import MOST_SCORES
+from fairway.providers.provider import HIGHEST, LOWEST, ClusterProvider, FleetProvider, Provider, Score
+from fairway.providers.scales import needs_fleet
+
+NO_NAME: Final = "{who}: {what} must be set"
+BAD_NAME: Final = "{who}: the name {name!r} must be 1 to 63 letters, digits, '-', '_' or '.', such as queue"
+BAD_RESOURCE: Final = (
+    "{who}: the resource {name!r} must be lower-case letters, digits, '-' or '.', such as queue-score"
+)
+NO_SCORES: Final = "{who}: it publishes no scores; write at least one"
+TOO_MANY: Final = "{who}: {count} scores are too many for one object; {most} are the most"
+NOT_A_SCORE: Final = "{who}: {given!r} is not a Score"
+BAD_SCORE: Final = (
+    "{who}: the score name {name!r} must be 1 to 100 letters, digits, '-', '_', '.' or ':', such as queueFree"
+)
+DUPLICATE: Final = "{who}: the score {name} is defined twice"
+NO_SCALE: Final = "{who}: {name} has no scale but {given!r}; write one such as Linear(0, 100)"
+NEEDS_FLEET: Final = (
+    "{who}: {name} is scaled relative to the fleet, but the provider reads one cluster; "
+    "use @fleet_provider, or a scale with limits"
+)
+BAD_DEADBAND: Final = "{who}: the deadband of {name} must be a whole number from 0 to 200, not {given!r}"
+BAD_THRESHOLD: Final = "{who}: the threshold {given!r} of {name} must be a whole number from -100 to 100"
+BAD_HALF_LIFE: Final = "{who}: the half-life of {name} must be seconds, 0 for no smoothing, not {given!r}"
+BAD_INTERVAL: Final = "{who}: the interval must be a number of seconds greater than 0, not {given!r}"
+NO_KIND: Final = "{who} is neither a ClusterProvider nor a FleetProvider"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_RESOURCE: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_SCORE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
+
+
+class DefinitionError(ValueError):
+    """A provider that cannot run as it is written."""
+
+
+def check(provider: Provider) -> None:
+    """Raises DefinitionError."""
+    who = f"provider {getattr(provider, 'name', '') or type(provider).__name__}"
+    for what in ("name", "resource", "scores"):
+        if not hasattr(provider, what):
+            raise DefinitionError(NO_NAME.format(who=who, what=what))
+    if not isinstance(provider.name, str) or not _NAME.fullmatch(provider.name):
+        raise DefinitionError(BAD_NAME.format(who=who, name=provider.name))
+    if not isinstance(provider.resource, str) or not _RESOURCE.fullmatch(provider.resource):
+        raise DefinitionError(BAD_RESOURCE.format(who=who, name=provider.resource))
+    if not isinstance(provider, ClusterProvider | FleetProvider):
+        raise DefinitionError(NO_KIND.format(who=who))
+    check_interval(provider.interval, who=who)
+    _check_scores(provider, who)
+
+
+def check_interval(seconds: float, *, who: str) -> None:
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds) or seconds <= 0:
+        raise DefinitionError(BAD_INTERVAL.format(who=who, given=seconds))
+
+
+def _check_scores(provider: Provider, who: str) -> None:
+    scores = tuple(provider.scores)
+    if not scores:
+        raise DefinitionError(NO_SCORES.format(who=who))
+    if len(scores) > MOST_SCORES:
+        raise DefinitionError(TOO_MANY.format(who=who, count=len(scores), most=MOST_SCORES))
+    names: set[str] = set()
+    for score in scores:
+        if not isinstance(score, Score):
+            raise DefinitionError(NOT_A_SCORE.format(who=who, given=score))
+        _check_score(score, who)
+        if score.name in names:
+            raise DefinitionError(DUPLICATE.format(who=who, name=score.name))
+        names.add(score.name)
+        if needs_fleet(score.scale) and not isinstance(provider, FleetProvider):
+            raise DefinitionError(NEEDS_FLEET.format(who=who, name=score.name))
+
+
+def _check_score(score: Score, who: str) -> None:
+    if not isinstance(score.name, str) or not _SCORE.fullmatch(score.name):
+        raise DefinitionError(BAD_SCORE.format(who=who, name=score.name))
+    name = score.name
+    if not callable(getattr(score.scale, "score", None)) or isinstance(score.scale, type):
+        raise DefinitionError(NO_SCALE.format(who=who, name=name, given=score.scale))
+    if not _is_whole(score.deadband) or not 0 <= score.deadband <= HIGHEST - LOWEST:
+        raise DefinitionError(BAD_DEADBAND.format(who=who, name=name, given=score.deadband))
+    for line in score.thresholds:
+        if not _is_whole(line) or not LOWEST <= line <= HIGHEST:
+            raise DefinitionError(BAD_THRESHOLD.format(who=who, name=name, given=line))
+    if not isinstance(score.half_life, int | float) or not 0 <= score.half_life < math.inf:
+        raise DefinitionError(BAD_HALF_LIFE.format(who=who, name=name, given=score.half_life))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

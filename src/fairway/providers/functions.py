@@ -1,0 +1,165 @@
+"""Functions as providers: a decorator, and ten lines are enough.
+
+What a function returns is taken as it is meant: values by the name of their score, pairs, a Reading, or for a provider
+with one score just the number. It may be async. It may block, too, for it runs in a thread of its own.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.providers.definition import DefinitionError, check
+from fairway.providers.intake import BAD_RESULT, reading_of
+from fairway.providers.provider import (
+    INTERVAL_SECONDS,
+    ClusterProvider,
+    FleetProvider,
+    ProviderError,
+    Reading,
+    Scale,
+    Score,
+)
+
+Scores = Mapping[str, Scale | Score] | Sequence[Score]
+"""By name with a scale or a whole Score, or Scores that have their names."""
+Function = Callable[..., Any]
+
+NOT_A_FUNCTION: Final = "@{decorator} belongs above a function, not {given!r}"
+NO_ARGUMENTS: Final = (
+    "provider {name}: the function must take no arguments; @fleet_provider is for all clusters"
+)
+ONE_ARGUMENT: Final = "provider {name}: the function must take one argument, the clusters of the hub by name"
+NOT_SCORES: Final = "provider {name}: scores must be names with their scales, not {given!r}"
+NOT_BY_CLUSTER: Final = "the provider returned {kind} instead of values by cluster"
+
+
+class _OfFunction:
+    """What both kinds have in common. The function can still be called, as in a test."""
+
+    isolated = True
+
+    def __init__(
+        self, function: Function, *, name: str, resource: str, scores: tuple[Score, ...], interval: float
+    ) -> None:
+        self.name, self.resource, self.scores, self.interval = name, resource, scores, interval
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __repr__(self) -> str:
+        return f"<provider {self.name}>"
+
+    def _reading(self, result: object) -> Reading:
+        if isinstance(result, Real) and len(self.scores) == 1:
+            return Reading(values={self.scores[0].name: float(result)})
+        return reading_of(result)
+
+
+class FunctionProvider(_OfFunction, ClusterProvider):
+    async def read(self) -> Reading:
+        return self._reading(await _result(self.function()))
+
+
+class FleetFunctionProvider(_OfFunction, FleetProvider):
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+        result = await _result(self.function(clusters))
+        if not isinstance(result, Mapping):
+            raise ProviderError(NOT_BY_CLUSTER.format(kind=type(result).__name__), reason=BAD_RESULT)
+        return {cluster: self._one(values) for cluster, values in result.items()}
+
+    def _one(self, values: object) -> Reading:
+        try:
+            return self._reading(values)
+        except ProviderError as error:
+            # Of this cluster alone: the others' values are good.
+            return Reading(problem=str(error), reason=error.reason)
+
+
+def provider(
+    *,
+    scores: Scores,
+    name: str | None = None,
+    resource: str | None = None,
+    interval: float = INTERVAL_SECONDS,
+) -> Callable[[Function], FunctionProvider]:
+    """The function reads the cluster it runs on. Without a name it is the function's, without a resource NAME-score."""
+
+    def decorated(function: Function) -> FunctionProvider:
+        called = _name(function, name, decorator="provider")
+        if not _takes(function, 0):
+            raise DefinitionError(NO_ARGUMENTS.format(name=called))
+        made = FunctionProvider(
+            function,
+            name=called,
+            resource=resource if resource is not None else f"{called}-score".lower(),
+            scores=_scores(scores, called),
+            interval=interval,
+        )
+        check(made)
+        return made
+
+    return decorated
+
+
+def fleet_provider(
+    *,
+    scores: Scores,
+    name: str | None = None,
+    resource: str | None = None,
+    interval: float = INTERVAL_SECONDS,
+) -> Callable[[Function], FleetFunctionProvider]:
+    """The function takes the clusters of the hub by name and returns the values of each, also by name."""
+
+    def decorated(function: Function) -> FleetFunctionProvider:
+        called = _name(function, name, decorator="fleet_provider")
+        if not _takes(function, 1):
+            raise DefinitionError(ONE_ARGUMENT.format(name=called))
+        made = FleetFunctionProvider(
+            function,
+            name=called,
+            resource=resource if resource is not None else f"{called}-score".lower(),
+            scores=_scores(scores, called),
+            interval=interval,
+        )
+        check(made)
+        return made
+
+    return decorated
+
+
+def _name(function: object, name: str | None, *, decorator: str) -> str:
+    if not callable(function) or isinstance(function, type):
+        raise DefinitionError(NOT_A_FUNCTION.format(decorator=decorator, given=function))
+    called: str = name if name is not None else getattr(function, "__name__", "")
+    return called if name is not None else called.strip("_").replace("_", "-")
+
+
+def _takes(function: Function, count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a function of another language that does not tell
+        return True
+    return True
+
+
+def _scores(given: object, name: str) -> tuple[Score, ...]:
+    if isinstance(given, Mapping):
+        return tuple(
+            replace(each, name=key) if isinstance(each, Score) else Score(name=key, scale=each)
+            for key, each in given.items()
+        )
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise DefinitionError(NOT_SCORES.format(name=name, given=given))
+    return tuple(given)
+
+
+async def _result(result: Any) -> object:
+    return await result if isinstance(result, Awaitable) else result

@@ -1,0 +1,328 @@
+"""One provider at work: it reads when it is time or something woke it, and what is worth it is written.
+
+Readings and writes go their own ways. A hub that is away stops no reading, and a reading that hangs stops no write of
+what was read before.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import format_time
+from fairway.api.score import AddOnPlacementScore
+from fairway.kube import Batch, Clock, Deleted
+from fairway.kube.change import Added
+from fairway.kube.notice import Notices
+from fairway.observe.provider_meters import ProviderMeters
+from fairway.providers.assessment import described
+from fairway.providers.intake import BAD_RESULT
+from fairway.providers.isolation import room_of
+from fairway.providers.placement_scores import AddOnPlacementScores, version_of
+from fairway.providers.provider import ClusterProvider, FleetProvider, ProviderError, Reading
+from fairway.providers.publication import Publication, Publishing
+from fairway.providers.publisher import Publisher, Round
+from fairway.providers.sink import Detached, Foreign, Held, Sink, SinkError
+
+log: Final = logging.getLogger(__name__)
+
+DEBOUNCE_SECONDS: Final = 1.0
+"""Between the beginnings of two readings, however often something wakes the provider."""
+RETRY_SECONDS: Final = 2.0
+"""After a failed reading; doubled each time, and never more than the interval."""
+JITTER: Final = 0.1
+"""Share of the interval by which readings are spread, so that not all agents of a fleet come together."""
+ELSEWHERE_SECONDS: Final = 60.0
+"""Until it is tried again to write for a cluster that has no place on the hub, or an object of somebody else's."""
+
+NOT_BY_CLUSTER: Final = "the provider returned {kind} instead of readings by cluster"
+FAILED: Final = "%s could not read%s: %s"
+PARTLY: Final = "%s could read only a part of %s: %s"
+RECOVERED: Final = "%s reads again"
+UNKNOWN_CLUSTERS: Final = "%s returned readings of clusters that the hub does not have, such as %s"
+NOT_WRITTEN: Final = "%s could not publish the scores of %s: %s"
+BROKE: Final = "%s could not publish the scores of %s in a way that was not foreseen"
+LEFT: Final = "%s publishes nothing for %s any more: %s"
+
+NOTHING_YET: Final = "{name}: nothing is published yet{why}"
+RAN_OUT: Final = "{name}: what was published ran out at {time}{why}"
+
+
+class Lane:
+    """Of one provider. ``clusters`` tells those of the fleet; None for a provider of one ``cluster``.
+
+    ``schedule`` is told when to ``publish`` for a cluster.
+    """
+
+    def __init__(
+        self,
+        provider: ClusterProvider | FleetProvider,
+        *,
+        sink: Sink,
+        interval: float,
+        horizon: float,
+        deadline: float,
+        cluster: str | None,
+        clusters: Callable[[], Mapping[str, ManagedCluster]],
+        schedule: Callable[[str, str, float], None],
+        meters: ProviderMeters,
+        clock: Clock,
+    ) -> None:
+        self.provider = provider
+        self.name: Final = provider.name
+        self.publisher = Publisher(provider.scores, horizon=horizon)
+        self.sink = sink
+        self.interval, self.deadline = interval, deadline
+        self.problem = ""
+        """Of the last reading or write, in words; empty if there was none."""
+        self.read_once = False
+        """Whether a reading has ended, well or not."""
+        self.told = False
+        """Whether the hub tells what it has, by ``heard``, and need not be asked."""
+        self._cluster, self._clusters = cluster, clusters
+        self._schedule, self._meters, self._clock = schedule, meters, clock
+        self._room = room_of(provider)
+        self._woken = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._held: dict[str, Held] = {}
+        self._asked: set[str] = set()
+        self._elsewhere: set[str] = set()
+        self._left: set[str] = set()
+        self._failing = ""
+        self._notices = Notices(log)
+        meters.provider(self.name, expiry=lambda: self.publisher.expiry(clock.wall()))
+
+    def wake(self) -> None:
+        """From any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nothing is to be read any more
+                self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        failures = 0
+        try:
+            while True:
+                began = loop.time()
+                well = await self.round()
+                failures = 0 if well else failures + 1
+                await self._rest(began, failures)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        await self._room.close()
+
+    async def _rest(self, began: float, failures: int) -> None:
+        loop = asyncio.get_running_loop()
+        delay = self.interval * random.uniform(1 - JITTER, 1 + JITTER)
+        if failures:
+            delay = min(delay, RETRY_SECONDS * 2.0 ** min(failures - 1, 30))
+        try:
+            async with asyncio.timeout_at(max(began + delay, loop.time())):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(max(0.0, began + DEBOUNCE_SECONDS - loop.time()))
+
+    async def round(self) -> bool:
+        """One reading. Whether it went well, for all clusters."""
+        self._loop = loop = asyncio.get_running_loop()
+        self._woken.clear()
+        at, began = self._clock.wall(), loop.time()
+        targets = self._targets()
+        try:
+            if self._room.closed:
+                await self._room.open(self.wake, deadline=self.deadline)
+            readings = await self._room.call(lambda: self._read(targets), deadline=self.deadline)
+        except ProviderError as error:
+            found = self._failed(error, targets)
+        except Exception as error:  # it is somebody else's code
+            log.debug(FAILED, self.name, "", described(error), exc_info=error)
+            found = self._failed(ProviderError(described(error)), targets)
+        else:
+            found = self._succeeded(readings, at)
+        self.read_once = True
+        self._meters.reading(self.name, seconds=loop.time() - began)
+        now = self._clock.wall()
+        for cluster, look in found.looks.items():
+            self._plan(cluster, look, now)
+        return not found.problems
+
+    def _targets(self) -> Mapping[str, ManagedCluster]:
+        return {} if self._cluster is not None else dict(self._clusters())
+
+    async def _read(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Reading]:
+        if isinstance(self.provider, ClusterProvider):
+            assert self._cluster is not None
+            return {self._cluster: await self.provider.read()}
+        found: Any = await self.provider.read(clusters)
+        if not isinstance(found, Mapping):
+            raise ProviderError(NOT_BY_CLUSTER.format(kind=type(found).__name__), reason=BAD_RESULT)
+        return dict(found)
+
+    def _failed(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
+        clusters = [self._cluster] if self._cluster is not None else list(targets)
+        self._meters.reading_failed(self.name, reason=str(error.reason))
+        self.problem = str(error)
+        if str(error.reason) != self._failing:
+            log.warning(FAILED, self.name, f" {self._cluster}" if self._cluster else "", error)
+        self._failing = str(error.reason)
+        found = self.publisher.failed(error, clusters=clusters, now=self._clock.wall())
+        return found if clusters else Round(problems=found.problems)
+
+    def _succeeded(self, readings: Mapping[str, Reading], at: datetime) -> Round:
+        now = self._clock.wall()
+        if self._failing:
+            log.info(RECOVERED, self.name)
+        self._failing = self.problem = ""
+        if self._cluster is None:
+            known = self._clusters()
+            strangers = [str(each) for each in readings if each not in known]
+            if strangers:
+                topic = (UNKNOWN_CLUSTERS, self.name)
+                self._notices.say(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(strangers))
+            readings = {cluster: each for cluster, each in readings.items() if cluster in known}
+        found = self.publisher.read(readings, at=at, now=now)
+        for problem in found.problems:
+            self._meters.reading_failed(self.name, reason=problem.reason)
+            self.problem = problem.message
+            text = FAILED if problem.whole else PARTLY
+            topics = (text, self.name, problem.reason)
+            name = f" {problem.cluster}" if problem.whole else problem.cluster
+            self._notices.say(logging.WARNING, topics, text, self.name, name, problem.message)
+        bad = {problem.cluster for problem in found.problems if problem.whole}
+        for cluster, look in found.looks.items():
+            if cluster not in bad and (look is None or look > now):
+                self._meters.avoided(self.name)
+        return found
+
+    def _plan(self, cluster: str, look: datetime | None, now: datetime) -> None:
+        if look is not None:
+            self._schedule(self.name, cluster, max(0.0, (look - now).total_seconds()))
+
+    async def publish(self, cluster: str, *, ensure: Callable[[], None]) -> None:
+        """Look, and write what is worth it. ``ensure`` raises if we may not write any more."""
+        publishing = self.publisher.clusters.get(cluster)
+        if publishing is None:
+            return
+        now = self._clock.wall()
+        try:
+            await self._ask(cluster, publishing)
+            publication = publishing.look(now=now)
+            if publication is None:
+                self._plan(cluster, publishing.look_at(now), now)
+                return
+            ensure()
+            held = await self.sink.write(cluster, publication, held=self._held.get(cluster))
+        except SinkError as error:
+            self._not_written(cluster, publishing, error)
+        except BaseException as error:
+            publishing.not_written(now=self._clock.wall())
+            if not isinstance(error, Exception):
+                raise
+            self._meters.write_failed(self.name, reason=type(error).__name__)
+            raise
+        else:
+            self._written(cluster, publishing, publication, held)
+
+    async def _ask(self, cluster: str, publishing: Publishing) -> None:
+        """What the hub has already, once, unless it tells by itself."""
+        if self.told or cluster in self._asked:
+            return
+        held = await self.sink.find(cluster)
+        self._asked.add(cluster)
+        if held is not None:
+            self._held[cluster] = held
+            publishing.seen(held.publication, version=held.version, now=self._clock.wall())
+
+    def _written(self, cluster: str, publishing: Publishing, publication: Publication, held: Held) -> None:
+        self._held[cluster] = held
+        self._elsewhere.discard(cluster)
+        self._left.discard(cluster)
+        if not self._failing and publication.well:
+            self.problem = ""
+        now = self._clock.wall()
+        self._meters.write(self.name)
+        self._meters.published(self.name, cluster, dict(publication.scores))
+        self._plan(cluster, publishing.written(version=held.version, now=now), now)
+
+    def _not_written(self, cluster: str, publishing: Publishing, error: SinkError) -> None:
+        now, after = self._clock.wall(), error.after
+        self._meters.write_failed(self.name, reason=error.reason)
+        self.problem = str(error)
+        # Whatever was there is not ours, not there, or not what we believe: it is asked for again.
+        self._asked.discard(cluster)
+        self._held.pop(cluster, None)
+        if isinstance(error, Detached | Foreign):
+            after = max(after or 0.0, ELSEWHERE_SECONDS)
+            if isinstance(error, Detached) and publishing.published is not None:
+                log.info(LEFT, self.name, cluster, error)
+                self._left.add(cluster)
+                publishing.seen(None, version=0, now=now, anew=True)
+            elif cluster not in self._elsewhere:
+                log.warning(NOT_WRITTEN, self.name, cluster, error)
+            self._elsewhere.add(cluster)
+        else:
+            topic = (NOT_WRITTEN, self.name, error.reason)
+            self._notices.say(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
+        jitter = random.uniform(0.5, 1.5)
+        self._plan(cluster, publishing.not_written(now=now, after=after, jitter=jitter), now)
+
+    def heard(self, batch: Batch[AddOnPlacementScore], *, anew: bool) -> None:
+        """What the hub has of our name, in all namespaces."""
+        assert isinstance(self.sink, AddOnPlacementScores)
+        now = self._clock.wall()
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                cluster, held = change.object.metadata.namespace, None
+                version = version_of(batch.resource_version)
+            else:
+                found = change.object if isinstance(change, Added) else change.new
+                cluster, held = found.metadata.namespace, self.sink.held(found)
+                version = version_of(found.metadata.resourceVersion)
+            if cluster not in self._clusters() and cluster not in self.publisher.clusters:
+                continue
+            publishing = self.publisher.of(cluster)
+            if held is None:
+                self._held.pop(cluster, None)
+            else:
+                self._held[cluster] = held
+            look = publishing.seen(
+                None if held is None else held.publication, version=version, now=now, anew=anew
+            )
+            self._plan(cluster, look, now)
+
+    def forget(self, cluster: str) -> None:
+        """It is gone from the fleet."""
+        self.publisher.forget(cluster)
+        self._held.pop(cluster, None)
+        self._asked.discard(cluster)
+        self._elsewhere.discard(cluster)
+        self._left.discard(cluster)
+        self._meters.forget(self.name, cluster)
+
+    def unready(self, now: datetime) -> str:
+        """Why it is not ready; empty if it is: something of it is published and has not run out."""
+        why = f": {self.problem}" if self.problem else ""
+        if self._cluster is None:
+            known = self._clusters()
+            states = [each for cluster, each in self.publisher.clusters.items() if cluster in known]
+            if self.read_once and not known:
+                return ""
+        else:
+            states = list(self.publisher.clusters.values())
+            if self._cluster in self._left:
+                return ""
+        if any(each.valid(now) for each in states):
+            return ""
+        ends = [each.published.valid_until for each in states if each.published is not None]
+        known_ends = [end for end in ends if end is not None]
+        if not known_ends:
+            return NOTHING_YET.format(name=self.name, why=why)
+        return RAN_OUT.format(name=self.name, time=format_time(max(known_ends)), why=why)

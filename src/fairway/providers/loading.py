@@ -1,0 +1,230 @@
+"""Providers by what a person calls them: a file, a module, or a name that an installed package gave one.
+
+``queue.py``, ``queue.py:queue``, ``company.scores:queue``, or ``queue`` from the entry points of ``GROUP``. What is
+found may be a Provider, a class of one that takes no arguments, or a factory as in ``catalogue``. It is somebody else's
+code, so it runs isolated.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from fairway.providers.assessment import described
+from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
+from fairway.providers.provider import Provider
+
+GROUP: Final = "fairway.providers"
+"""Of the entry points."""
+
+NO_FILE: Final = "there is no file {path}"
+NOT_PYTHON: Final = "{path} is not a Python file: its name must end with .py"
+BAD_SYNTAX: Final = "{path}:{line}: this is not Python: {message}"
+IMPORT_FAILED: Final = "{place}: running it failed: {error}"
+NO_MODULE: Final = "there is no module {module!r}"
+NO_ATTRIBUTE: Final = "{place} has no {name!r}{hint}"
+NO_PROVIDER: Final = (
+    "{place} has no provider; put @provider(...) above a function, or write a class of Provider"
+)
+SEVERAL: Final = "{place} has several providers: {names}; say which one, as in {example}"
+NOT_A_PROVIDER: Final = "{place}:{name} is {kind}, not a provider"
+BARE_FUNCTION: Final = (
+    "{place}:{name} is a function, not a provider: put @provider(...) above it, "
+    "or let it take options and context"
+)
+NEEDS_ARGUMENTS: Final = "{place}:{name} cannot be made without arguments: {error}"
+UNKNOWN_NAME: Final = "there is no provider {name!r}{hint}; `fairway provider list` shows those there are"
+TAKES_NO_OPTIONS: Final = "this provider takes no options; leave out --config"
+NEAR: Final = ", did you mean {near!r}?"
+AMONG: Final = "; there is {names}"
+
+_PREFIX: Final = "fairway_provider_file_"
+
+
+class LoadingError(Exception):
+    """What was named cannot be loaded. The message says where it looked."""
+
+
+def load(target: str) -> Factory:
+    """The factory of what is called ``target``. Raises LoadingError."""
+    if target in CATALOGUE:
+        return CATALOGUE[target].factory()
+    path, name = _split(target)
+    if path is not None:
+        module = _from_file(path)
+        return _isolated(_found(module, name, place=str(path)))
+    module_name, colon, attribute = target.partition(":")
+    if colon:
+        return _isolated(_found(_from_module(module_name), attribute, place=module_name))
+    return _isolated(_from_entry_point(target))
+
+
+def installed() -> Mapping[str, EntryPoint]:
+    """Those that packages brought, by name, without those that Fairway has itself."""
+    return {each.name: each for each in entry_points(group=GROUP) if each.name not in CATALOGUE}
+
+
+def _split(target: str) -> tuple[Path | None, str]:
+    """A file and a name in it; None if it is no file that is meant."""
+    head, colon, tail = target.rpartition(":")
+    if colon and head.endswith(".py") and tail.isidentifier():
+        return Path(head), tail
+    if target.endswith(".py") or "/" in target or Path(target).is_file():
+        return Path(target), ""
+    return None, ""
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise LoadingError(NO_FILE.format(path=path))
+    if path.suffix != ".py":
+        raise LoadingError(NOT_PYTHON.format(path=path))
+    name = _PREFIX + "".join(each if each.isalnum() else "_" for each in path.stem)
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickles look there
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # what lies beside it can be imported, as with `python FILE`
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        del sys.modules[name]
+        raise LoadingError(
+            BAD_SYNTAX.format(path=error.filename or path, line=error.lineno, message=error.msg)
+        ) from None
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise LoadingError(_told(error, path)) from error
+    return module
+
+
+def _told(error: BaseException, path: Path) -> str:
+    own = str(path.resolve())
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
+    place = f"{path}:{lines[-1]}" if lines else str(path)
+    return IMPORT_FAILED.format(place=place, error=described(error))
+
+
+def _from_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise LoadingError(NO_MODULE.format(module=name)) from None
+        raise LoadingError(IMPORT_FAILED.format(place=name, error=described(error))) from error
+    except SyntaxError as error:
+        raise LoadingError(
+            BAD_SYNTAX.format(path=error.filename, line=error.lineno, message=error.msg)
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise LoadingError(IMPORT_FAILED.format(place=name, error=described(error))) from error
+
+
+def _from_entry_point(name: str) -> Factory:
+    known = installed()
+    point = known.get(name)
+    if point is None:
+        near = get_close_matches(name, [*CATALOGUE, *known], n=1)
+        hint = NEAR.format(near=near[0]) if near else ""
+        raise LoadingError(UNKNOWN_NAME.format(name=name, hint=hint))
+    module = _from_module(point.module)
+    return _found(module, point.attr, place=point.module)
+
+
+def _found(module: ModuleType, name: str, *, place: str) -> Factory:
+    if not name:
+        return _only(module, place)
+    found: Any = module
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            names = list(_providers(module))
+            near = get_close_matches(name, [each for each in vars(module) if not each.startswith("_")], n=1)
+            hint = NEAR.format(near=near[0]) if near else ""
+            hint = hint or (AMONG.format(names=", ".join(names)) if names else "")
+            raise LoadingError(NO_ATTRIBUTE.format(place=place, name=name, hint=hint)) from None
+    return _factory(found, name, place)
+
+
+def _only(module: ModuleType, place: str) -> Factory:
+    found = _providers(module)
+    if not found:
+        raise LoadingError(NO_PROVIDER.format(place=place))
+    names = sorted(found)
+    if len(names) > 1:
+        raise LoadingError(SEVERAL.format(place=place, names=", ".join(names), example=f"{place}:{names[0]}"))
+    return _factory(found[names[0]], names[0], place)
+
+
+def _providers(module: ModuleType) -> dict[str, Any]:
+    """Those that the module defines, by name; each once, even if it has two names."""
+    found: dict[str, Any] = {}
+    for name, value in vars(module).items():
+        if name.startswith("_") or any(value is other for other in found.values()):
+            continue
+        if isinstance(value, Provider) or (_is_class(value) and value.__module__ == module.__name__):
+            found[name] = value
+    # A class that is there for the sake of an instance is not one more provider.
+    made = {type(value) for value in found.values() if isinstance(value, Provider)}
+    return {name: value for name, value in found.items() if value not in made}
+
+
+def _is_class(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Provider) and not inspect.isabstract(value)
+
+
+def _factory(found: Any, name: str, place: str) -> Factory:
+    if isinstance(found, Provider):
+        return _given(found)
+    if _is_class(found):
+        try:
+            return _given(found())
+        except Exception as error:
+            raise LoadingError(
+                NEEDS_ARGUMENTS.format(place=place, name=name, error=described(error))
+            ) from error
+    if not callable(found) or isinstance(found, type):
+        kind = f"a {type(found).__name__}"
+        raise LoadingError(NOT_A_PROVIDER.format(place=place, name=name, kind=kind))
+    try:
+        inspect.signature(found).bind({}, None)
+    except (TypeError, ValueError):
+        raise LoadingError(BARE_FUNCTION.format(place=place, name=name)) from None
+
+    def checked(options: Mapping[str, Any], context: Context) -> Provider:
+        made: object = found(options, context)
+        if not isinstance(made, Provider):
+            kind = f"a factory of {type(made).__name__}"
+            raise LoadingError(NOT_A_PROVIDER.format(place=place, name=name, kind=kind))
+        return made
+
+    return checked
+
+
+def _given(provider: Provider) -> Factory:
+    def factory(options: Mapping[str, Any], _: Context) -> Provider:
+        if options:
+            raise OptionsError(TAKES_NO_OPTIONS)
+        return provider
+
+    return factory
+
+
+def _isolated(factory: Factory) -> Factory:
+    def made(options: Mapping[str, Any], context: Context) -> Provider:
+        provider = factory(options, context)
+        provider.isolated = True
+        return provider
+
+    return made

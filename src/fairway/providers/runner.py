@@ -1,0 +1,359 @@
+"""Any number of providers in one process, none of which can harm another.
+
+Each has a lane of its own. What they share is the client of the hub, the workers that write, and on a hub the list of
+its clusters. Whatever goes wrong in a lane stays in it: it is logged, counted, said in the condition of the scores
+and in the readiness of the process, and tried again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    Batch,
+    Client,
+    Clock,
+    Connection,
+    Deleted,
+    Elector,
+    Fence,
+    HubLease,
+    Informer,
+    Lost,
+    Timing,
+    WorkQueue,
+)
+from fairway.kube.change import Added
+from fairway.observe.provider_meters import ProviderMeters
+from fairway.providers.definition import DefinitionError, check, check_interval
+from fairway.providers.lane import BROKE, Lane
+from fairway.providers.placement_scores import AddOnPlacementScores
+from fairway.providers.provider import ClusterProvider, FleetProvider, Provider
+from fairway.providers.publication import horizon
+from fairway.providers.sink import Sink
+
+log: Final = logging.getLogger(__name__)
+
+DEADLINE_SECONDS: Final = 30.0
+"""For one reading, or the interval if that is shorter."""
+WRITERS: Final = 16
+"""Writes to the hub at a time."""
+RESTART_SECONDS: Final = 5.0
+RELIST_SECONDS: Final = 3600.0
+
+NOTHING_TO_RUN: Final = "there is no provider to run"
+NEEDS_CLUSTER: Final = "provider {name} reads one cluster: say which one the hub knows it as"
+READS_FLEET: Final = "provider {name} reads the whole fleet: it runs without the name of a cluster"
+SAME_NAME: Final = "two providers are called {name}"
+SAME_RESOURCE: Final = (
+    "the providers {one} and {other} both publish as {resource}: they would undo each other"
+)
+BAD_DEADLINE: Final = "the deadline must be a number of seconds greater than 0, not {given!r}"
+LANE_BROKE: Final = "%s broke in a way that was not foreseen; it is begun anew"
+NO_CLUSTERS_YET: Final = "the clusters of the hub are not known yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Seconds; None leaves it to the provider, or to the rule."""
+
+    cluster: str | None = None
+    """The one that is scored; None on a hub, for all of them."""
+    interval: float | None = None
+    valid_for: float | None = None
+    deadline: float | None = None
+    adopt: bool = False
+    """Take over objects that somebody else made."""
+    writers: int = WRITERS
+    election: Timing | None = None
+    """None: nobody competes."""
+    identity: str = ""
+    lease_namespace: str = "fairway-system"
+    lease_name: str = "fairway-provider"
+
+
+SinkOf = Callable[[Provider], Sink]
+
+
+class Runner:
+    """``sink_of`` makes the sink of a provider; AddOnPlacementScores on the hub unless told otherwise.
+
+    Raises DefinitionError for providers that cannot run, or not together.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        *,
+        client: Client | None,
+        settings: Settings | None = None,
+        sink_of: SinkOf | None = None,
+        meters: ProviderMeters | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.meters = meters or ProviderMeters()
+        self._client, self._clock = client, clock
+        self._queue: WorkQueue[tuple[str, str]] = WorkQueue()
+        self._clusters: dict[str, ManagedCluster] = {}
+        self._synced = self.settings.cluster is not None
+        self._working = False
+        self._elector: Elector | None = None
+        self._fence: Fence | None = None
+        _check(providers, self.settings)
+        self.lanes: Final = {
+            provider.name: self._lane(provider, sink_of or self._sink) for provider in providers
+        }
+
+    def _sink(self, provider: Provider) -> Sink:
+        assert self._client is not None
+        return AddOnPlacementScores(
+            self._client, provider=provider.name, resource=provider.resource, adopt=self.settings.adopt
+        )
+
+    def _lane(self, provider: Provider, sink_of: SinkOf) -> Lane:
+        assert isinstance(provider, ClusterProvider | FleetProvider)
+        interval = self.settings.interval or provider.interval
+        return Lane(
+            provider,
+            sink=sink_of(provider),
+            interval=interval,
+            horizon=horizon(interval=interval, valid_for=self.settings.valid_for),
+            deadline=self.settings.deadline or min(interval, DEADLINE_SECONDS),
+            cluster=self.settings.cluster,
+            clusters=lambda: self._clusters,
+            schedule=self._schedule,
+            meters=self.meters,
+            clock=self._clock,
+        )
+
+    def _schedule(self, name: str, cluster: str, delay: float) -> None:
+        self._queue.add_after((name, cluster), delay=delay)
+
+    @property
+    def clusters(self) -> Mapping[str, ManagedCluster]:
+        """Of the hub; empty for the providers of one cluster."""
+        return self._clusters
+
+    @property
+    def leading(self) -> bool:
+        return self._elector is None or self._elector.is_leading
+
+    def unready(self) -> list[str]:
+        """Why this process is not ready: each provider that has nothing published within its validity.
+
+        A process that stands by for another to lose its lease is ready.
+        """
+        if self._elector is not None and not self._working:
+            return []
+        if not self._synced:
+            return [NO_CLUSTERS_YET]
+        now = self._clock.wall()
+        return [reason for lane in self.lanes.values() if (reason := lane.unready(now))]
+
+    def wake(self, name: str) -> None:
+        """Have a provider read soon."""
+        self.lanes[name].wake()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        election = self.settings.election
+        if election is None:
+            await self._work()
+            return
+        assert self._client is not None
+        lease = HubLease(self._client, namespace=self.settings.lease_namespace, name=self.settings.lease_name)
+        self._elector = Elector(
+            lease,
+            identity=self.settings.identity,
+            timing=election,
+            on_started=self._lead,
+            clock=self._clock,
+        )
+        await self._elector.run()
+
+    async def _lead(self, fence: Fence) -> None:
+        self._fence = fence
+        try:
+            await self._work()
+        except* Lost as lost:
+            raise Lost(str(lost.exceptions[0])) from None
+        finally:
+            self._fence = None
+
+    def _ensure(self) -> None:
+        if self._fence is not None:
+            self._fence.ensure()
+
+    async def _work(self) -> None:
+        self._working = True
+        try:
+            async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+                for _ in range(self.settings.writers):
+                    group.create_task(self._write())
+                await self._follow(stack)
+                for lane in self.lanes.values():
+                    group.create_task(self._supervised(lane))
+        finally:
+            self._working = False
+
+    async def once(self) -> None:
+        """Every provider reads once, and what is worth it is written, or not if the hub does not let it."""
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            await self._follow(stack)
+            try:
+                await asyncio.gather(*(lane.round() for lane in self.lanes.values()))
+                writers = [group.create_task(self._write()) for _ in range(self.settings.writers)]
+                await self._queue.join()
+                for writer in writers:
+                    writer.cancel()
+            finally:
+                await asyncio.gather(*(lane.close() for lane in self.lanes.values()))
+
+    async def _follow(self, stack: AsyncExitStack) -> None:
+        """On a hub: its clusters, and what it has of each provider's scores. Returns when everything is known."""
+        if self.settings.cluster is not None:
+            return
+        assert self._client is not None
+        clusters = Informer(self._client, MANAGED_CLUSTERS, relist_after=RELIST_SECONDS)
+        await stack.enter_async_context(clusters)
+        scores: dict[str, Informer[Any]] = {}
+        for name, lane in self.lanes.items():
+            if isinstance(lane.sink, AddOnPlacementScores):
+                scores[name] = Informer(
+                    self._client,
+                    ADD_ON_PLACEMENT_SCORES,
+                    fields=lane.sink.selector,
+                    relist_after=RELIST_SECONDS,
+                )
+                await stack.enter_async_context(scores[name])
+        await asyncio.gather(clusters.synced.wait(), *(each.synced.wait() for each in scores.values()))
+        self._clusters.clear()
+        stack.callback(clusters.subscribe(self._heard))
+        for name, informer in scores.items():
+            stack.callback(informer.subscribe(_telling(self.lanes[name])))
+            self.lanes[name].told = True
+        self._synced = True
+
+    def _heard(self, batch: Batch[ManagedCluster]) -> None:
+        came = False
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                self._gone(change.object.metadata.name)
+                continue
+            cluster = change.object if isinstance(change, Added) else change.new
+            name = cluster.metadata.name
+            if cluster.metadata.deletionTimestamp is not None:
+                self._gone(name)
+                continue
+            came |= name not in self._clusters
+            self._clusters[name] = cluster
+        if came:
+            for lane in self.lanes.values():
+                lane.wake()
+
+    def _gone(self, cluster: str) -> None:
+        if self._clusters.pop(cluster, None) is None:
+            return
+        for name, lane in self.lanes.items():
+            lane.forget(cluster)
+            self._queue.discard((name, cluster))
+
+    async def _supervised(self, lane: Lane) -> None:
+        while True:
+            try:
+                await lane.run()
+            except Exception:
+                log.exception(LANE_BROKE, lane.name)
+                await asyncio.sleep(RESTART_SECONDS)
+
+    async def _write(self) -> None:
+        while True:
+            async with self._queue.take() as (name, cluster):
+                try:
+                    await self.lanes[name].publish(cluster, ensure=self._ensure)
+                except Lost:
+                    raise
+                except Exception:
+                    log.exception(BROKE, name, cluster)
+                    self._schedule(name, cluster, RESTART_SECONDS)
+
+
+def _telling(lane: Lane) -> Callable[[Batch[Any]], None]:
+    epoch = 0
+
+    def tell(batch: Batch[Any]) -> None:
+        nonlocal epoch
+        lane.heard(batch, anew=batch.epoch != epoch)
+        epoch = batch.epoch
+
+    return tell
+
+
+def _check(providers: Sequence[Provider], settings: Settings) -> None:
+    if not providers:
+        raise DefinitionError(NOTHING_TO_RUN)
+    if settings.interval is not None:
+        check_interval(settings.interval, who="settings")
+    if settings.deadline is not None and settings.deadline <= 0:
+        raise DefinitionError(BAD_DEADLINE.format(given=settings.deadline))
+    names: set[str] = set()
+    resources: dict[str, str] = {}
+    for provider in providers:
+        check(provider)
+        if isinstance(provider, ClusterProvider) and settings.cluster is None:
+            raise DefinitionError(NEEDS_CLUSTER.format(name=provider.name))
+        if isinstance(provider, FleetProvider) and settings.cluster is not None:
+            raise DefinitionError(READS_FLEET.format(name=provider.name))
+        if provider.name in names:
+            raise DefinitionError(SAME_NAME.format(name=provider.name))
+        names.add(provider.name)
+        one = resources.setdefault(provider.resource, provider.name)
+        if one != provider.name:
+            raise DefinitionError(
+                SAME_RESOURCE.format(one=one, other=provider.name, resource=provider.resource)
+            )
+        try:
+            horizon(interval=settings.interval or provider.interval, valid_for=settings.valid_for)
+        except ValueError as error:
+            raise DefinitionError(f"provider {provider.name}: {error}") from None
+
+
+@asynccontextmanager
+async def running(
+    providers: Sequence[Provider],
+    *,
+    hub: Client | Connection,
+    cluster: str | None = None,
+    settings: Settings | None = None,
+    sink_of: SinkOf | None = None,
+    meters: ProviderMeters | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> AsyncIterator[Runner]:
+    """Providers at work for as long as the block runs. ``cluster`` overrides that of the settings."""
+    given = settings or Settings()
+    if cluster is not None:
+        given = replace(given, cluster=cluster)
+    async with AsyncExitStack() as stack:
+        client = hub if isinstance(hub, Client) else await stack.enter_async_context(Client(hub))
+        runner = Runner(providers, client=client, settings=given, sink_of=sink_of, meters=meters, clock=clock)
+        await stack.enter_async_context(_in_background(runner.run()))
+        yield runner
+
+
+@asynccontextmanager
+async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
