@@ -63,6 +63,7 @@ VERBS: Final[dict[str, Verb]] = {
     "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
     "get": Verb("fairway.cli.get:get", "Show clusters, sets, placements, scores and decisions."),
     "hub": Verb("fairway.cli.hub:hub", "Run an embedded Kubernetes API, and look after its data."),
+    "join": Verb("fairway.cli.join:join", "Join a cluster to a hub, and look after it there."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
     "run": Verb("fairway.cli.run:run", "Run the controllers against a hub."),

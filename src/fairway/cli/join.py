@@ -1,0 +1,150 @@
+"""`fairway join`: a small stand-in for OCM's klusterlet. The commands below it begin and end a membership."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from fairway.cli.hub import DataGroup
+from fairway.cli.join_leave import leave
+from fairway.cli.join_options import BootstrapChoice, cluster_options, refuse_misplaced, state_option
+from fairway.cli.join_token import token
+from fairway.observe import logs
+
+LEASE_SECONDS: Final = 60
+SHORTEST_CERTIFICATE: Final = 600
+"""Seconds; Kubernetes signs none that are shorter."""
+
+
+@click.group(
+    cls=DataGroup,
+    invoke_without_command=True,
+    short_help="Join a cluster to a hub, and look after it there.",
+    epilog="""\b
+Examples:
+  fairway join token --name c1                    on the hub: prints the line to run for the cluster
+  fairway join --name c1 --hub-bootstrap-kubeconfig hub.kubeconfig --kubeconfig c1.kubeconfig
+  fairway join --name c1 --hub-server https://hub:6443 --hub-token TOKEN --hub-ca ca.crt
+  fairway join --name c1                          goes on with the identity it has
+  fairway accept c1                               on the hub: lets it in
+  fairway join leave --name c1
+
+\b
+It runs until Ctrl-C or SIGTERM, and goes on where it was when it is started again.
+Exit status: 0 told to stop, 1 the hub refused or removed the cluster, 2 bad input, or no hub to talk to.
+""",
+)
+@click.option("--name", metavar="NAME", help="The cluster's name on the hub.")
+@click.option(
+    "--hub-bootstrap-kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="How to reach the hub the first time.",
+)
+@click.option("--hub-server", metavar="URL", help="The same, without a kubeconfig: the hub's address.")
+@click.option(
+    "--hub-token",
+    metavar="TOKEN",
+    envvar="FAIRWAY_HUB_TOKEN",
+    show_envvar=True,
+    help="A token that may introduce clusters; `fairway join token` makes one.",
+)
+@click.option(
+    "--hub-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The authority that signed the hub's certificate.  [default: the system's]",
+)
+@click.option("--hub-ca-data", metavar="BASE64", help="The same, as text.")
+@click.option(
+    "--cluster-url",
+    metavar="URL",
+    help="Where the hub's users reach the cluster's API.  [default: where this command does]",
+)
+@click.option(
+    "--lease-seconds",
+    type=click.IntRange(1, 86_400),
+    default=LEASE_SECONDS,
+    show_default=True,
+    help="How often a new cluster gives a sign of life; five times as long without one, and it counts as lost.",
+)
+@click.option(
+    "--certificate-seconds",
+    type=click.IntRange(SHORTEST_CERTIFICATE, 2**31 - 1),
+    metavar="NUMBER",
+    help="How long certificates shall live.  [default: as long as the hub likes]",
+)
+@click.option(
+    "--local-agents",
+    is_flag=True,
+    help="Run agents of add-ons as processes beside this one, where no kubelet runs them.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    default="text",
+    show_default=True,
+    help="How to write the log, which goes to stderr.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(list(logs.LEVELS)),
+    default="warning",
+    show_default=True,
+    help="How much.",
+)
+@state_option
+@cluster_options
+@click.pass_context
+def join(
+    context: click.Context,
+    name: str | None,
+    hub_bootstrap_kubeconfig: Path | None,
+    hub_server: str | None,
+    hub_token: str | None,
+    hub_ca: Path | None,
+    hub_ca_data: str | None,
+    cluster_url: str | None,
+    lease_seconds: int,
+    certificate_seconds: int | None,
+    local_agents: bool,
+    log_format: logs.Format,
+    log_level: str,
+    state: Path | None,
+    kubeconfig: str | None,
+    cluster_context: str | None,
+) -> None:
+    """Join a cluster to a hub: register it, renew its certificate and lease, report what it has, apply its work.
+
+    On a fleet that runs OCM its own klusterlet does all this. This one needs no pods, so hub and clusters can be
+    processes of one machine.
+    """
+    if context.invoked_subcommand is not None:
+        refuse_misplaced(context)
+        return
+    from fairway.cli import join_process
+
+    bootstrap = BootstrapChoice(
+        kubeconfig=hub_bootstrap_kubeconfig,
+        server=hub_server,
+        token=hub_token,
+        authority=hub_ca,
+        authority_data=hub_ca_data,
+    )
+    settings = join_process.Settings(
+        name=join_process.checked_name(name),
+        bootstrap=bootstrap,
+        kubeconfig=kubeconfig,
+        context=cluster_context,
+        state=state,
+        url=cluster_url,
+        lease_seconds=lease_seconds,
+        certificate_seconds=certificate_seconds,
+        local_agents=local_agents,
+    )
+    logs.configure(format=log_format, level=log_level)
+    join_process.serve(settings)
+
+
+join.add_command(token)
+join.add_command(leave)

@@ -1,0 +1,56 @@
+"""`fairway join leave`: the end of a membership, on the cluster's side."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from fairway.cli.join_options import cluster_options, default_state, state_option
+from fairway.cli.output import say
+
+LEFT: Final = "cluster {name} has left: nothing here speaks for it any more"
+ON_HUB: Final = "On the hub, what is left of it:"
+
+
+@click.command(
+    short_help="Remove what joining made on a cluster.",
+    epilog="""\b
+Examples:
+  fairway join leave --name c1
+  fairway join leave --name c1 --state ./c1 --kubeconfig c1.kubeconfig
+""",
+)
+@click.option("--name", required=True, metavar="NAME", help="The cluster's name on the hub.")
+@state_option
+@cluster_options
+def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context: str | None) -> None:
+    """Remove from a cluster what joining made there, and forget its identity.
+
+    What is on the hub stays, for removing it needs rights there: the commands for it are printed.
+    """
+    import asyncio
+
+    from fairway.cli.errors import BadInputError
+    from fairway.cli.join_process import cluster_connection, refusals_in_words
+    from fairway.cli.join_words import cluster_words
+    from fairway.klusterlet import leaving
+    from fairway.klusterlet.state import State
+    from fairway.kube import Client, KubeError
+
+    connection = cluster_connection(kubeconfig, cluster_context)
+
+    async def work() -> None:
+        async with Client(connection) as cluster:
+            async for line in leaving.leave(cluster, name=name):
+                say(line)
+
+    with refusals_in_words(), State.held(state or default_state(name), cluster=name) as held:
+        try:
+            asyncio.run(work())
+        except KubeError as error:
+            raise BadInputError(cluster_words(error, connection)) from error
+        held.clear()
+    say(LEFT.format(name=name))
+    say(ON_HUB)
+    say(f"  kubectl delete managedcluster {name}")
+    say(f"  kubectl delete namespace {name}")

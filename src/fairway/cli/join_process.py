@@ -1,0 +1,178 @@
+"""`fairway join` as a process: finds hub and cluster, registers if need be, and runs until it is told to stop."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from fairway.api.meta import format_time
+from fairway.cli import run_signals
+from fairway.cli.errors import BadInputError, NegativeAnswerError
+from fairway.cli.join_options import BootstrapChoice, default_state
+from fairway.cli.join_words import cluster_words, hub_words
+from fairway.cli.output import say
+from fairway.controllers.acceptance.names import refusal
+from fairway.klusterlet.certificates import Certificate
+from fairway.klusterlet.errors import Refused, StateError
+from fairway.klusterlet.grounds import prepare
+from fairway.klusterlet.klusterlet import Klusterlet, Options
+from fairway.klusterlet.registration import Introduction, register, wanted_of
+from fairway.klusterlet.state import State
+from fairway.kube import Client, Connection, KubeError
+
+log: Final = logging.getLogger(__name__)
+
+NO_NAME: Final = "which cluster? name it, as in fairway join --name c1"
+NO_BOOTSTRAP: Final = (
+    "cluster {name} has no identity on a hub yet (looked for in {folder}): give --hub-bootstrap-kubeconfig, or "
+    "--hub-server and --hub-token; `fairway join token`, run on the hub, prints them"
+)
+RUN_OUT: Final = (
+    "the certificate of cluster {name} in {folder} ran out at {ends}: join it anew with a token, which "
+    "`fairway join token` makes on the hub"
+)
+REACHED: Final = "cluster {name} is at {server}, Kubernetes {version}"
+PREPARED: Final = "{kind} is made on the cluster"
+RESUMED: Final = "goes on as {user}, whose certificate is valid until {ends}"
+STOPPING: Final = "stopping; cluster {name} stays on the hub, and goes on when this is started again"
+NOT_SERVED: Final = "the kinds of a klusterlet are not served by the cluster, though they are defined there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    name: str
+    bootstrap: BootstrapChoice
+    kubeconfig: str | None = None
+    context: str | None = None
+    state: Path | None = None
+    url: str | None = None
+    lease_seconds: int = 60
+    certificate_seconds: int | None = None
+    local_agents: bool = False
+
+    @property
+    def folder(self) -> Path:
+        return self.state or default_state(self.name)
+
+
+def checked_name(name: str | None) -> str:
+    """Raises BadInputError for names that no hub of Fairway's lets in, before anything is made under them."""
+    if not name:
+        raise BadInputError(NO_NAME)
+    if (reason := refusal(name)) is not None:
+        raise BadInputError(reason)
+    return name
+
+
+def serve(settings: Settings) -> None:
+    """Returns once it was told to stop and has stopped. Raises CommandErrors."""
+    bootstrap = settings.bootstrap.connection()
+    cluster = cluster_connection(settings.kubeconfig, settings.context)
+    with refusals_in_words(), State.held(settings.folder, cluster=settings.name) as state:
+        asyncio.run(_serve(settings, state, bootstrap=bootstrap, cluster=cluster))
+
+
+@contextmanager
+def refusals_in_words() -> Iterator[None]:
+    try:
+        yield
+    except StateError as error:
+        raise BadInputError(str(error)) from None
+    except Refused as error:
+        raise NegativeAnswerError(str(error)) from None
+
+
+def cluster_connection(kubeconfig: str | None, context: str | None) -> Connection:
+    """Raises BadInputError."""
+    try:
+        return Client.from_environment(kubeconfig, context=context).connection
+    except KubeError as error:
+        raise BadInputError(cluster_words(error)) from None
+
+
+async def _serve(
+    settings: Settings, state: State, *, bootstrap: Connection | None, cluster: Connection
+) -> None:
+    with run_signals.listening() as stop:
+        work = _work(settings, state, bootstrap=bootstrap, cluster=cluster)
+        await run_signals.until(stop, work, on_stop=lambda: tell(STOPPING.format(name=settings.name)))
+
+
+async def _work(
+    settings: Settings, state: State, *, bootstrap: Connection | None, cluster: Connection
+) -> None:
+    async with Client(cluster) as managed:
+        await _reach_cluster(managed, settings)
+        await _identify(settings, state, bootstrap=bootstrap, cluster=cluster)
+        options = Options(
+            certificate_seconds=settings.certificate_seconds, local_agents=settings.local_agents
+        )
+        async with Client(state.connection()) as hub:
+            try:
+                await Klusterlet(hub, managed, state, options=options, tell=tell).run()
+            except KubeError as error:
+                raise BadInputError(hub_words(error, hub.connection)) from error
+
+
+async def _reach_cluster(managed: Client, settings: Settings) -> None:
+    import msgspec
+
+    try:
+        answer = await managed.request("GET", "/version")
+        version = msgspec.json.decode(answer.body, type=dict[str, str]).get("gitVersion", "")
+        tell(REACHED.format(name=settings.name, server=managed.connection.server, version=version))
+        for kind in await prepare(managed, name=settings.name):
+            tell(PREPARED.format(kind=kind))
+    except KubeError as error:
+        raise BadInputError(cluster_words(error, managed.connection)) from error
+    except msgspec.MsgspecError as error:
+        raise BadInputError(cluster_words(error, managed.connection)) from error
+    except TimeoutError:
+        raise BadInputError(NOT_SERVED) from None
+
+
+async def _identify(
+    settings: Settings, state: State, *, bootstrap: Connection | None, cluster: Connection
+) -> None:
+    """Has an identity in the state that counts."""
+    certificate = state.certificate()
+    wanted = wanted_of(state)
+    if (
+        certificate is not None
+        and certificate.ends > datetime.now(UTC)
+        and certificate.is_for(wanted.subject)
+    ):
+        if bootstrap is not None:
+            state.move(bootstrap)
+        tell(RESUMED.format(user=certificate.subject.user, ends=format_time(certificate.ends)))
+        return
+    if bootstrap is None:
+        raise BadInputError(_lacking(settings, certificate))
+    introduction = Introduction(
+        name=settings.name,
+        url=settings.url or cluster.server,
+        authority=cluster.authority.read() if cluster.authority is not None and not settings.url else b"",
+        lease_seconds=settings.lease_seconds,
+    )
+    async with Client(bootstrap) as introducing:
+        try:
+            await register(introducing, introduction, state, tell=tell, seconds=settings.certificate_seconds)
+        except KubeError as error:
+            raise BadInputError(hub_words(error, bootstrap, joining=True)) from error
+
+
+def _lacking(settings: Settings, certificate: Certificate | None) -> str:
+    if certificate is None:
+        return NO_BOOTSTRAP.format(name=settings.name, folder=settings.folder)
+    return RUN_OUT.format(name=settings.name, folder=settings.folder, ends=format_time(certificate.ends))
+
+
+def tell(text: str) -> None:
+    """A line of progress, at once: whoever started this waits for it."""
+    say(text)
+    sys.stdout.flush()

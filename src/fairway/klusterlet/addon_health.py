@@ -1,0 +1,104 @@
+"""Health of add-ons that show it by a lease, as those do that have no other way.
+
+An agent renews a Lease named like the add-on in its own namespace on the cluster. As with clusters, a renewal counts
+from when it is seen, on the running clock; the time written in it is believed only of a lease that nobody knew of.
+"""
+
+import asyncio
+import logging
+from datetime import datetime
+from typing import Final
+
+from fairway.api.addon import CUSTOMIZED_HEALTH, ManagedClusterAddOn
+from fairway.api.lease import Lease
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
+from fairway.klusterlet.addons import install_namespace, say_of
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
+from fairway.kube.leader import LEASES
+from fairway.kube.notice import Notices
+
+log: Final = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 10.0
+GRACE_SECONDS: Final = 5 * 60.0
+
+AVAILABLE: Final = "Available"
+RENEWED: Final = "ManagedClusterAddOnLeaseUpdated"
+STOPPED: Final = "ManagedClusterAddOnLeaseUpdateStopped"
+NOT_FOUND: Final = "ManagedClusterAddOnLeaseNotFound"
+RENEWED_MESSAGE: Final = "{name} add-on is available."
+STOPPED_MESSAGE: Final = "{name} add-on is not available."
+NOT_FOUND_MESSAGE: Final = "The status of {name} add-on is unknown."
+NOT_TOLD: Final = "the health of add-on %s could not be told: %s"
+
+
+class AddOnHealth:
+    """``add_ons`` is followed by somebody else."""
+
+    def __init__(
+        self,
+        hub: Client,
+        cluster: Client,
+        add_ons: Informer[ManagedClusterAddOn],
+        *,
+        name: str,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._hub, self._cluster, self._add_ons = hub, cluster, add_ons
+        self._name, self._clock = name, clock
+        self._heard: dict[tuple[str, str], tuple[str, float]] = {}
+        """The last renewal by the lease's uid and name, and when it was seen on the running clock."""
+        self._notices = Notices(log)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        for add_on in list(self._add_ons.store.values()):
+            check = add_on.status.healthCheck
+            if check is not None and check.mode == CUSTOMIZED_HEALTH:
+                continue  # whoever installs it judges it
+            try:
+                condition = await self._judge(add_on)
+                known = find_condition(add_on.status.conditions, AVAILABLE)
+                if known is None or (known.status, known.reason) != (condition.status, condition.reason):
+                    name = add_on.metadata.name
+                    await say_of(self._hub, self._name, name, condition, clock=self._clock)
+            except KubeError as error:
+                self._notices.say(logging.WARNING, type(error), NOT_TOLD, add_on.metadata.name, error)
+
+    async def _judge(self, add_on: ManagedClusterAddOn) -> Condition:
+        name = add_on.metadata.name
+        try:
+            lease = await self._cluster.get(LEASES, name, namespace=install_namespace(add_on))
+        except NotFound:
+            message = NOT_FOUND_MESSAGE.format(name=name)
+            return Condition(type=AVAILABLE, status=UNKNOWN, reason=NOT_FOUND, message=message)
+        if self._silence(lease) < GRACE_SECONDS:
+            message = RENEWED_MESSAGE.format(name=name)
+            return Condition(type=AVAILABLE, status=TRUE, reason=RENEWED, message=message)
+        message = STOPPED_MESSAGE.format(name=name)
+        return Condition(type=AVAILABLE, status=FALSE, reason=STOPPED, message=message)
+
+    def _silence(self, lease: Lease) -> float:
+        """Seconds since the last renewal."""
+        key, now = (lease.metadata.uid, lease.metadata.name), self._clock.monotonic()
+        known = self._heard.get(key)
+        if known is None:
+            written = _moment(lease.spec.renewTime) or lease.metadata.creationTimestamp or self._clock.wall()
+            ago = max(0.0, (self._clock.wall() - written).total_seconds())
+            self._heard[key] = (lease.spec.renewTime, now - ago)
+        elif known[0] != lease.spec.renewTime:
+            self._heard[key] = (lease.spec.renewTime, now)
+        return now - self._heard[key][1]
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

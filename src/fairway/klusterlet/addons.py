@@ -1,0 +1,234 @@
+"""Identities of add-ons: for each ManagedClusterAddOn of the cluster that asks for one, a Secret on the cluster.
+
+The Secret stays while the add-on is being deleted, for its agent may have to clean up on the hub; it goes with the
+add-on. Secrets of add-ons that went while nobody looked are found by their label.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from fairway.api.addon import INSTALL_NAMESPACE, ManagedClusterAddOn, RegistrationConfig
+from fairway.api.kinds import encode
+from fairway.api.meta import Condition, set_condition
+from fairway.klusterlet import names
+from fairway.klusterlet.addon_secret import AddOnSecret, remove
+from fairway.klusterlet.certificates import Subject
+from fairway.klusterlet.enrolment import Wanted
+from fairway.klusterlet.kinds import SECRETS, Secret
+from fairway.klusterlet.membership import FIELD_MANAGER
+from fairway.klusterlet.renewal import LEFT, Renewal
+from fairway.klusterlet.state import State, kubeconfig_for
+from fairway.kube import (
+    MANAGED_CLUSTER_ADD_ONS,
+    SYSTEM_CLOCK,
+    Batch,
+    Client,
+    Clock,
+    Conflict,
+    Informer,
+    KubeError,
+    NotFound,
+    Patch,
+    Updated,
+)
+from fairway.kube.resource import Key, key_of
+from fairway.kube.signing import CLIENT_SIGNER
+
+log: Final = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 5
+RETRY_SECONDS: Final = 5.0
+
+REGISTERED: Final = "add-on %s: its identity is kept in Secret %s/%s"
+GONE: Final = "add-on %s: Secret %s/%s is removed"
+NOT_SETTLED: Final = "the identities of add-ons could not be put in order: %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What an add-on asks for, and where it wants it."""
+
+    add_on: str
+    secret: Key
+    subject: Subject
+    signer: str
+
+    @property
+    def agent(self) -> str:
+        """By the name the user of the certificate ends with."""
+        return self.subject.user.rpartition(":")[2]
+
+
+def install_namespace(add_on: ManagedClusterAddOn) -> str:
+    return add_on.status.namespace or add_on.spec.installNamespace or INSTALL_NAMESPACE
+
+
+def identities(add_on: ManagedClusterAddOn, *, cluster: str) -> dict[Key, Identity]:
+    """By the Secret; two registrations for the same signer cannot both be had, and the first counts."""
+    found: dict[Key, Identity] = {}
+    for registration in add_on.status.registrations:
+        identity = _identity(add_on, registration, cluster=cluster)
+        found.setdefault(identity.secret, identity)
+    return found
+
+
+def _identity(add_on: ManagedClusterAddOn, registration: RegistrationConfig, *, cluster: str) -> Identity:
+    name, signer, asked = add_on.metadata.name, registration.signerName, registration.subject
+    own = signer == CLIENT_SIGNER
+    secret = f"{name}-hub-kubeconfig" if own else f"{name}-{signer.replace('/', '-')}-client-cert"
+    groups = asked.groups or ((names.group_of_add_on(cluster, name),) if own else ())
+    subject = Subject(
+        user=asked.user or names.user_of_add_on(cluster, name, name),
+        # Everybody is in this one, and a certificate that claims it is refused by nobody and useful to nobody.
+        groups=tuple(each for each in groups if each != "system:authenticated"),
+        units=() if own else asked.organizationUnit,
+    )
+    return Identity(name, (install_namespace(add_on), secret), subject, signer)
+
+
+class AddOns:
+    """``left``: of its life, when a certificate is renewed. ``seconds``: how long it shall live."""
+
+    def __init__(
+        self,
+        hub: Client,
+        cluster: Client,
+        state: State,
+        *,
+        left: float = LEFT,
+        seconds: int | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._hub, self._cluster, self._state, self._clock = hub, cluster, state, clock
+        self._left, self._seconds = left, seconds
+        self._name = state.cluster
+        self.informer = Informer(hub, MANAGED_CLUSTER_ADD_ONS, namespace=self._name)
+        self._secrets = Informer(cluster, SECRETS, labels=f"{names.JOINED_LABEL}={self._name}")
+        self._woken = asyncio.Event()
+        self._running: dict[Key, tuple[Identity, Renewal, asyncio.Task[None]]] = {}
+        self.informer.subscribe(lambda _: self._woken.set())
+        self._secrets.subscribe(self._secrets_changed)
+
+    def _secrets_changed(self, batch: Batch[Secret]) -> None:
+        for change in batch.changes:
+            secret = change.new if isinstance(change, Updated) else change.object
+            running = self._running.get(key_of(secret))
+            if running is None:
+                self._woken.set()  # perhaps nobody wants it any more
+            else:
+                running[1].wake()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with AsyncExitStack() as stack:
+            for informer in (self.informer, self._secrets):
+                await stack.enter_async_context(informer)
+            await self.informer.synced.wait()
+            await self._secrets.synced.wait()
+            try:
+                while True:
+                    self._woken.clear()
+                    pause: float | None = None
+                    try:
+                        await self._settle()
+                    except KubeError as error:
+                        log.warning(NOT_SETTLED, error)
+                        pause = RETRY_SECONDS
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await self._woken.wait()
+            finally:
+                await self._stop(*list(self._running))
+
+    async def _settle(self) -> None:
+        wanted = self._wanted()
+        for key in [key for key, (identity, *_) in self._running.items() if wanted.get(key) != identity]:
+            await self._stop(key)
+        for key, identity in wanted.items():
+            if key not in self._running:
+                self._start(key, identity)
+        for key, secret in list(self._secrets.store.items()):
+            add_on = secret.metadata.labels.get(names.ADD_ON_LABEL, "")
+            unwanted = add_on and key not in wanted and not self._ending(add_on)
+            if unwanted and await remove(self._cluster, key, joined_as=self._name):
+                log.info(GONE, add_on, *key)
+
+    def _wanted(self) -> Mapping[Key, Identity]:
+        found: dict[Key, Identity] = {}
+        for add_on in self.informer.store.values():
+            for key, identity in identities(add_on, cluster=self._name).items():
+                found.setdefault(key, identity)
+        return found
+
+    def _ending(self, name: str) -> bool:
+        """Of one that is being deleted, what it has registered for may be gone before it is."""
+        found = self.informer.get(name, namespace=self._name)
+        return found is not None and found.metadata.deletionTimestamp is not None
+
+    def _start(self, key: Key, identity: Identity) -> None:
+        add_on = identity.add_on
+        wanted = Wanted(
+            subject=identity.subject,
+            prefix=f"addon-{self._name}-{add_on}-",
+            labels={names.CLUSTER_LABEL: self._name, names.ADD_ON_LABEL: add_on},
+            signer=identity.signer,
+            hosts=(f"{add_on}.addon.open-cluster-management.io",),
+            seconds=self._seconds,
+        )
+        beside = {names.CLUSTER_NAME: self._name.encode(), names.AGENT_NAME: identity.agent.encode()}
+        if identity.signer == CLIENT_SIGNER:
+            beside[names.KUBECONFIG] = kubeconfig_for(self._hub.connection)
+
+        async def say(condition: Condition) -> None:
+            await self._say(add_on, condition)
+
+        renewal = Renewal(
+            self._hub,
+            wanted,
+            AddOnSecret(self._cluster, key, joined_as=self._name, add_on=add_on),
+            pending=self._state.pending(f"{add_on}-{identity.signer}"),
+            say=say,
+            beside=beside,
+            left=self._left,
+            clock=self._clock,
+        )
+        task = asyncio.create_task(renewal.run(), name=f"identity of add-on {add_on}")
+        self._running[key] = (identity, renewal, task)
+        log.info(REGISTERED, add_on, *key)
+
+    async def _stop(self, *keys: Key) -> None:
+        tasks = [self._running.pop(key)[2] for key in keys if key in self._running]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _say(self, add_on: str, condition: Condition) -> None:
+        await say_of(self._hub, self._name, add_on, condition, clock=self._clock)
+
+
+async def say_of(hub: Client, cluster: str, add_on: str, condition: Condition, *, clock: Clock) -> None:
+    """In the status of a ManagedClusterAddOn, leaving conditions of others alone."""
+    for _ in range(ATTEMPTS):
+        try:
+            found = await hub.get(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=cluster)
+        except NotFound:
+            return
+        wanted = set_condition(found.status.conditions, condition, now=clock.wall())
+        if wanted == found.status.conditions:
+            return
+        meta = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resourceVersion}
+        with suppress(Conflict):
+            await hub.patch(
+                MANAGED_CLUSTER_ADD_ONS,
+                add_on,
+                {"metadata": meta, "status": {"conditions": [encode(each) for each in wanted]}},
+                kind=Patch.MERGE,
+                namespace=cluster,
+                subresource="status",
+                field_manager=FIELD_MANAGER,
+            )
+            return

@@ -1,0 +1,100 @@
+"""What a managed cluster must have before it can be worked on: two kinds of OCM's, and namespaces for add-ons.
+
+In OCM an operator installs these. What is there already is left as it is, for another version of OCM may need it so;
+what is made here is labelled, so that it can be taken away again.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from fairway.api import crds
+from fairway.klusterlet import names
+from fairway.klusterlet.kinds import DEFINITIONS, NAMESPACES
+from fairway.klusterlet.membership import FIELD_MANAGER
+from fairway.kube import (
+    APPLIED_MANIFEST_WORKS,
+    CLUSTER_CLAIMS,
+    AlreadyExists,
+    ApiError,
+    Client,
+    NotFound,
+    Resource,
+    ServerError,
+)
+
+KINDS: Final[tuple[Resource[Any], ...]] = (APPLIED_MANIFEST_WORKS, CLUSTER_CLAIMS)
+SERVED_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.1
+
+
+def definitions() -> Iterator[Mapping[str, Any]]:
+    wanted = {f"{each.plural}.{each.group}" for each in KINDS}
+    return (each for each in crds() if each["metadata"]["name"] in wanted)
+
+
+async def prepare(cluster: Client, *, name: str) -> list[str]:
+    """Makes what is missing; the names of the kinds that were. Raises KubeErrors."""
+    made = []
+    for definition in definitions():
+        meta = {**definition["metadata"], "labels": {names.JOINED_LABEL: name}}
+        try:
+            await cluster.create(DEFINITIONS, {**definition, "metadata": meta}, field_manager=FIELD_MANAGER)
+        except AlreadyExists:
+            continue
+        made.append(meta["name"])
+    async with asyncio.timeout(SERVED_SECONDS):
+        for kind in KINDS:
+            await _served(cluster, kind)
+    return made
+
+
+async def _served(cluster: Client, kind: Resource[Any]) -> None:
+    """A definition is served a moment after it was accepted, and nothing says when."""
+    while True:
+        try:
+            await cluster.list(kind, limit=1)
+            return
+        except (NotFound, ServerError):
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def make_room(cluster: Client, namespace: str, *, name: str) -> None:
+    """A namespace, if it is missing."""
+    body = {"metadata": {"name": namespace, "labels": {names.JOINED_LABEL: name}}}
+    with suppress(AlreadyExists):
+        await cluster.create(NAMESPACES, body, field_manager=FIELD_MANAGER)
+
+
+async def withdraw(cluster: Client, *, name: str) -> list[str]:
+    """Takes away the kinds and namespaces that were made here, as far as nobody else uses them; what was removed."""
+    removed = []
+    labels = f"{names.JOINED_LABEL}={name}"
+    for definition in (await cluster.list(DEFINITIONS, labels=labels)).items:
+        kind = next(
+            (each for each in KINDS if f"{each.plural}.{each.group}" == definition.metadata.name), None
+        )
+        if kind is None or (await cluster.list(kind, limit=1)).items:
+            continue  # with the kind all objects of it would go, and those are somebody's
+        await cluster.delete(DEFINITIONS, definition.metadata.name, uid=definition.metadata.uid)
+        removed.append(f"CustomResourceDefinition {definition.metadata.name}")
+    for namespace in (await cluster.list(NAMESPACES, labels=labels)).items:
+        if namespace.metadata.deletionTimestamp is not None or await _in_use(
+            cluster, namespace.metadata.name
+        ):
+            continue
+        await cluster.delete(NAMESPACES, namespace.metadata.name, uid=namespace.metadata.uid)
+        removed.append(f"Namespace {namespace.metadata.name}")
+    return removed
+
+
+async def _in_use(cluster: Client, namespace: str) -> bool:
+    for path in (f"/apis/apps/v1/namespaces/{namespace}/deployments", f"/api/v1/namespaces/{namespace}/pods"):
+        try:
+            answer = await cluster.request("GET", path, query={"limit": "1"})
+        except ApiError:
+            return True
+        if b'"items":[]' not in answer.body and b'"items": []' not in answer.body:
+            return True
+    return False

@@ -1,0 +1,43 @@
+"""Kubernetes' own kinds that a klusterlet deals with on its cluster: as much of them as it has a use for."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from fairway.api.meta import ObjectMeta
+from fairway.kube import Resource
+
+
+class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Secret(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    metadata: ObjectMeta = ObjectMeta()
+    type: str = ""
+    data: dict[str, bytes] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Secret {self.metadata.namespace}/{self.metadata.name}>"
+
+
+class Definition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A CustomResourceDefinition."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+NAMESPACES: Final = Resource(
+    group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False, type=Namespace
+)
+SECRETS: Final = Resource(
+    group="", version="v1", plural="secrets", kind="Secret", namespaced=True, type=Secret
+)
+DEFINITIONS: Final = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    plural="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    namespaced=False,
+    type=Definition,
+)

@@ -1,0 +1,140 @@
+"""All that an agent does for its cluster once the hub knows it, beside one another."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from fairway.klusterlet.addon_health import AddOnHealth
+from fairway.klusterlet.addons import AddOns
+from fairway.klusterlet.certificates import Pair
+from fairway.klusterlet.errors import Refused
+from fairway.klusterlet.heartbeat import Heartbeat
+from fairway.klusterlet.local_agents import LocalAgents
+from fairway.klusterlet.membership import Membership, let_in
+from fairway.klusterlet.names import CERTIFICATE, KEY
+from fairway.klusterlet.registration import wanted_of
+from fairway.klusterlet.renewal import LEFT, Renewal
+from fairway.klusterlet.report import CUSTOM_CLAIMS
+from fairway.klusterlet.reporting import HEALTH_SECONDS, Reporting
+from fairway.klusterlet.state import State
+from fairway.kube import SYSTEM_CLOCK, Client, Clock
+
+log: Final = logging.getLogger(__name__)
+
+WAITS: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
+JOINED: Final = "cluster {name} has joined hub {server} as {user}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``certificate_seconds``: how long certificates shall live, where the hub's signer does as it is told.
+
+    ``left``: of its life, when a certificate is renewed. ``health_seconds``: between looks at the cluster's API.
+    """
+
+    certificate_seconds: int | None = None
+    left: float = LEFT
+    health_seconds: float = HEALTH_SECONDS
+    most_claims: int = CUSTOM_CLAIMS
+    local_agents: bool = False
+    works: bool = True
+
+
+class StateVault:
+    """The identity in the state folder, as a Vault."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def read(self) -> Mapping[str, bytes]:
+        return self._state.hub.read()
+
+    async def write(self, files: Mapping[str, bytes]) -> None:
+        self._state.renew(Pair(files[KEY], files[CERTIFICATE]))
+
+
+class Klusterlet:
+    """``hub`` is a client with the identity in ``state``, ``cluster`` one of the managed cluster."""
+
+    def __init__(
+        self,
+        hub: Client,
+        cluster: Client,
+        state: State,
+        *,
+        options: Options | None = None,
+        tell: Callable[[str], None] = log.info,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._hub, self._cluster, self._state = hub, cluster, state
+        self._options = options or Options()
+        self._tell, self._clock = tell, clock
+
+    async def run(self) -> None:
+        """Until cancelled. Raises Refused once the hub has removed the cluster."""
+        name, state, options = self._state.cluster, self._state, self._options
+        # Who waits to be accepted may not see its own cluster, but may run out of time: it renews all the same.
+        wanted = wanted_of(state, seconds=options.certificate_seconds)
+        await let_in(self._hub, name, waiting=lambda: self._tell(WAITS.format(name=name)))
+        async with Membership(self._hub, name, clock=self._clock) as membership:
+            renewal = Renewal(
+                self._hub,
+                wanted,
+                StateVault(state),
+                pending=state.pending("hub"),
+                say=membership.say,
+                left=options.left,
+                clock=self._clock,
+            )
+            add_ons = AddOns(
+                self._hub,
+                self._cluster,
+                state,
+                left=options.left,
+                seconds=options.certificate_seconds,
+                clock=self._clock,
+            )
+            parts = [
+                membership.over(),
+                Heartbeat(self._hub, membership, clock=self._clock).run(),
+                Reporting(
+                    self._hub,
+                    self._cluster,
+                    membership,
+                    health_seconds=options.health_seconds,
+                    most_claims=options.most_claims,
+                    clock=self._clock,
+                ).run(),
+                renewal.run(),
+                add_ons.run(),
+                AddOnHealth(self._hub, self._cluster, add_ons.informer, name=name, clock=self._clock).run(),
+            ]
+            if options.works and (agent := _work_agent()) is not None:
+                parts.append(agent(self._hub, self._cluster, name, clock=self._clock).run())
+            if options.local_agents:
+                parts.append(LocalAgents(self._cluster, state.agents, clock=self._clock).run())
+            self._tell(JOINED.format(name=name, server=self._hub.connection.server, user=wanted.subject.user))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for part in parts:
+                        group.create_task(part)
+            except* Refused as refused:
+                raise _first(refused) from None
+
+
+def _work_agent() -> Any:
+    try:
+        return import_module("fairway.klusterlet.works").WorkAgent
+    except (ImportError, AttributeError):
+        return None
+
+
+def _first(group: BaseExceptionGroup[Refused]) -> Refused:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, Refused)
+    return found

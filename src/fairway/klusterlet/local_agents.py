@@ -1,0 +1,331 @@
+"""Agents of add-ons as processes of this machine, for clusters on which nothing runs pods.
+
+A klusterlet applies Deployments; where no kubelet makes pods of them they would stay words. Here those that run
+Fairway's own agent are started beside the klusterlet instead, with the files of their Secrets, the token of their
+service account, and what their readiness probe says written back as the status of the Deployment.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from fairway.api.meta import format_time
+from fairway.klusterlet.errors import KlusterletError
+from fairway.klusterlet.folder import Folder, make_private
+from fairway.klusterlet.kinds import SECRETS
+from fairway.klusterlet.local_launch import (
+    DEPLOYMENTS,
+    LOOPBACK,
+    REVISION,
+    Deployment,
+    Launch,
+    Unlaunchable,
+    launch_of,
+)
+from fairway.klusterlet.local_process import LocalProcess
+from fairway.klusterlet.membership import FIELD_MANAGER
+from fairway.klusterlet.state import kubeconfig_for
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound, Patch
+from fairway.kube.notice import Notices
+from fairway.kube.resource import Key, key_of
+
+log: Final = logging.getLogger(__name__)
+
+MOST_PORTS: Final = 8
+LOOK_SECONDS: Final = 0.5
+"""Between looks at an agent that is not ready."""
+FILES_SECONDS: Final = 5.0
+"""Between looks at the Secrets it is to have."""
+TOKEN_SECONDS: Final = 3600
+TOKEN_LEFT: Final = 0.5
+
+AVAILABLE: Final = "Available"
+READY: Final = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+NOT_READY: Final = "Deployment does not have minimum availability."
+WAITS: Final = "AgentWaits"
+RUNS: Final = "MinimumReplicasUnavailable"
+
+LOOKED_AFTER: Final = "Deployment %s/%s is looked after by a deployment controller: it is left to that"
+NO_SECRET: Final = "Secret {name} is missing"
+BROKE: Final = "%s failed in a way that was not foreseen; it comes back when its Deployment changes"
+DISTURBED: Final = "local agent %s: %s"
+
+
+class LocalAgents:
+    """``folder`` gets one folder for each of them, with its ``pid``, its ``log`` and its files."""
+
+    def __init__(self, cluster: Client, folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._cluster, self._folder, self._clock = cluster, folder, clock
+        self._deployments = Informer(cluster, DEPLOYMENTS)
+        self._woken = asyncio.Event()
+        self._running: dict[Key, tuple[object, asyncio.Task[None]]] = {}
+        self._left_alone: set[Key] = set()
+        self._deployments.subscribe(lambda _: self._woken.set())
+
+    async def run(self) -> None:
+        """Until cancelled; then all of them are ended."""
+        async with AsyncExitStack() as stack:
+            session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
+            await stack.enter_async_context(self._deployments)
+            stack.push_async_callback(self._stop_all)
+            await self._deployments.synced.wait()
+            while True:
+                self._woken.clear()
+                await self._settle(session)
+                await self._woken.wait()
+
+    async def _settle(self, session: aiohttp.ClientSession) -> None:
+        wanted = {key: each for key, each in self._deployments.store.items() if self._is_ours(each)}
+        for key in list(self._running):
+            if key not in wanted or _shape(wanted[key]) != self._running[key][0]:
+                await self._stop(key)
+        for key, deployment in wanted.items():
+            if key not in self._running:
+                agent = _Agent(
+                    self._cluster,
+                    self._deployments,
+                    deployment,
+                    folder=self._folder / ".".join(key),
+                    session=session,
+                    clock=self._clock,
+                )
+                task = asyncio.create_task(agent.run(), name=f"local agent {'/'.join(key)}")
+                task.add_done_callback(_told)
+                self._running[key] = (_shape(deployment), task)
+
+    def _is_ours(self, deployment: Deployment) -> bool:
+        if deployment.agent is None or deployment.metadata.deletionTimestamp is not None:
+            return False
+        key = key_of(deployment)
+        if REVISION in deployment.metadata.annotations:
+            if key not in self._left_alone:
+                self._left_alone.add(key)
+                log.warning(LOOKED_AFTER, *key)
+            return False
+        return True
+
+    async def _stop(self, key: Key) -> None:
+        _, task = self._running.pop(key)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _stop_all(self) -> None:
+        for key in list(self._running):
+            await self._stop(key)
+
+
+def _told(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error(BROKE, task.get_name(), exc_info=error)
+
+
+def _shape(deployment: Deployment) -> object:
+    """All whose change means another process."""
+    return deployment.metadata.uid, deployment.spec
+
+
+class _Agent:
+    """One Deployment's."""
+
+    def __init__(
+        self,
+        cluster: Client,
+        deployments: Informer[Deployment],
+        deployment: Deployment,
+        *,
+        folder: Path,
+        session: aiohttp.ClientSession,
+        clock: Clock,
+    ) -> None:
+        self._cluster, self._deployments, self._deployment = cluster, deployments, deployment
+        self._folder, self._session, self._clock = folder, session, clock
+        self._name = "/".join(key_of(deployment))
+        self._looks = asyncio.Event()
+        self._token_due = 0.0
+        self._notices = Notices(log)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        if self._deployment.spec.replicas == 0:
+            await self._tell(replicas=0, ready=False)
+            return
+        with held_ports(MOST_PORTS) as ports:
+            try:
+                launch = launch_of(self._deployment, folder=self._folder, ports=ports)
+            except Unlaunchable as fault:
+                log.warning(DISTURBED, self._name, fault)
+                await self._tell(ready=False, why=str(fault))
+                return
+            await self._files_ready(launch)
+            await self._supervise(launch)
+
+    async def _supervise(self, launch: Launch) -> None:
+        process = LocalProcess(
+            self._name,
+            launch.arguments,
+            variables={**launch.variables, "KUBECONFIG": str(self._identity.path / "kubeconfig")},
+            folder=self._folder,
+            changed=self._looks.set,
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(process.run())
+            group.create_task(self._keep_files(launch))
+            group.create_task(self._watch(process, launch))
+
+    @property
+    def _identity(self) -> Folder:
+        """For the managed cluster, as the service account of the Deployment."""
+        return Folder(self._folder / "cluster")
+
+    async def _files_ready(self, launch: Launch) -> None:
+        """Until all are there for the first time."""
+        make_private(self._folder)
+        for path in launch.empty:
+            make_private(path)
+        while True:
+            try:
+                await self._files(launch)
+                return
+            except (KubeError, KlusterletError, OSError) as error:
+                self._notices.say(logging.INFO, str(error), DISTURBED, self._name, error)
+                await self._tell(ready=False, why=str(error))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _keep_files(self, launch: Launch) -> None:
+        while True:
+            await asyncio.sleep(FILES_SECONDS)
+            try:
+                await self._files(launch)
+            except (KubeError, KlusterletError, OSError) as error:
+                self._notices.say(logging.WARNING, type(error), DISTURBED, self._name, error)
+
+    async def _files(self, launch: Launch) -> None:
+        namespace = self._deployment.metadata.namespace
+        for path, name in launch.folders.items():
+            try:
+                data: Mapping[str, bytes] = (await self._cluster.get(SECRETS, name, namespace=namespace)).data
+            except NotFound:
+                if name not in launch.optional:
+                    raise Unlaunchable(NO_SECRET.format(name=name)) from None
+                data = {}
+            Folder(path).write(data)
+        if self._clock.monotonic() >= self._token_due:
+            await self._renew_token(launch.account)
+
+    async def _renew_token(self, account: str) -> None:
+        namespace = self._deployment.metadata.namespace
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": TOKEN_SECONDS},
+        }
+        answer = await self._cluster.request("POST", path, body=body)
+        token: str = msgspec.json.decode(answer.body)["status"]["token"]
+        kubeconfig = kubeconfig_for(self._cluster.connection, token=True)
+        self._identity.write({"kubeconfig": kubeconfig, "token": token.encode()})
+        self._token_due = self._clock.monotonic() + TOKEN_SECONDS * (1 - TOKEN_LEFT)
+
+    async def _watch(self, process: LocalProcess, launch: Launch) -> None:
+        """Asks the agent whether it is ready, and says so."""
+        while True:
+            self._looks.clear()
+            ready = process.alive and await self._is_ready(launch)
+            await self._tell(ready=ready)
+            probe = launch.ready
+            pause = probe.period if probe is not None and ready else LOOK_SECONDS
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._looks.wait()
+
+    async def _is_ready(self, launch: Launch) -> bool:
+        if launch.ready is None:
+            return True
+        timeout = aiohttp.ClientTimeout(total=launch.ready.timeout)
+        try:
+            async with self._session.get(launch.ready.url, timeout=timeout, allow_redirects=False) as answer:
+                return 200 <= answer.status < 400
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
+
+    async def _tell(self, *, ready: bool, replicas: int = 1, why: str = "") -> None:
+        """As the status of the Deployment, if it is not that already."""
+        namespace, name = key_of(self._deployment)
+        known = self._deployments.get(name, namespace=namespace)
+        if known is None or known.metadata.uid != self._deployment.metadata.uid:
+            return
+        waits = ("False", WAITS if why else RUNS, why or NOT_READY)
+        condition = READY if ready or replicas == 0 else waits
+        status = _status(known, replicas=replicas, ready=int(ready), condition=condition, clock=self._clock)
+        if status is None:
+            return
+        try:
+            await self._cluster.patch(
+                DEPLOYMENTS,
+                name,
+                {"status": status},
+                kind=Patch.MERGE,
+                namespace=namespace,
+                subresource="status",
+                field_manager=FIELD_MANAGER,
+            )
+        except KubeError as error:
+            self._notices.say(logging.WARNING, type(error), DISTURBED, self._name, error)
+
+
+def _status(
+    known: Deployment, *, replicas: int, ready: int, condition: tuple[str, str, str], clock: Clock
+) -> dict[str, Any] | None:
+    """None if nothing changes."""
+    before = known.status
+    old = next((each for each in before.conditions if each.type == AVAILABLE), None)
+    same = old is not None and (old.status, old.reason, old.message) == condition
+    generation = known.metadata.generation
+    counts = (before.observed_generation, before.replicas, before.ready_replicas)
+    if same and counts == (generation, replicas, ready):
+        return None
+    now = format_time(clock.wall())
+    status, reason, message = condition
+    kept = old is not None and old.status == status and bool(old.last_transition_time)
+    return {
+        "observedGeneration": generation,
+        "replicas": replicas,
+        "updatedReplicas": replicas,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "unavailableReplicas": replicas - ready,
+        "conditions": [
+            {
+                "type": AVAILABLE,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastUpdateTime": now,
+                "lastTransitionTime": old.last_transition_time if kept and old is not None else now,
+            }
+        ],
+    }
+
+
+@contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Ports of the loopback that nobody else is given while the block lasts.
+
+    A socket that is bound but does not listen keeps the kernel from handing out its port, and who allows the reuse of
+    addresses, as servers do, can still listen there.
+    """
+    with ExitStack() as stack:
+        numbers: list[int] = []
+        for _ in range(count):
+            holder = stack.enter_context(socket.socket())
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind((LOOPBACK, 0))
+            numbers.append(holder.getsockname()[1])
+        yield numbers

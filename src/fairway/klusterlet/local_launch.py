@@ -1,0 +1,306 @@
+"""From a Deployment to a process on this machine: what is started, with which arguments, variables and files.
+
+Whoever may give work to the cluster may write the Deployment, and need not be somebody who may run programs on the
+machine the klusterlet runs on. So exactly one program is ever started, Fairway itself, as an agent; and no variable
+gets through that would make it run something else.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from fairway.api.meta import ObjectMeta
+from fairway.klusterlet.errors import KlusterletError
+from fairway.kube import Resource
+
+PROGRAM: Final = "fairway"
+VERB: Final = "agent"
+APPLIED: Final = "AppliedManifestWork"
+REVISION: Final = "deployment.kubernetes.io/revision"
+"""What a deployment controller writes to each Deployment it looks after."""
+HEALTH_OPTION: Final = "--health-address"
+LOOPBACK: Final = "127.0.0.1"
+
+NO_VARIABLE: Final = (
+    "variable {name} of container {container} takes its value from a place a local agent has not"
+)
+NO_VOLUME: Final = "volume {name} is of a kind a local agent cannot have: use a secret or an emptyDir"
+NO_PART: Final = "volume {name} is mounted in part (subPath), which a local agent cannot have"
+
+_REFERENCE: Final = re.compile(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_.-]*)\))")
+_ADDRESS: Final = re.compile(
+    r"(?P<before>(?:[^=]*=)?)(?:0\.0\.0\.0|\[::\]|\*|localhost|127\.0\.0\.1)?:(?P<port>[0-9]{1,5})"
+)
+"""Where to listen, perhaps as the value of an option."""
+_FORBIDDEN: Final = re.compile(r"PATH|HOME|KUBECONFIG|PYTHON.*|LD_.*|DYLD_.*|MALLOC_.*|FAIRWAY_DEBUG")
+"""Variables that would make of Fairway another program, or lead it to another cluster."""
+
+
+class Unlaunchable(KlusterletError):
+    """Why a Deployment cannot run here."""
+
+
+class _FieldRef(Struct, frozen=True, rename="camel"):
+    field_path: str = ""
+
+
+class _ValueFrom(Struct, frozen=True, rename="camel"):
+    field_ref: _FieldRef | None = None
+
+
+class _Variable(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    value: str = ""
+    value_from: _ValueFrom | None = None
+
+
+class _Port(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    container_port: int = 0
+
+
+class _Mount(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str = ""
+
+
+class _HttpGet(Struct, frozen=True):
+    path: str = "/"
+    port: int | str = 0
+
+
+class _Probe(Struct, frozen=True, rename="camel"):
+    http_get: _HttpGet | None = None
+    period_seconds: int = 10
+    timeout_seconds: int = 1
+
+
+class Container(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[_Variable, ...] = ()
+    ports: tuple[_Port, ...] = ()
+    volume_mounts: tuple[_Mount, ...] = ()
+    readiness_probe: _Probe | None = None
+    liveness_probe: _Probe | None = None
+
+
+class _SecretVolume(Struct, frozen=True, rename="camel"):
+    secret_name: str = ""
+    optional: bool = False
+
+
+class _Volume(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    secret: _SecretVolume | None = None
+    empty_dir: dict[str, object] | UnsetType | None = UNSET
+
+
+class _PodSpec(Struct, frozen=True, rename="camel"):
+    containers: tuple[Container, ...] = ()
+    volumes: tuple[_Volume, ...] = ()
+    service_account_name: str = ""
+
+
+class _Template(Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _Spec(Struct, frozen=True):
+    replicas: int = 1
+    template: _Template = _Template()
+
+
+class DeploymentCondition(Struct, frozen=True, rename="camel"):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class _Status(Struct, frozen=True, rename="camel"):
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    conditions: tuple[DeploymentCondition, ...] = ()
+
+
+class Deployment(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def agent(self) -> Container | None:
+        """The container that is Fairway's agent, of a Deployment that came with a ManifestWork."""
+        if not any(each.kind == APPLIED for each in self.metadata.ownerReferences):
+            return None
+        for container in self.spec.template.spec.containers:
+            if (container.command + container.args)[:2] == (PROGRAM, VERB):
+                return container
+        return None
+
+
+DEPLOYMENTS: Final = Resource(
+    group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True, type=Deployment
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    url: str
+    period: float
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """``arguments`` are those of the program. ``folders`` are the Secrets wanted, by the folder their files go to;
+    ``empty`` are folders that must be there."""
+
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[Path, str] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
+    empty: tuple[Path, ...] = ()
+    account: str = "default"
+    ready: Probe | None = None
+
+
+def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> Launch:
+    """``folder`` is where its files may go; ``ports`` are free ones of this machine, taken as needed.
+
+    Raises Unlaunchable.
+    """
+    container = deployment.agent
+    assert container is not None
+    pod = deployment.spec.template.spec
+    places = _places(container, pod, folder)
+    moved = _Moved(container, ports=ports)
+    variables = _variables(deployment, container)
+    paths = {mount.mount_path.rstrip("/"): str(places[mount.name]) for mount in container.volume_mounts}
+
+    def local(text: str) -> str:
+        return moved.address(_elsewhere(_expanded(text, variables), paths))
+
+    arguments = [local(each) for each in (container.command + container.args)[1:]]
+    ready = _ready(container, moved)
+    arguments += moved.left_over(container, arguments)
+    secrets = {volume.name: volume.secret for volume in pod.volumes if volume.secret is not None}
+    return Launch(
+        arguments=tuple(arguments),
+        variables={name: local(value) for name, value in variables.items() if not _FORBIDDEN.fullmatch(name)},
+        folders={places[name]: secret.secret_name for name, secret in secrets.items() if name in places},
+        optional=frozenset(each.secret_name for each in secrets.values() if each.optional),
+        empty=tuple(place for name, place in places.items() if name not in secrets),
+        account=pod.service_account_name or "default",
+        ready=ready,
+    )
+
+
+def _places(container: Container, pod: _PodSpec, folder: Path) -> dict[str, Path]:
+    """Folders of this machine by the volume they stand for."""
+    volumes = {each.name: each for each in pod.volumes}
+    found: dict[str, Path] = {}
+    for mount in container.volume_mounts:
+        volume = volumes.get(mount.name)
+        if volume is None or (volume.secret is None and volume.empty_dir is UNSET):
+            raise Unlaunchable(NO_VOLUME.format(name=mount.name))
+        if mount.sub_path:
+            raise Unlaunchable(NO_PART.format(name=mount.name))
+        found[mount.name] = folder / "volumes" / mount.name
+    return found
+
+
+def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
+    """In their order: each may refer to those before it."""
+    meta = deployment.metadata
+    fields = {
+        "metadata.name": f"{meta.name}-local",
+        "metadata.namespace": meta.namespace,
+        "spec.serviceAccountName": deployment.spec.template.spec.service_account_name or "default",
+        "spec.nodeName": "localhost",
+        "status.podIP": LOOPBACK,
+    }
+    found: dict[str, str] = {}
+    for each in container.env:
+        if each.value_from is None:
+            found[each.name] = _expanded(each.value, found)
+            continue
+        reference = each.value_from.field_ref
+        if reference is None or reference.field_path not in fields:
+            raise Unlaunchable(NO_VARIABLE.format(name=each.name, container=container.name))
+        found[each.name] = fields[reference.field_path]
+    return found
+
+
+def _expanded(text: str, variables: Mapping[str, str]) -> str:
+    """``$(NAME)`` as Kubernetes reads it: what is not known stays, and ``$$`` is a dollar."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] == "$":
+            return "$"
+        return variables.get(found[2], found[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _elsewhere(text: str, paths: Mapping[str, str]) -> str:
+    """Paths of the container as paths of this machine."""
+    if not paths:
+        return text
+    longest_first = "|".join(re.escape(each) for each in sorted(paths, key=len, reverse=True))
+    return re.sub(rf"(?<![^=:,])({longest_first})(?=/|$)", lambda found: paths[found[1]], text)
+
+
+class _Moved:
+    """Ports of the container, and those of this machine that stand for them: two agents want the same."""
+
+    def __init__(self, container: Container, *, ports: Iterable[int]) -> None:
+        self._named = {each.name: each.container_port for each in container.ports}
+        probes = (container.readiness_probe, container.liveness_probe)
+        asked = [each.http_get.port for each in probes if each is not None and each.http_get is not None]
+        wanted = [each.container_port for each in container.ports]
+        wanted += [_number(each, self._named) for each in asked]
+        self._ports = dict(zip(dict.fromkeys(wanted), ports, strict=False))
+
+    def port(self, wanted: int | str) -> int:
+        number = _number(wanted, self._named)
+        return self._ports.get(number, number)
+
+    def address(self, text: str) -> str:
+        found = _ADDRESS.fullmatch(text)
+        if found is None or int(found["port"]) not in self._ports:
+            return text
+        return f"{found['before']}{LOOPBACK}:{self._ports[int(found['port'])]}"
+
+    def left_over(self, container: Container, arguments: list[str]) -> list[str]:
+        """In a container the agent listens at a usual port without being told; here it must be told."""
+        probe = container.readiness_probe or container.liveness_probe
+        told = any(each == HEALTH_OPTION or each.startswith(f"{HEALTH_OPTION}=") for each in arguments)
+        if probe is None or probe.http_get is None or told:
+            return []
+        return [f"{HEALTH_OPTION}={LOOPBACK}:{self.port(probe.http_get.port)}"]
+
+
+def _number(port: int | str, named: Mapping[str, int]) -> int:
+    return port if isinstance(port, int) else named.get(port, 0)
+
+
+def _ready(container: Container, moved: _Moved) -> Probe | None:
+    probe = container.readiness_probe
+    if probe is None or probe.http_get is None:
+        return None
+    path = f"/{probe.http_get.path.lstrip('/')}"
+    return Probe(
+        url=f"http://{LOOPBACK}:{moved.port(probe.http_get.port)}{path}",
+        period=float(max(probe.period_seconds, 1)),
+        timeout=float(max(probe.timeout_seconds, 1)),
+    )

@@ -1,0 +1,100 @@
+"""The first contact: a cluster makes itself known to a hub, and gets an identity of its own there.
+
+All of this is done with a bootstrap identity, which may introduce clusters and nothing else.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import FALSE, find_condition, format_time
+from fairway.klusterlet import names
+from fairway.klusterlet.certificates import Subject
+from fairway.klusterlet.enrolment import Enrolment, Wanted
+from fairway.klusterlet.errors import Refused
+from fairway.klusterlet.membership import FIELD_MANAGER
+from fairway.klusterlet.state import State
+from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, NotFound
+
+MADE: Final = "ManagedCluster {name} is made on hub {server}"
+FOUND: Final = "ManagedCluster {name} is on hub {server} already"
+BEING_REMOVED: Final = "cluster {name} is being removed from the hub; join it when it is gone"
+NOT_LET_IN: Final = "the hub does not let cluster {name} in: {why}"
+ASKED: Final = "certificate request {request} waits for approval; on the hub run: fairway accept {name}"
+SIGNED: Final = "the certificate is signed, valid until {ends}"
+
+_WAITING_REASONS: Final = frozenset({"HubClusterAdminDenied"})
+"""Of who was denied: that may be changed at any time."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Introduction:
+    """What a cluster says about itself when it comes. ``url`` and ``authority`` are for who wants to reach its API."""
+
+    name: str
+    url: str = ""
+    authority: bytes = b""
+    lease_seconds: int = 60
+
+    def document(self) -> dict[str, Any]:
+        spec: dict[str, Any] = {"hubAcceptsClient": False, "leaseDurationSeconds": self.lease_seconds}
+        if self.url:
+            config: dict[str, Any] = {"url": self.url}
+            if self.authority:
+                config["caBundle"] = self.authority
+            spec["managedClusterClientConfigs"] = [config]
+        return {"metadata": {"name": self.name}, "spec": spec}
+
+
+def wanted_of(state: State, *, seconds: int | None = None) -> Wanted:
+    """The certificate by which the hub knows the agent of this cluster."""
+    name = state.cluster
+    return Wanted(
+        subject=Subject(
+            user=names.user_of(name, state.agent), groups=(names.group_of(name), names.EVERYBODY)
+        ),
+        prefix=f"{name}-",
+        labels={names.CLUSTER_LABEL: name},
+        seconds=seconds,
+    )
+
+
+async def register(
+    bootstrap: Client,
+    introduction: Introduction,
+    state: State,
+    *,
+    tell: Tell,
+    seconds: int | None = None,
+) -> None:
+    """Returns once the state has an identity. Raises Refused, and KubeErrors of a hub that does not let us ask."""
+    name = introduction.name
+    server = bootstrap.connection.server
+    try:
+        _check(await bootstrap.get(MANAGED_CLUSTERS, name))
+        tell(FOUND.format(name=name, server=server))
+    except NotFound as error:
+        if not error.details.name:
+            raise  # no cluster at all can be made there: the kind is not served
+        try:
+            await bootstrap.create(MANAGED_CLUSTERS, introduction.document(), field_manager=FIELD_MANAGER)
+            tell(MADE.format(name=name, server=server))
+        except AlreadyExists:
+            tell(FOUND.format(name=name, server=server))
+
+    enrolment = Enrolment(bootstrap, wanted_of(state, seconds=seconds), pending=state.pending("hub"))
+    pair = await enrolment.pair(waiting=lambda request: tell(ASKED.format(request=request, name=name)))
+    state.keep(pair, hub=bootstrap.connection)
+    tell(SIGNED.format(ends=format_time(pair.check().ends)))
+
+
+def _check(cluster: ManagedCluster) -> None:
+    name = cluster.metadata.name
+    if cluster.metadata.deletionTimestamp is not None:
+        raise Refused(BEING_REMOVED.format(name=name))
+    found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+    if found is not None and found.status == FALSE and found.reason not in _WAITING_REASONS:
+        raise Refused(NOT_LET_IN.format(name=name, why=found.message or found.reason))

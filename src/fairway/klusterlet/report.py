@@ -1,0 +1,100 @@
+"""What a cluster tells its hub about itself, reckoned from its nodes and claims."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.api.claim import ClusterClaim
+from fairway.api.cluster import ManagedClusterStatus
+from fairway.api.node import Node
+from fairway.api.quantity import Quantity, QuantityError
+
+SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
+"""A claim with this label, whatever its value, stays on its cluster."""
+RESERVED: Final = frozenset(
+    {
+        "id.k8s.io",
+        "kubeversion.open-cluster-management.io",
+        "platform.open-cluster-management.io",
+        "product.open-cluster-management.io",
+    }
+)
+"""Claims that are told however many others there are."""
+CUSTOM_CLAIMS: Final = 20
+"""So many others, at most."""
+
+Amounts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    version: str
+    capacity: Amounts
+    allocatable: Amounts
+    claims: tuple[tuple[str, str], ...]
+
+    def is_in(self, status: ManagedClusterStatus) -> bool:
+        """Whether the hub knows all of it. What else it knows of capacity, others have told it."""
+        return (
+            status.version.kubernetes == self.version
+            and _within(self.capacity, status.capacity)
+            and _within(self.allocatable, status.allocatable)
+            and tuple((each.name, each.value) for each in status.clusterClaims) == self.claims
+        )
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "version": {"kubernetes": self.version},
+            "capacity": dict(self.capacity),
+            "allocatable": dict(self.allocatable),
+            "clusterClaims": [{"name": name, "value": value} for name, value in self.claims],
+        }
+
+
+def _within(amounts: Amounts, known: Mapping[str, str | int | float]) -> bool:
+    return all(name in known and _same(amount, known[name]) for name, amount in amounts.items())
+
+
+def _same(one: str, other: str | int | float) -> bool:
+    try:
+        return Quantity.parse(one) == Quantity.parse(other)
+    except QuantityError:
+        return False
+
+
+def totals(nodes: Iterable[Node]) -> tuple[Amounts, Amounts]:
+    """Capacity of all nodes, and what those give to workloads that take any. Sorted, as text."""
+    capacity: dict[str, Quantity] = {}
+    allocatable: dict[str, Quantity] = {}
+    for node in nodes:
+        _add(capacity, node.status.capacity)
+        if not node.spec.unschedulable:
+            _add(allocatable, node.status.allocatable)
+    return _written(capacity), _written(allocatable)
+
+
+def _add(sums: dict[str, Quantity], amounts: Mapping[str, str | int | float]) -> None:
+    for name, text in amounts.items():
+        try:
+            amount = Quantity.parse(text)
+        except QuantityError:
+            continue  # one odd amount must not hide a cluster
+        sums[name] = sums[name] + amount if name in sums else amount
+
+
+def _written(sums: Mapping[str, Quantity]) -> Amounts:
+    return {name: str(sums[name]) for name in sorted(sums)}
+
+
+def claims(
+    found: Iterable[ClusterClaim], *, most: int = CUSTOM_CLAIMS
+) -> tuple[tuple[tuple[str, str], ...], int]:
+    """Reserved ones first, each part by name, and how many were left out because there are too many."""
+    told = sorted(
+        (each.metadata.name, each.spec.value)
+        for each in found
+        if SPOKE_ONLY not in each.metadata.labels and each.spec.value
+    )
+    reserved = [each for each in told if each[0] in RESERVED]
+    custom = [each for each in told if each[0] not in RESERVED]
+    return (*reserved, *custom[:most]), max(0, len(custom) - most)
