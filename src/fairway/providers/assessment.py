@@ -58,7 +58,7 @@ def assess(
             reason = reason or BAD_VALUE
     if not found and not problems:
         problems, reason = [NOTHING_READ], NO_VALUES
-    words = summary(intake.values, scores)
+    words = "; ".join(part for part in (summary(intake.values, scores), intake.note) if part)
     return Assessment(
         scores=tuple(sorted(found)),
         at=at,

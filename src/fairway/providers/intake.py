@@ -42,6 +42,8 @@ class Intake:
     values: Mapping[str, float]
     problem: str = ""
     reason: str = ""
+    lost: frozenset[str] = frozenset()
+    note: str = ""
 
 
 def reading_of(result: object) -> Reading:
@@ -90,12 +92,14 @@ def take_in(reading: object, scores: Sequence[Score]) -> Intake:
             values[_known(name, known)] = _number(name, value)
         except ProviderError as error:
             problems.append((str(error), error.reason))
+    lost = frozenset(name for name in reading.lost if name in known and name not in values)
+    note = str(reading.note)
     if not problems:
-        return Intake(values=values)
+        return Intake(values=values, lost=lost, note=note)
     words = [words for words, _ in problems[:NAMED_PROBLEMS]]
     if len(problems) > NAMED_PROBLEMS:
         words.append(MORE.format(count=len(problems) - NAMED_PROBLEMS))
-    return Intake(values=values, problem="; ".join(words), reason=problems[0][1])
+    return Intake(values=values, problem="; ".join(words), reason=problems[0][1], lost=lost, note=note)
 
 
 def _known(name: object, known: set[str]) -> str:

@@ -60,6 +60,11 @@ class Reading:
     """What could not be seen, in words; empty when everything could. The values are true nevertheless."""
     reason: str = ""
     """One word for the problem, in CamelCase; ``FAILED`` if empty."""
+    lost: tuple[str, ...] = ()
+    """Scores that could not be read this time: what was published of them stays until it runs out. A score that is
+    neither here nor among the values is published no longer."""
+    note: str = ""
+    """What people should know of the values besides; no problem."""
 
 
 class ProviderError(Exception):
@@ -99,7 +104,9 @@ class FleetProvider(Provider):
     """Reads many clusters at once, from the hub."""
 
     @abc.abstractmethod
-    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> "Mapping[str, Reading | ProviderError]":
+    async def read(
+        self, clusters: Mapping[str, ManagedCluster], /
+    ) -> "Mapping[str, Reading | ProviderError]":
         """By cluster. One that is left out has nothing to publish now, and keeps what it has until it runs out; so
         does one that could not be read, for which the error stands, and its condition says so.
 
