@@ -91,6 +91,22 @@ CATALOGUE: Final[dict[str, Entry]] = {
     "resource-usage": Entry(
         "fairway.providers.usage:resource_usage", "What is free on the cluster: CPU, memory, devices, pods."
     ),
+    "prometheus": Entry(
+        "fairway.providers.prometheus.provider:create",
+        "What a Prometheus or Thanos knows of the fleet: one query per score.",
+    ),
+    "http-scorer": Entry(
+        "fairway.providers.http_scorer.provider:create",
+        "What an HTTP service answers that speaks OCM's Dynamic Scoring contract.",
+    ),
+    "static": Entry(
+        "fairway.providers.static.provider:create",
+        "What is written down: cost, carbon, latency or preference, by cluster, label or hour.",
+    ),
+    "forecast": Entry(
+        "fairway.providers.forecast.provider:create",
+        "What another provider will probably say in a while, and by how much that is wrong.",
+    ),
 }
 
 

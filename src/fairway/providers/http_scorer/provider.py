@@ -51,6 +51,7 @@ SOURCE: Final = "the source of the data: {error}"
 NO_STEP: Final = "the configuration the scorer gives of itself: source.params.step: must be greater than 0"
 
 T = TypeVar("T")
+Outcome = Reading | ProviderError
 Data = Sequence[tuple[Mapping[str, str], Sequence[tuple[float, float]]]]
 
 
@@ -78,17 +79,23 @@ class HttpScorer(FleetProvider):
                 await stack.enter_async_context(self._options.source.endpoint.open())
             yield
 
-    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Outcome]:
+        read = self._read_each if self._options.per_cluster else self._read_fleet
         try:
-            if self._options.per_cluster:
-                return await self._read_each(clusters)
-            return await self._read_fleet(clusters)
+            found = await read(clusters)
         except ProviderError as error:
             if not self._options.drops:
                 raise
-            return {name: Reading(problem=str(error), reason=error.reason) for name in clusters}
+            found = dict.fromkeys(clusters, error)
+        return {name: self._dropped(each) for name, each in found.items()} if self._options.drops else found
 
-    async def _read_fleet(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Reading]:
+    def _dropped(self, outcome: Outcome) -> Reading:
+        """What could not be read is published no longer, rather than until it runs out."""
+        if isinstance(outcome, Reading):
+            return outcome
+        return Reading(problem=str(outcome), reason=outcome.reason)
+
+    async def _read_fleet(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Outcome]:
         known = Clusters(self._options.cluster, clusters)
 
         async def ask() -> tuple[Result, ...]:
@@ -105,33 +112,33 @@ class HttpScorer(FleetProvider):
             hint = RESULTS_WITHOUT.format(label=known.label)
         return {name: self._reading(attributed.of.get(name, []), hint=hint) for name in clusters}
 
-    async def _read_each(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Reading]:
+    async def _read_each(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Outcome]:
         known = Clusters(self._options.cluster, clusters)
         called = known.called()
         slots = asyncio.Semaphore(self._options.concurrency)
         errors: list[ProviderError] = []
 
-        async def scored(name: str, path: str, data: Data) -> Reading:
+        async def scored(name: str, path: str, data: Data) -> Outcome:
             results = await self._scored(path.replace(CLUSTER, quote(name, safe="")), data)
             return self._reading(_own(results, label=known.label, wanted=called.get(name, name)))
 
-        async def trial() -> tuple[str, Mapping[str, Data], Mapping[str, Reading]]:
+        async def trial() -> tuple[str, Mapping[str, Data], Mapping[str, Outcome]]:
             """All by itself, so that a server that is still ill is not asked by many."""
             path, data = await self._prepared(known)
             first = next(iter(data.items()), None)
             return path, data, {first[0]: await scored(first[0], path, first[1])} if first else {}
 
-        async def one(name: str) -> Reading:
+        async def one(name: str) -> Outcome:
             if name not in data:
-                return Reading(problem=NO_SERIES, reason=NO_DATA)
+                return ProviderError(NO_SERIES, reason=NO_DATA)
             async with slots:
                 try:
                     return await self._guarded(lambda: scored(name, path, data[name]))
                 except ProviderError as error:
                     errors.append(error)
-                    return Reading(problem=str(error), reason=error.reason)
+                    return error
 
-        tried: Mapping[str, Reading] = {}
+        tried: Mapping[str, Outcome] = {}
         if self._breaker.ask(self._clock.monotonic())[0].state == HALF_OPEN:
             path, data, tried = await self._guarded(trial)
         else:
@@ -207,11 +214,11 @@ class HttpScorer(FleetProvider):
             self._breaker = self._breaker.succeeded()
         return answer
 
-    def _reading(self, results: Sequence[Result], *, hint: str = "") -> Reading:
+    def _reading(self, results: Sequence[Result], *, hint: str = "") -> Outcome:
         if not results:
-            return Reading(problem=NO_RESULT.format(hint=hint), reason=NOT_SCORED)
+            return ProviderError(NO_RESULT.format(hint=hint), reason=NOT_SCORED)
         if len(results) > 1 and self._options.reduction is None:
-            return Reading(problem=SEVERAL_RESULTS.format(count=len(results)), reason=AMBIGUOUS)
+            return ProviderError(SEVERAL_RESULTS.format(count=len(results)), reason=AMBIGUOUS)
         score = results[-1].score
         if self._options.reduction is not None:
             score = self._options.reduction.reduce([(0.0, each.score) for each in results])

@@ -61,7 +61,7 @@ class Prometheus(FleetProvider):
         async with self._options.endpoint.open():
             yield
 
-    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
         slots = asyncio.Semaphore(self._options.concurrency)
 
         async def asked(question: Question) -> "Mapping[str, float | _Doubt] | ProviderError":
@@ -85,22 +85,25 @@ class Prometheus(FleetProvider):
         words = "; ".join(f"{', '.join(scores)}: {text}" for text, scores in texts.items())
         return ProviderError(words, reason=answers[0].reason)
 
-    def _reading(self, cluster: str, answers: list[Any]) -> Reading:
+    def _reading(self, cluster: str, answers: list[Any]) -> Reading | ProviderError:
         values: dict[str, float] = {}
         doubts: list[_Doubt] = []
+        lost: list[str] = []
         for question, answer in zip(self._options.questions, answers, strict=True):
             found = (
                 _Doubt(answer.reason, str(answer)) if isinstance(answer, ProviderError) else answer[cluster]
             )
             if isinstance(found, _Doubt):
                 doubts.append(_Doubt(found.reason, f"{question.score}: {found.words}"))
+                lost.append(question.score)
             else:
                 values[question.score] = found
         if not doubts:
             return Reading(values=values)
-        return Reading(
-            values=values, problem="; ".join(each.words for each in doubts), reason=doubts[0].reason
-        )
+        problem = "; ".join(each.words for each in doubts)
+        if not values:
+            return ProviderError(problem, reason=doubts[0].reason)
+        return Reading(values=values, problem=problem, reason=doubts[0].reason, lost=tuple(lost))
 
     async def _answer(
         self, question: Question, clusters: Mapping[str, ManagedCluster]

@@ -1,0 +1,204 @@
+"""The provider: reads another one, records what that says, and publishes what it will probably say.
+
+It is honest about its error: every forecast carries what forecasts like it have missed by in the past, and one that
+would have missed by too much, or by more than the guess that nothing changes, is not published.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fairway.api.cluster import ManagedCluster
+from fairway.kube.clock import SYSTEM_CLOCK, Clock
+from fairway.providers.catalogue import Context, OptionsError
+from fairway.providers.document import DocumentError
+from fairway.providers.forecast import model
+from fairway.providers.forecast.book import FULL, Book, Key
+from fairway.providers.forecast.options import Options, options_of
+from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
+
+NOT_ENOUGH: Final = "NotEnoughHistory"
+INACCURATE: Final = "ForecastInaccurate"
+
+TOO_SHORT: Final = "{points} of {needed} points that a forecast needs have been seen"
+TOO_INACCURATE: Final = (
+    "a forecast would be off by {error:.3g}{unit} on average ({relative:.0%}), more than {most:.0%}"
+)
+NO_BETTER: Final = (
+    "a forecast would be off by {error:.3g}{unit} on average, more than the guess that nothing changes "
+    "({unchanged:.3g}{unit})"
+)
+FORECAST: Final = (
+    "{score}: {ahead} ahead, off by {error:.3g}{unit} on average ({relative:.0%}) in the past season"
+)
+CURRENT: Final = "{score}: the current value, for {why}"
+NOT_SAVED: Final = "%s: the history is not saved: %s"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Of one series: what it will be, and what such a statement is worth."""
+
+    value: float
+    error: float
+    unchanged: float
+    relative: float
+
+
+class Forecast(FleetProvider):
+    def __init__(self, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.name, self.resource = options.name, options.resource
+        self.scores, self.interval = options.scores, options.interval
+        self._options, self._clock = options, clock
+        self._units = {score.name: f" {score.unit}" if score.unit else "" for score in options.scores}
+        self._book = Book(
+            step=options.step, columns=options.keep * options.season + 1, most=options.max_series
+        )
+        self._outlooks: dict[Key, Outlook] = {}
+
+    @property
+    def outlooks(self) -> Mapping[Key, Outlook]:
+        """By cluster and inner score, where there is enough history."""
+        return self._outlooks
+
+    @asynccontextmanager
+    async def running(self, wake: Wake, /) -> AsyncIterator[None]:
+        if self._options.state is not None:
+            problem = await asyncio.to_thread(self._book.load, self._options.state)
+            if problem:
+                _log.warning("%s: %s", self.name, problem)
+            await self._look_ahead()
+        async with self._options.inner.running(wake):
+            try:
+                yield
+            finally:
+                self._save()
+
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
+        found = await self._options.inner.read(clusters)
+        now = self._clock.wall().timestamp()
+        values = {
+            (cluster, score): reading.values[score]
+            for cluster, reading in found.items()
+            if isinstance(reading, Reading)
+            for score in self._options.names
+            if score in reading.values and np.isfinite(reading.values[score])
+        }
+        if self._book.record(values, moment=now):
+            if self._book.full():
+                _log.warning("%s: %s", self.name, FULL.format(most=self._options.max_series))
+            await self._look_ahead()
+            await asyncio.to_thread(self._save)
+        return {
+            cluster: reading if isinstance(reading, ProviderError) else self._reading(cluster, reading)
+            for cluster, reading in found.items()
+        }
+
+    async def _look_ahead(self) -> None:
+        """In a thread, for ten thousand series take a second. Nothing is recorded meanwhile."""
+        self._outlooks = await asyncio.to_thread(self._computed)
+
+    def _computed(self) -> dict[Key, Outlook]:
+        options, book = self._options, self._book
+        values = book.complete()
+        enough = model.sufficient(values, season=options.season, seasons=options.seasons)
+        rows = np.flatnonzero(enough)
+        if not len(rows):
+            return {}
+        first = np.isfinite(values[rows]).any(axis=0).argmax()
+        series = model.filled(values[rows, first:])
+        at = book.last - 1
+        # To the middle of a bucket on average, so the nearest number of whole ones is ahead of the last complete one.
+        ahead = max(round(options.horizon / options.step), 1) + 1
+        values_ahead = model.fit(series, season=options.season, at=at).ahead(ahead)
+        trial = model.trial(series, season=options.season, at=at, ahead=ahead)
+        keys = {row: key for key, row in book.keys.items()}
+        return {
+            keys[int(row)]: Outlook(
+                float(values_ahead[index]),
+                float(trial.error[index]),
+                float(trial.unchanged[index]),
+                float(trial.relative[index]),
+            )
+            for index, row in enumerate(rows)
+        }
+
+    def _reading(self, cluster: str, current: Reading) -> Reading:
+        values: dict[str, float] = {}
+        notes: list[str] = []
+        problems: list[tuple[str, str]] = []
+        if current.problem:
+            problems.append((current.reason, current.problem))
+        for score, name in self._options.names.items():
+            if score not in current.values:
+                continue
+            outlook = self._outlooks.get((cluster, score))
+            doubt = self._doubt(cluster, score, outlook)
+            if outlook is not None and doubt is None:
+                values[name] = outlook.value
+                notes.append(self._note(name, outlook))
+            elif doubt is not None and self._options.uses_current:
+                values[name] = current.values[score]
+                notes.append(CURRENT.format(score=name, why=doubt[1]))
+            elif doubt is not None:
+                problems.append((doubt[0], f"{name}: {doubt[1]}"))
+        problem = "; ".join(words for _, words in problems)
+        reason = problems[0][0] if problems else ""
+        lost = tuple(self._options.names[score] for score in current.lost if score in self._options.names)
+        return Reading(values=values, problem=problem, reason=reason, lost=lost, note="; ".join(notes))
+
+    def _doubt(self, cluster: str, score: str, outlook: Outlook | None) -> tuple[str, str] | None:
+        options = self._options
+        unit = self._units[options.names[score]]
+        if outlook is None:
+            needed = options.seasons * options.season
+            row = self._book.keys.get((cluster, score))
+            seen = 0
+            if row is not None:
+                seen = int(np.isfinite(self._book.complete()[row, -needed:]).sum())
+            return NOT_ENOUGH, TOO_SHORT.format(points=seen, needed=needed)
+        if outlook.relative > options.max_error:
+            words = TOO_INACCURATE.format(
+                error=outlook.error, unit=unit, relative=outlook.relative, most=options.max_error
+            )
+            return INACCURATE, words
+        if outlook.error > outlook.unchanged:
+            words = NO_BETTER.format(error=outlook.error, unchanged=outlook.unchanged, unit=unit)
+            return INACCURATE, words
+        return None
+
+    def _note(self, name: str, outlook: Outlook) -> str:
+        minutes = round(self._options.horizon / 60)
+        hours, rest = divmod(minutes, 60)
+        ahead = f"{hours} h" if not rest else f"{minutes} min"
+        return FORECAST.format(
+            score=name,
+            ahead=ahead,
+            error=outlook.error,
+            unit=self._units[name],
+            relative=outlook.relative,
+        )
+
+    def _save(self) -> None:
+        if self._options.state is None:
+            return
+        try:
+            self._book.save(self._options.state)
+        except OSError as error:
+            _log.warning(NOT_SAVED, self.name, error)
+
+
+def create(options: Mapping[str, Any], context: Context) -> Forecast:
+    """For the catalogue. Raises OptionsError."""
+    try:
+        checked = options_of(options, context)
+    except DocumentError as error:
+        raise OptionsError(error.message, field=error.field) from None
+    return Forecast(checked, clock=context.clock)
