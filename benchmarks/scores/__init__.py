@@ -1,0 +1,1 @@
+"""What scores cost: the hub that takes them, and the agents that make them."""

@@ -1,0 +1,133 @@
+"""Writes a hub gets from the agents of a whole fleet whose values are noisy, by what is thought worth a write.
+
+    python -m benchmarks.scores.writes                     10,000 clusters, half an hour of theirs
+    python -m benchmarks.scores.writes --clusters 1000 --minutes 10
+
+Time is virtual, so the figures are the same on every machine. Values wander: every cluster has so many free cores,
+which go up and down by a few with every reading and now and then by many. What is published errs, by as much as was
+not worth a write; the last column says how much, in points of the score. Half of all readings are written even if
+nothing moves, for scores are valid for three minutes and renewed when half of that is over; who can live with a longer
+silence of a dead agent saves most of these.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from benchmarks.measure import table
+from fairway.providers.provider import Reading, Score
+from fairway.providers.publication import horizon
+from fairway.providers.publisher import Publisher
+from fairway.providers.scales import Linear
+
+INTERVAL = 60.0
+CORES = 100.0
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    name: str
+    deadband: int
+    half_life: float = 0.0
+    valid_for: float | None = None
+
+
+WAYS = (
+    Way(name="every change", deadband=1),
+    Way(name="deadband 2 (default)", deadband=2),
+    Way(name="deadband 5", deadband=5),
+    Way(name="deadband 5, smoothed over 5 min", deadband=5, half_life=300),
+    Way(name="deadband 5, valid for 15 min", deadband=5, valid_for=900),
+    Way(name="deadband 5, smoothed, valid for 15 min", deadband=5, half_life=300, valid_for=900),
+)
+NOISE = {"calm (±0.2 cores)": 0.2, "usual (±1 core)": 1.0, "noisy (±4 cores)": 4.0}
+
+
+@dataclass(slots=True)
+class Found:
+    writes: int = 0
+    errors: float = 0.0
+    looks: int = 0
+
+
+def wandering(
+    clusters: int, rounds: int, *, noise: float, seed: int = 7
+) -> Iterator["np.ndarray[tuple[int], np.dtype[np.float64]]"]:
+    """Free cores of every cluster, round by round: around a level that itself jumps once in an hour or so."""
+    random = np.random.default_rng(seed)
+    level = random.uniform(0.1 * CORES, 0.9 * CORES, clusters)
+    for _ in range(rounds):
+        jumps = random.random(clusters) < INTERVAL / 3600
+        level = np.where(jumps, level + random.normal(0, 10, clusters), level)
+        level = np.clip(level, 0, CORES)
+        yield np.clip(level + random.normal(0, noise, clusters), 0, CORES)
+
+
+def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
+    score = Score(name="cpuAvailable", scale=Linear(0, CORES), deadband=way.deadband, half_life=way.half_life)
+    publisher = Publisher((score,), horizon=horizon(interval=INTERVAL, valid_for=way.valid_for))
+    names = [f"c{number}" for number in range(clusters)]
+    found = Found()
+    for number, free in enumerate(wandering(clusters, rounds, noise=noise)):
+        now = BEGAN + timedelta(seconds=INTERVAL * number)
+        values = free.tolist()
+        readings = {
+            name: Reading(values={"cpuAvailable": value}) for name, value in zip(names, values, strict=True)
+        }
+        looks = publisher.read(readings, at=now, now=now).looks
+        for name, value in zip(names, values, strict=True):
+            publishing = publisher.of(name)
+            at = looks[name]
+            if at is not None and at <= now and publishing.look(now=now) is not None:
+                publishing.written(version=0, now=now)
+                # The first writes of all are none of a steady state.
+                found.writes += number > 0
+            if number > 0:
+                published = publishing.published
+                assert published is not None
+                found.errors += abs(published.scores[0][1] - score.scale.score(value))
+                found.looks += 1
+    return found
+
+
+def run(*, clusters: int, minutes: int) -> list[list[str]]:
+    rounds = int(minutes * 60 / INTERVAL) + 1
+    seconds = (rounds - 1) * INTERVAL
+    rows = [["what is worth a write", "noise", "writes/s", "of every reading", "mean error"]]
+    for label, noise in NOISE.items():
+        rows.append(
+            ["every reading, as without any policy", label, f"{clusters / INTERVAL:.1f}", "100 %", "0.0"]
+        )
+        for way in WAYS:
+            print(f"  {label}: {way.name}", file=sys.stderr, flush=True)
+            found = simulate(way, clusters=clusters, rounds=rounds, noise=noise)
+            rows.append(
+                [
+                    way.name,
+                    label,
+                    f"{found.writes / seconds:.1f}",
+                    f"{100 * found.writes / found.looks:.0f} %",
+                    f"{found.errors / found.looks:.1f}",
+                ]
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--clusters", type=int, default=10_000)
+    parser.add_argument("--minutes", type=int, default=30)
+    chosen = parser.parse_args()
+    print(f"{chosen.clusters:,} clusters, read every {INTERVAL:g} s, {chosen.minutes} minutes")
+    print(table(run(clusters=chosen.clusters, minutes=chosen.minutes)))
+
+
+if __name__ == "__main__":
+    main()
