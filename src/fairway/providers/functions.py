@@ -67,18 +67,20 @@ class FunctionProvider(_OfFunction, ClusterProvider):
 
 
 class FleetFunctionProvider(_OfFunction, FleetProvider):
-    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
         result = await _result(self.function(clusters))
         if not isinstance(result, Mapping):
             raise ProviderError(NOT_BY_CLUSTER.format(kind=type(result).__name__), reason=BAD_RESULT)
         return {cluster: self._one(values) for cluster, values in result.items()}
 
-    def _one(self, values: object) -> Reading:
+    def _one(self, values: object) -> Reading | ProviderError:
+        """An error is one of this cluster alone: the others' values are good."""
+        if isinstance(values, ProviderError):
+            return values
         try:
             return self._reading(values)
         except ProviderError as error:
-            # Of this cluster alone: the others' values are good.
-            return Reading(problem=str(error), reason=error.reason)
+            return error
 
 
 def provider(

@@ -52,6 +52,9 @@ NOTHING_YET: Final = "{name}: nothing is published yet{why}"
 RAN_OUT: Final = "{name}: what was published ran out at {time}{why}"
 
 
+Readings = Mapping[str, Reading | ProviderError]
+
+
 class Lane:
     """Of one provider. ``clusters`` tells those of the fleet; None for a provider of one ``cluster``.
 
@@ -157,7 +160,7 @@ class Lane:
     def _targets(self) -> Mapping[str, ManagedCluster]:
         return {} if self._cluster is not None else dict(self._clusters())
 
-    async def _read(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Reading]:
+    async def _read(self, clusters: Mapping[str, ManagedCluster]) -> Readings:
         if isinstance(self.provider, ClusterProvider):
             assert self._cluster is not None
             return {self._cluster: await self.provider.read()}
@@ -176,7 +179,7 @@ class Lane:
         found = self.publisher.failed(error, clusters=clusters, now=self._clock.wall())
         return found if clusters else Round(problems=found.problems)
 
-    def _succeeded(self, readings: Mapping[str, Reading], at: datetime) -> Round:
+    def _succeeded(self, readings: Readings, at: datetime) -> Round:
         now = self._clock.wall()
         if self._failing:
             log.info(RECOVERED, self.name)
