@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import msgspec
-
 from fairway.api.addon_config import (
     AddOnDeploymentConfigSpec,
     ContainerResourceRequirements,
     ImageMirror,
     ProxyConfig,
 )
+from fairway.api.kinds import encode
 from fairway.controllers.addons import names
 
 CA_BUNDLE_VARIABLE: Final = "CA_BUNDLE_FILE_PATH"
@@ -80,7 +79,7 @@ class Pods:
         wanted = f"{workload}:{container.get('name')}"
         for each in reversed(self._config.resourceRequirements):
             if _fits(each, wanted):
-                container["resources"] = msgspec.to_builtins(each.resources)
+                container["resources"] = encode(each.resources)
                 return
 
     def _place(self, pod: dict[str, Any]) -> None:
@@ -89,7 +88,7 @@ class Pods:
         if placement.nodeSelector:
             pod["nodeSelector"] = dict(placement.nodeSelector)
         if placement.tolerations:
-            pod["tolerations"] = msgspec.to_builtins(placement.tolerations)
+            pod["tolerations"] = [encode(each) for each in placement.tolerations]
 
 
 def mirrored(image: str, mirrors: tuple[ImageMirror, ...]) -> str:

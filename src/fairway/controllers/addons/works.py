@@ -8,6 +8,7 @@ from msgspec import structs
 
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.addon_template import AddOnTemplate
+from fairway.api.kinds import encode
 from fairway.api.meta import TRUE, ObjectMeta, OwnerReference, find_condition
 from fairway.api.work import (
     SELECTIVELY_ORPHAN,
@@ -70,8 +71,8 @@ def body(work: ManifestWork) -> dict[str, Any]:
     made: dict[str, Any] = {
         "apiVersion": work.apiVersion,
         "kind": work.kind,
-        "metadata": msgspec.to_builtins(work.metadata),
-        "spec": msgspec.to_builtins(work.spec),
+        "metadata": encode(work.metadata),
+        "spec": encode(work.spec),
     }
     return made
 
@@ -85,7 +86,7 @@ def met_by(wanted: ManifestWork, seen: ManifestWork) -> bool:
         return False
     if not {each.uid for each in ours.ownerReferences} <= {each.uid for each in theirs.ownerReferences}:
         return False
-    return covers(msgspec.to_builtins(wanted.spec), msgspec.to_builtins(seen.spec))
+    return covers(encode(wanted.spec), encode(seen.spec))
 
 
 def covers(wanted: Any, seen: Any) -> bool:

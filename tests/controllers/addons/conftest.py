@@ -1,0 +1,34 @@
+"""What a test made on a hub that others use, too, is gone afterwards."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controllers.addons.scenery import Scene
+from controllers.clustersets.stage import Stage, at_work, clear, fresh
+from controllers.hubs import HubUnderTest
+from fairway.controllers.addons import RULES, AddOns
+from fairway.kube import Client
+from fairway.observe.meters import Meters
+
+
+@pytest.fixture
+async def client(client: Client) -> AsyncIterator[Client]:
+    yield client
+    await clear(client)
+
+
+@pytest.fixture
+async def scene(client: Client) -> AsyncIterator[Scene]:
+    namespace = fresh("ns")
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    made = Scene(client, fresh("a"), namespace)
+    await made.role()
+    yield made
+    await made.clear()
+
+
+@pytest.fixture
+async def stage(hub: HubUnderTest, scene: Scene, complaints: None) -> AsyncIterator[Stage]:
+    async with at_work(hub, lambda client: AddOns(client, meters=Meters()), rules=RULES) as begun:
+        yield begun

@@ -1,0 +1,324 @@
+"""Templates and what becomes of them, without a hub."""
+
+from typing import Any
+
+import pytest
+
+from fairway.api.addon_config import (
+    AddOnDeploymentConfigSpec,
+    ContainerResourceRequirements,
+    ContainerResources,
+    CustomizedVariable,
+    ImageMirror,
+    NodePlacement,
+    PodToleration,
+    ProxyConfig,
+)
+from fairway.api.addon_template import (
+    CUSTOM_SIGNER,
+    KUBE_CLIENT,
+    AddOnTemplate,
+    AddOnTemplateSpec,
+    CustomSignerRegistration,
+    TemplateRegistration,
+)
+from fairway.api.meta import ObjectMeta
+from fairway.api.work import ManifestWorkSpec, Workload
+from fairway.controllers.addons.names import PRE_DELETE
+from fairway.controllers.addons.pods import mirrored
+from fairway.controllers.addons.rendering import NO_MANIFESTS, Rendered, TemplateError, render
+
+HUB = TemplateRegistration(type=KUBE_CLIENT)
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"name": "agent", "image": "registry.example/fairway:1", **fields}
+
+
+def deployment(*containers: dict[str, Any], kind: str = "Deployment", **pod: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "agent", "namespace": "home"},
+        "spec": {"template": {"spec": {"containers": list(containers or (container(),)), **pod}}},
+    }
+
+
+def rendered(
+    *manifests: dict[str, Any],
+    registration: tuple[TemplateRegistration, ...] = (HUB,),
+    config: AddOnDeploymentConfigSpec | None = None,
+) -> Rendered:
+    template = AddOnTemplate(
+        metadata=ObjectMeta(name="t"),
+        spec=AddOnTemplateSpec(
+            addonName="a",
+            agentSpec=ManifestWorkSpec(workload=Workload(manifests=manifests)),
+            registration=registration,
+        ),
+    )
+    return render(template, add_on="a", cluster="c1", namespace="home", config=config)
+
+
+def pod_of(result: Rendered) -> dict[str, Any]:
+    pod: dict[str, Any] = result.manifests[0]["spec"]["template"]["spec"]
+    return pod
+
+
+def variables(**values: str) -> AddOnDeploymentConfigSpec:
+    made = tuple(CustomizedVariable(name=name, value=value) for name, value in values.items())
+    return AddOnDeploymentConfigSpec(customizedVariables=made, agentInstallNamespace="")
+
+
+def test_variables_are_put_into_every_text() -> None:
+    words = [
+        "--name={{CLUSTER_NAME}}",
+        "{{HUB_KUBECONFIG}}",
+        "{{LIMIT}}{{LIMIT}}",
+        "in {{INSTALL_NAMESPACE}}",
+        "{x}",
+    ]
+    result = rendered(
+        deployment(container(args=words)), config=variables(LIMIT='7"', CLUSTER_NAME="somebody-else")
+    )
+    assert pod_of(result)["containers"][0]["args"] == [
+        "--name=c1",
+        "/managed/hub-kubeconfig/kubeconfig",
+        '7"7"',
+        "in home",
+        "{x}",
+    ]
+
+
+def test_a_template_is_not_changed_by_what_is_made_of_it() -> None:
+    manifest = deployment(container(args=["{{CLUSTER_NAME}}"]))
+    rendered(manifest)
+    assert manifest == deployment(container(args=["{{CLUSTER_NAME}}"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{{LIMITS}}", "manifest Deployment home/agent, spec.template.spec.containers[0].args[0]: nobody defines "
+         "the variable {{LIMITS}}; there are CLUSTER_NAME, HUB_KUBECONFIG, INSTALL_NAMESPACE, LIMIT"),
+        ("{{ LIMIT }}", "{{ LIMIT }} cannot be a variable: write {{NAME}}"),
+        ("{{}}", "{{}} cannot be a variable"),
+        ("{{1ST}}", "{{1ST}} cannot be a variable"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_is_none_is_named(text: str, complaint: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        rendered(deployment(container(args=[text])), config=variables(LIMIT="1"))
+    assert complaint in str(caught.value)
+
+
+def test_without_a_registration_there_is_no_kubeconfig() -> None:
+    result = rendered(deployment(), registration=())
+    assert "volumes" not in pod_of(result)
+    assert [each["name"] for each in pod_of(result)["containers"][0]["env"]] == [
+        "CLUSTER_NAME",
+        "INSTALL_NAMESPACE",
+    ]
+    with pytest.raises(TemplateError, match="HUB_KUBECONFIG"):
+        rendered(deployment(container(args=["{{HUB_KUBECONFIG}}"])), registration=())
+
+
+@pytest.mark.parametrize(
+    ("manifest", "missing"),
+    [
+        ({"kind": "ConfigMap", "metadata": {"name": "x"}}, "apiVersion"),
+        ({"apiVersion": "v1", "metadata": {"name": "x"}}, "kind"),
+        ({"apiVersion": "v1", "kind": "ConfigMap"}, "metadata.name"),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 7}}, "metadata.name"),
+    ],
+)
+def test_a_manifest_that_is_no_object_is_refused(manifest: dict[str, Any], missing: str) -> None:
+    with pytest.raises(TemplateError, match=f"{missing} is missing or no text"):
+        rendered(manifest)
+
+
+def test_a_template_needs_manifests_and_each_once() -> None:
+    with pytest.raises(TemplateError, match=NO_MANIFESTS):
+        rendered()
+    with pytest.raises(TemplateError, match="Deployment home/agent is there twice"):
+        rendered(deployment(), deployment())
+
+
+def test_every_container_can_reach_the_hub() -> None:
+    given = container(
+        env=[{"name": "CLUSTER_NAME", "value": "wrong"}, {"name": "X", "value": "kept"}],
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+    )
+    pod = pod_of(
+        rendered(deployment(given, container(name="second"), volumes=[{"name": "data", "emptyDir": {}}]))
+    )
+    first, second = pod["containers"]
+    assert first["env"] == [
+        {"name": "X", "value": "kept"},
+        {"name": "HUB_KUBECONFIG", "value": "/managed/hub-kubeconfig/kubeconfig"},
+        {"name": "CLUSTER_NAME", "value": "c1"},
+        {"name": "INSTALL_NAMESPACE", "value": "home"},
+    ]
+    mount = {"name": "hub-kubeconfig", "mountPath": "/managed/hub-kubeconfig"}
+    assert first["volumeMounts"] == [{"name": "data", "mountPath": "/data"}, mount]
+    assert second["volumeMounts"] == [mount]
+    assert pod["volumes"] == [
+        {"name": "data", "emptyDir": {}},
+        {"name": "hub-kubeconfig", "secret": {"secretName": "a-hub-kubeconfig"}},
+    ]
+
+
+def test_a_certificate_of_another_signer_is_mounted_too() -> None:
+    signer = CustomSignerRegistration(signerName="example.com/signer")
+    pod = pod_of(
+        rendered(deployment(), registration=(TemplateRegistration(type=CUSTOM_SIGNER, customSigner=signer),))
+    )
+    assert pod["volumes"] == [
+        {"name": "cert-example-com-signer", "secret": {"secretName": "a-example.com-signer-client-cert"}}
+    ]
+    assert pod["containers"][0]["volumeMounts"][0]["mountPath"] == "/managed/example.com-signer"
+
+
+def test_everything_moves_to_the_namespace_of_the_configuration() -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "home"}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "home"}}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "b"},
+        "subjects": [
+            {"kind": "ServiceAccount", "name": "s", "namespace": "home"},
+            {"kind": "Group", "name": "g"},
+        ],
+    }
+    config = AddOnDeploymentConfigSpec(agentInstallNamespace="elsewhere")
+    result = rendered(
+        deployment(container(args=["{{INSTALL_NAMESPACE}}"])),
+        account,
+        namespace,
+        role,
+        binding,
+        config=config,
+    )
+    assert result.moved_to == "elsewhere"
+    made = {each["kind"]: each for each in result.manifests}
+    assert made["Deployment"]["metadata"]["namespace"] == "elsewhere"
+    assert made["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"] == ["elsewhere"]
+    assert made["ServiceAccount"]["metadata"]["namespace"] == "elsewhere"
+    assert made["Namespace"]["metadata"]["name"] == "elsewhere"
+    assert "namespace" not in made["ClusterRole"]["metadata"]
+    assert made["ClusterRoleBinding"]["subjects"] == [
+        {"kind": "ServiceAccount", "name": "s", "namespace": "elsewhere"},
+        {"kind": "Group", "name": "g"},
+    ]
+
+
+def test_tolerations_need_no_node_selector() -> None:
+    toleration = PodToleration(key="infra", operator="Exists", effect="NoSchedule")
+    config = AddOnDeploymentConfigSpec(
+        nodePlacement=NodePlacement(tolerations=(toleration,)), agentInstallNamespace=""
+    )
+    pod = pod_of(rendered(deployment(nodeSelector={"disk": "ssd"}), config=config))
+    assert pod["nodeSelector"] == {"disk": "ssd"}
+    assert pod["tolerations"] == [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}]
+    config = AddOnDeploymentConfigSpec(
+        nodePlacement=NodePlacement(nodeSelector={"infra": ""}), agentInstallNamespace=""
+    )
+    assert pod_of(rendered(deployment(nodeSelector={"disk": "ssd"}), config=config))["nodeSelector"] == {
+        "infra": ""
+    }
+
+
+def test_images_come_from_mirrors() -> None:
+    mirrors = (
+        ImageMirror(source="registry.example", mirror="mirror.example/all"),
+        ImageMirror(source="registry.example/fairway", mirror="mirror.example/ours/fairway"),
+    )
+    config = AddOnDeploymentConfigSpec(registries=mirrors, agentInstallNamespace="")
+    pod = pod_of(
+        rendered(
+            deployment(initContainers=[container(name="init", image="registry.example/x:2")]), config=config
+        )
+    )
+    assert pod["containers"][0]["image"] == "mirror.example/ours/fairway:1"
+    assert pod["initContainers"] == [{"name": "init", "image": "mirror.example/all/x:2"}]
+
+
+@pytest.mark.parametrize(
+    ("image", "source", "mirror", "found"),
+    [
+        ("registry.example/a/b:1", "", "mirror.example", "mirror.example/b:1"),
+        ("registry.example/a/b:1", "registry.example/", "mirror.example/", "mirror.example/a/b:1"),
+        ("registry.example2/a:1", "registry.example", "mirror.example", "registry.example2/a:1"),
+        ("registry.example/a@sha256:0", "registry.example/a", "m/b", "m/b@sha256:0"),
+    ],
+)
+def test_only_the_images_of_the_source_are_mirrored(image: str, source: str, mirror: str, found: str) -> None:
+    assert mirrored(image, (ImageMirror(source=source, mirror=mirror),)) == found
+
+
+@pytest.mark.parametrize(
+    ("ids", "memory"),
+    [
+        (["*:*:*"], "1Gi"),
+        (["*:*:*", "deployments:agent:agent"], "2Gi"),
+        (["deployments:agent:agent", "*:*:*"], "2Gi"),
+        (["daemonsets:*:*"], None),
+        (["deployments:agent:agen"], None),
+        (["deployments:ag*:*"], "1Gi"),
+    ],
+)
+def test_the_last_requirement_that_fits_counts(ids: list[str], memory: str | None) -> None:
+    wanted = tuple(
+        ContainerResourceRequirements(
+            containerID=each, resources=ContainerResources(limits={"memory": f"{number}Gi"})
+        )
+        for number, each in enumerate(ids, 1)
+    )
+    config = AddOnDeploymentConfigSpec(resourceRequirements=wanted, agentInstallNamespace="")
+    got = pod_of(rendered(deployment(), config=config))["containers"][0].get("resources")
+    assert got == (None if memory is None else {"limits": {"memory": memory}})
+
+
+def test_the_way_through_a_proxy() -> None:
+    proxy = ProxyConfig(httpsProxy="http://proxy:3128", noProxy="10.0.0.0/8", caBundle=b"PEM")
+    result = rendered(
+        deployment(kind="DaemonSet"),
+        config=AddOnDeploymentConfigSpec(proxyConfig=proxy, agentInstallNamespace=""),
+    )
+    given = {each["name"]: each["value"] for each in pod_of(result)["containers"][0]["env"]}
+    assert given["HTTPS_PROXY"] == given["https_proxy"] == "http://proxy:3128"
+    assert given["NO_PROXY"] == given["no_proxy"] == "10.0.0.0/8"
+    assert "HTTP_PROXY" not in given
+    assert given["CA_BUNDLE_FILE_PATH"] == "/managed/proxy-ca/ca-bundle.crt"
+    assert result.manifests[1] == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a-proxy-ca", "namespace": "home"},
+        "data": {"ca-bundle.crt": "PEM"},
+    }
+    assert {"name": "proxy-ca-bundle", "configMap": {"name": "a-proxy-ca"}} in pod_of(result)["volumes"]
+
+
+def test_what_runs_before_deletion_is_kept_apart() -> None:
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "bye", "namespace": "home", "annotations": {PRE_DELETE: ""}},
+    }
+    result = rendered(deployment(), job)
+    assert [each["kind"] for each in result.manifests] == ["Deployment"]
+    assert [each["metadata"]["name"] for each in result.hooks] == ["bye"]
+    unmarked = {**job, "metadata": {"name": "bye", "namespace": "home"}}
+    assert rendered(deployment(), unmarked).hooks == ()
+
+
+def test_what_only_looks_like_a_workload_is_left_for_the_cluster_to_refuse() -> None:
+    strange = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "x"},
+        "spec": {"template": None},
+    }
+    assert rendered(strange).manifests == (strange,)
