@@ -1,4 +1,4 @@
-"""What becomes of ``spec.hubAcceptsClient``: a namespace for the cluster, and rights for its agent.
+"""What becomes of ``spec.hubAcceptsClient``: a namespace for the cluster, rights for its agent, certificates renewed.
 
 Bindings are written once their roles are known to be there, for the hub asks what a role grants before it lets anybody
 bind it. Whatever of this is edited or deleted by somebody else is put right. The namespace stays when the cluster goes
@@ -12,6 +12,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition, find_condition
 from fairway.controllers.acceptance import conditions, grants, names
 from fairway.controllers.acceptance.grants import Grant, Permission
+from fairway.controllers.acceptance.renewals import Renewals, cluster_of
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
@@ -40,10 +41,13 @@ from fairway.kube import (
     Resource,
     Updated,
 )
+from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
 from fairway.observe.meters import Meters
 
 ROLE: Final = "ClusterRole"
 """In the place of a namespace, in keys of the roles all clusters share."""
+REQUEST: Final = SIGNING_REQUESTS.kind
+"""The same, in keys of certificates that agents renew."""
 PATIENCE: Final = 6
 """After so many failures in a row the cluster says so. The first ones are often a hub that has yet to take notice of
 a role that was just made."""
@@ -57,6 +61,7 @@ class Acceptance(Reconciler):
 
     _clusters: Informer[ManagedCluster]
     _namespaces: Informer[Namespace]
+    _renewals: Renewals
 
     def __init__(
         self, client: Client, *, meters: Meters, workers: int = 4, clock: Clock = SYSTEM_CLOCK
@@ -73,10 +78,16 @@ class Acceptance(Reconciler):
         for resource in _PERMISSIONS:
             self._permissions[resource] = sources.of(resource)
             self._permissions[resource].subscribe(self._heard_of(resource))
+        requests = sources.of(SIGNING_REQUESTS)
+        self._renewals = Renewals(
+            self.client, requests=requests, clusters=self._clusters, writes=self._writes
+        )
+        requests.subscribe(self._requests_changed)
 
     def keys(self) -> Iterator[Key]:
         yield from self._clusters.store
         yield from ((ROLE, name) for name in grants.COMMON)
+        yield from ((REQUEST, name) for name in self._renewals.waiting())
         for resource, informer in self._permissions.items():
             for seen in informer.store.values():
                 name = _cluster_of(resource, seen)
@@ -91,6 +102,17 @@ class Acceptance(Reconciler):
                 case Updated(old, new):
                     if _about(old) != _about(new):
                         self.queue.add(("", new.metadata.name))
+                    if new.spec.hubAcceptsClient and not old.spec.hubAcceptsClient:
+                        for name in self._renewals.waiting(new.metadata.name):
+                            self.queue.add((REQUEST, name))
+
+    def _requests_changed(self, batch: Batch[SigningRequest]) -> None:
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                continue
+            request = change.new if isinstance(change, Updated) else change.object
+            if not request.decided and cluster_of(request) is not None:
+                self.queue.add((REQUEST, request.metadata.name))
 
     def _namespaces_changed(self, batch: Batch[Namespace]) -> None:
         for change in batch.changes:
@@ -121,6 +143,11 @@ class Acceptance(Reconciler):
         place, name = key
         if place == ROLE:
             await self._share(grants.COMMON[name], leadership)
+            return
+        if place == REQUEST:
+            again = await self._renewals.decide(name, leadership)
+            if again is not None:
+                self.queue.add_after(key, delay=again)
             return
         cluster = self._clusters.get(name)
         if cluster is None:

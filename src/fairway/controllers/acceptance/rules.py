@@ -10,6 +10,7 @@ from fairway.api import GROUP
 from fairway.controllers.acceptance.grants import OF_REGISTRATION, OF_WORK, of_cluster
 from fairway.controllers.kinds import RBAC_GROUP
 from fairway.controllers.rules import Rule
+from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
 
 RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("get", "list", "watch")),
@@ -20,6 +21,16 @@ RULES: Final = (
         resources=("clusterrolebindings", "clusterroles", "rolebindings"),
         verbs=("create", "delete", "list", "patch", "watch"),
     ),
+    # Certificates that agents renew. Requests themselves are among what agents may read.
+    Rule(
+        groups=(SIGNING_REQUESTS.group,),
+        resources=("certificatesigningrequests/approval",),
+        verbs=("patch",),
+    ),
+    Rule(
+        groups=(SIGNING_REQUESTS.group,), resources=("signers",), verbs=("approve",), names=(CLIENT_SIGNER,)
+    ),
+    Rule(groups=("authorization.k8s.io",), resources=("subjectaccessreviews",), verbs=("create",)),
     *(
         Rule(groups=each.api_groups, resources=each.resources, verbs=each.verbs)
         for each in (*of_cluster(""), *OF_REGISTRATION, *OF_WORK)

@@ -1,0 +1,157 @@
+"""Certificates that agents renew: approved if the agent asks for exactly what it is already.
+
+Who joins is for a person to judge, and `fairway accept` helps with that. Who is in has shown its certificate, and may
+have the same one again for as long as its cluster is accepted: so it is asked of the hub whether it may, by the right
+its acceptance comes with. Nothing is ever denied here; a request that is not approved waits for a person, or runs out.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.kinds import encode
+from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
+from fairway.controllers.kinds import CLUSTER_NAME_LABEL
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.writes import Writes
+from fairway.kube import Client, Informer, NotFound
+from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, SigningRequest
+
+log: Final = logging.getLogger(__name__)
+
+ADD_ON_LABEL: Final = "open-cluster-management.io/addon-name"
+"""Of requests for agents of add-ons, which are somebody else's business."""
+REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+RENEWAL: Final = {
+    "group": "register.open-cluster-management.io",
+    "resource": "managedclusters",
+    "subresource": "clientcertificates",
+    "verb": "renew",
+}
+"""What an agent may do whose cluster is accepted."""
+USAGES: Final = frozenset({"digital signature", "key encipherment", "client auth"})
+RETRY_SECONDS: Final = 5.0
+
+REASON: Final = "AutoApprovedByFairway"
+MESSAGE: Final = "the agent of cluster {cluster} renews its certificate"
+NOT_APPROVED: Final = "certificate request %s of cluster %s is not approved: %s"
+
+NOT_ACCEPTED: Final = "the cluster is not accepted"
+OTHER_SUBJECT: Final = "it asks for {asked}, which is not what {user} is already"
+OTHER_GROUP: Final = "{user} is not in group {group}"
+OTHER_USAGES: Final = "it is for {usages}"
+NO_REQUEST: Final = "it holds no certificate request"
+NO_RIGHT: Final = "{user} has no right to renew certificates"
+
+
+def cluster_of(request: SigningRequest) -> str | None:
+    """Whose agent renews here, if one does: it is its own certificate that it asks with."""
+    labels = request.metadata.labels
+    name = labels.get(CLUSTER_NAME_LABEL)
+    if not name or ADD_ON_LABEL in labels or request.spec.signer_name != CLIENT_SIGNER:
+        return None
+    return name if request.spec.username.startswith(f"{GROUP_PREFIX}{name}:") else None
+
+
+def refusal(request: SigningRequest, *, cluster: str) -> str | None:
+    """What in the request itself speaks against it. The label can be set by whoever may ask; what is read cannot."""
+    spec, group = request.spec, f"{GROUP_PREFIX}{cluster}"
+    try:
+        with warnings.catch_warnings(action="ignore"):  # names of users are longer than X.520 wants them
+            asked = x509.load_pem_x509_csr(spec.request).subject
+            users = [str(each.value) for each in asked.get_attributes_for_oid(NameOID.COMMON_NAME)]
+            groups = {str(each.value) for each in asked.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
+            words = asked.rfc4514_string()
+    except (ValueError, TypeError):
+        return NO_REQUEST
+    agent = spec.username.removeprefix(f"{group}:")
+    if (
+        users != [spec.username]
+        or not agent
+        or ":" in agent
+        or groups - {f"{GROUP_PREFIX}{EVERYBODY}"} != {group}
+    ):
+        return OTHER_SUBJECT.format(asked=words, user=spec.username)
+    if group not in spec.groups:
+        return OTHER_GROUP.format(user=spec.username, group=group)
+    if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
+        return OTHER_USAGES.format(usages=", ".join(spec.usages))
+    return None
+
+
+class Renewals:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        requests: Informer[SigningRequest],
+        clusters: Informer[ManagedCluster],
+        writes: Writes,
+    ) -> None:
+        self._client, self._requests, self._clusters, self._writes = client, requests, clusters, writes
+
+    def waiting(self, cluster: str | None = None) -> Iterator[str]:
+        """Names of requests that are to be decided, of one cluster or of all."""
+        for request in self._requests.store.values():
+            name = cluster_of(request)
+            if name is not None and not request.decided and cluster in (None, name):
+                yield request.metadata.name
+
+    async def decide(self, name: str, leadership: Leadership) -> float | None:
+        """Seconds after which to look again, of a request that may be right in a moment."""
+        request = self._requests.get(name)
+        cluster = None if request is None else cluster_of(request)
+        if request is None or cluster is None or request.decided:
+            return None
+        known = self._clusters.get(cluster)
+        accepted = known is not None and known.spec.hubAcceptsClient
+        fault = refusal(request, cluster=cluster) if accepted else NOT_ACCEPTED
+        if fault is not None:
+            log.info(NOT_APPROVED, name, cluster, fault)
+            return None
+        if not await self._may_renew(request):
+            # Of who was just accepted the hub may not have taken notice yet.
+            log.info(NOT_APPROVED, name, cluster, NO_RIGHT.format(user=request.spec.username))
+            return RETRY_SECONDS
+        approved = {
+            "type": APPROVED,
+            "status": "True",
+            "reason": REASON,
+            "message": MESSAGE.format(cluster=cluster),
+        }
+        before: list[dict[str, Any]] = [encode(each) for each in request.status.conditions]
+        async with leadership.batch():
+            try:
+                await self._writes.patch(
+                    SIGNING_REQUESTS,
+                    request.metadata,
+                    {"status": {"conditions": [*before, approved]}},
+                    leadership=leadership,
+                    subresource="approval",
+                )
+            except NotFound:
+                return None
+        return None
+
+    async def _may_renew(self, request: SigningRequest) -> bool:
+        spec = request.spec
+        asked: Mapping[str, Any] = {
+            "user": spec.username,
+            "uid": spec.uid,
+            "groups": spec.groups,
+            "extra": spec.extra,
+            "resourceAttributes": RENEWAL,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {key: value for key, value in asked.items() if value},
+        }
+        answer = await self._client.request("POST", REVIEWS, body=body, repeatable=True)
+        return bool(msgspec.json.decode(answer.body).get("status", {}).get("allowed"))

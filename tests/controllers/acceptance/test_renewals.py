@@ -1,0 +1,201 @@
+"""Certificates that agents renew: approved for who they are already, and for nobody else."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
+from controllers.hubs import HubUnderTest
+from fairway.api import ManagedCluster
+from fairway.api.meta import find_condition
+from fairway.controllers.acceptance import RULES, Acceptance
+from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.controllers.acceptance.renewals import (
+    MESSAGE,
+    NO_REQUEST,
+    OTHER_GROUP,
+    OTHER_SUBJECT,
+    OTHER_USAGES,
+    REASON,
+    refusal,
+)
+from fairway.controllers.kinds import CLUSTER_NAME_LABEL
+from fairway.kube import MANAGED_CLUSTERS, Client
+from fairway.kube.credentials import Impersonation
+from fairway.kube.signing import (
+    APPROVED,
+    CLIENT_SIGNER,
+    SIGNING_REQUESTS,
+    SigningRequest,
+    SigningSpec,
+)
+from fairway.observe.meters import Meters
+
+PREFIX = "system:open-cluster-management:"
+EVERYBODY = f"{PREFIX}managed-clusters"
+USAGES = ("digital signature", "key encipherment", "client auth")
+_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def request_for(user: str, *groups: str) -> bytes:
+    name = x509.Name(
+        [
+            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in groups),
+            x509.NameAttribute(NameOID.COMMON_NAME, user),
+        ]
+    )
+    made = x509.CertificateSigningRequestBuilder().subject_name(name).sign(_KEY, hashes.SHA256())
+    return made.public_bytes(Encoding.PEM)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """By default what an agent of cluster ``c`` asks for that renews its certificate."""
+
+    cluster: str = "c"
+    user: str = f"{PREFIX}c:a1"
+    groups: tuple[str, ...] = (f"{PREFIX}c", EVERYBODY)
+    asked_user: str = f"{PREFIX}c:a1"
+    asked_groups: tuple[str, ...] = (f"{PREFIX}c", EVERYBODY)
+    usages: tuple[str, ...] = USAGES
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def seen(self) -> SigningRequest:
+        made = SigningSpec(
+            request=request_for(self.asked_user, *self.asked_groups),
+            signer_name=CLIENT_SIGNER,
+            usages=self.usages,
+            username=self.user,
+            groups=self.groups,
+        )
+        return SigningRequest(spec=made)
+
+
+def test_the_same_again_is_right() -> None:
+    assert refusal(Asked().seen(), cluster="c") is None
+
+
+def test_the_common_group_is_optional() -> None:
+    assert refusal(Asked(asked_groups=(f"{PREFIX}c",)).seen(), cluster="c") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        (Asked(asked_user=f"{PREFIX}c:other"), OTHER_SUBJECT),
+        (Asked(asked_user=f"{PREFIX}d:a1"), OTHER_SUBJECT),
+        (Asked(asked_groups=(f"{PREFIX}c", "system:admins")), OTHER_SUBJECT),
+        (Asked(asked_groups=(f"{PREFIX}d",)), OTHER_SUBJECT),
+        (Asked(asked_groups=(EVERYBODY,)), OTHER_SUBJECT),
+        (Asked(user=f"{PREFIX}c:a:b", asked_user=f"{PREFIX}c:a:b"), OTHER_SUBJECT),
+        (Asked(user=f"{PREFIX}c:", asked_user=f"{PREFIX}c:"), OTHER_SUBJECT),
+        (Asked(groups=(EVERYBODY,)), OTHER_GROUP),
+        (Asked(usages=("client auth", "server auth")), OTHER_USAGES),
+        (Asked(usages=("digital signature",)), OTHER_USAGES),
+    ],
+)
+def test_anything_else_is_refused(asked: Asked, fault: str) -> None:
+    found = refusal(asked.seen(), cluster="c")
+    assert found is not None
+    assert fault.partition("{")[0] in found
+
+
+def test_what_is_no_request_is_refused() -> None:
+    assert refusal(SigningRequest(spec=SigningSpec(request=b"nonsense")), cluster="c") == NO_REQUEST
+
+
+@pytest.fixture
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+    async with at_work(hub, lambda limited: Acceptance(limited, meters=Meters()), rules=RULES) as begun:
+        yield begun
+
+
+async def joined(client: Client) -> str:
+    name = fresh("c")
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": True}}
+    await client.create(MANAGED_CLUSTERS, body)
+
+    def accepted(cluster: ManagedCluster) -> bool:
+        found = find_condition(cluster.status.conditions or (), ACCEPTED)
+        return found is not None and found.status == "True"
+
+    await until(client, MANAGED_CLUSTERS, name, accepted)
+    return name
+
+
+async def ask(hub: HubUnderTest, asked: Asked) -> SigningRequest:
+    """As the hub sees it: who asks is written down by the hub."""
+    who = Impersonation(user=asked.user, groups=(*asked.groups, "system:authenticated"))
+    body = {
+        "metadata": {
+            "name": fresh("request"),
+            "labels": {CLUSTER_NAME_LABEL: asked.cluster, **MARK, **asked.labels},
+        },
+        "spec": {
+            "request": request_for(asked.asked_user, *asked.asked_groups),
+            "signerName": CLIENT_SIGNER,
+            "usages": asked.usages,
+        },
+    }
+    async with Client(replace(hub.administrator, impersonation=who)) as agent:
+        return await agent.create(SIGNING_REQUESTS, body)
+
+
+def of(name: str) -> Asked:
+    own = (f"{PREFIX}{name}", EVERYBODY)
+    user = f"{PREFIX}{name}:a1"
+    return Asked(cluster=name, user=user, groups=own, asked_user=user, asked_groups=own)
+
+
+async def test_an_accepted_agent_may_renew(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+    name = await joined(client)
+    made = await ask(hub, of(name))
+    found = await until(
+        client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.condition(APPROVED) is not None
+    )
+    approved = found.condition(APPROVED)
+    assert approved is not None
+    assert (approved.reason, approved.message) == (REASON, MESSAGE.format(cluster=name))
+
+
+async def test_nobody_else_may(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+    name, neighbour = await joined(client), await joined(client)
+    own, other = of(name), of(neighbour)
+    wrong = [
+        replace(own, asked_user=other.user, asked_groups=other.groups, cluster=neighbour),
+        replace(own, asked_user=other.user, asked_groups=other.groups),
+        replace(own, asked_groups=(*own.groups, "system:admins")),
+        replace(own, labels={"open-cluster-management.io/addon-name": "score"}),
+    ]
+    for asked in wrong:
+        made = await ask(hub, asked)
+        await stage.caught_up(SIGNING_REQUESTS, made)
+        found = await client.get(SIGNING_REQUESTS, made.metadata.name)
+        assert found.status.conditions == ()
+
+
+async def test_an_agent_waits_until_its_cluster_is_accepted_again(
+    hub: HubUnderTest, client: Client, stage: Stage
+) -> None:
+    name = await joined(client)
+    made = await ask(hub, of(name))
+    await until(client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.decided)
+
+    denied = await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": False}})
+    await stage.caught_up(MANAGED_CLUSTERS, denied)
+    # The agent's own rights are gone by now; that its request does not count must not depend on that.
+    who = replace(of(name), groups=(*of(name).groups, "system:masters"))
+    made = await ask(hub, who)
+    await stage.caught_up(SIGNING_REQUESTS, made)
+    assert (await client.get(SIGNING_REQUESTS, made.metadata.name)).status.conditions == ()
+
+    await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})
+    await until(
+        client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.condition(APPROVED) is not None
+    )
