@@ -1,0 +1,125 @@
+"""Whether the one in whose name a work is to be done may do what it asks.
+
+The agent asks the cluster before it applies, and applies with its own rights. A right may not be given by somebody who
+does not have it; that only the cluster can tell, when it is tried in the other's name without consequences.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from fairway.api.work import SERVICE_ACCOUNT, ExecutorAccount, ManifestWork
+from fairway.klusterlet.works.manifest import Wanted
+from fairway.klusterlet.works.words import Refusal
+from fairway.kube import AlreadyExists, Client, Forbidden, KubeError
+from fairway.kube.credentials import Impersonation
+
+REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+RETRY_SECONDS: Final = 60.0
+
+NO_ACCOUNT: Final = "spec.executor names no service account"
+NO_ACCOUNT_REMEDY: Final = (
+    "write spec.executor.subject with type ServiceAccount and its namespace and name, or leave it out"
+)
+NOT_ALLOWED: Final = (
+    "the executor {account} is not allowed to {verb} the resource {resource}, will try again in 1m0s"
+)
+NOT_ALLOWED_REMEDY: Final = "grant it to the service account on the managed cluster"
+ESCALATION: Final = (
+    "the executor {account} is not allowed to apply the resource {resource}, error: permission escalation: "
+    "{error}"
+)
+ESCALATION_REMEDY: Final = "grant the service account what it is to hand on, and the agent to impersonate it"
+CANNOT_ASK: Final = "whether the executor {account} may do it cannot be asked: {error}"
+CANNOT_ASK_REMEDY: Final = "grant the work agent to create subjectaccessreviews, or leave the executor out"
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_RBAC_KINDS: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
+
+
+class _Verdict(Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(Struct, frozen=True):
+    status: _Verdict = _Verdict()
+
+
+class Executors:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def check(self, work: ManifestWork, wanted: Wanted) -> None:
+        """Raises Refusal. A work without an executor is done with the agent's rights, as ever."""
+        executor = work.spec.executor
+        if executor is None or executor.subject is None:
+            return
+        account = executor.subject.serviceAccount
+        if executor.subject.type != SERVICE_ACCOUNT or account is None:
+            raise Refusal(NO_ACCOUNT, remedy=NO_ACCOUNT_REMEDY, final=True)
+        verbs = ("create", "update", "patch", "get", *(("delete",) if wanted.owned else ()))
+        for verb in verbs:
+            await self._may(account, verb, wanted)
+        target = wanted.target.resource
+        if target.group == _RBAC and target.plural in _RBAC_KINDS:
+            await self._tried(account, wanted)
+
+    async def _may(self, account: ExecutorAccount, verb: str, wanted: Wanted) -> None:
+        identity = wanted.identity
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user_of(account),
+                "groups": list(groups_of(account)),
+                "resourceAttributes": {
+                    "group": identity.group,
+                    "version": wanted.target.resource.version,
+                    "resource": identity.resource,
+                    "namespace": identity.namespace,
+                    "name": identity.name,
+                    "verb": verb,
+                },
+            },
+        }
+        try:
+            response = await self._client.request("POST", REVIEWS, body=body, repeatable=True)
+        except KubeError as error:
+            if error.retryable:
+                raise
+            message = CANNOT_ASK.format(account=_named(account), error=error)
+            raise Refusal(message, remedy=CANNOT_ASK_REMEDY, retry=RETRY_SECONDS) from None
+        if not msgspec.json.decode(response.body, type=_Review).status.allowed:
+            message = NOT_ALLOWED.format(account=_named(account), verb=verb, resource=wanted.target)
+            raise Refusal(message, remedy=NOT_ALLOWED_REMEDY, retry=RETRY_SECONDS)
+
+    async def _tried(self, account: ExecutorAccount, wanted: Wanted) -> None:
+        disguise = Impersonation(user=user_of(account), groups=groups_of(account))
+        connection = replace(self._client.connection, impersonation=disguise)
+        body: dict[str, Any] = wanted.body
+        async with Client(connection) as client:
+            try:
+                await client.request(
+                    "POST", wanted.target.collection, query=(("dryRun", "All"),), body=body, repeatable=True
+                )
+            except AlreadyExists:
+                return  # escalation is judged before existence
+            except Forbidden as error:
+                message = ESCALATION.format(
+                    account=_named(account), resource=wanted.target, error=error.message
+                )
+                raise Refusal(message, remedy=ESCALATION_REMEDY, retry=RETRY_SECONDS) from None
+
+
+def user_of(account: ExecutorAccount) -> str:
+    return f"system:serviceaccount:{account.namespace}:{account.name}"
+
+
+def groups_of(account: ExecutorAccount) -> tuple[str, ...]:
+    return ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
+
+
+def _named(account: ExecutorAccount) -> str:
+    return f"{account.namespace}/{account.name}"

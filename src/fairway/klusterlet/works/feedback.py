@@ -1,0 +1,117 @@
+"""Which values of an object's status go back to the hub, as a work's feedback rules ask."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairway.api.meta import FALSE, TRUE, Condition
+from fairway.api.work import (
+    WELL_KNOWN_STATUS,
+    FeedbackRule,
+    FeedbackValue,
+    FieldValue,
+    JsonPath,
+    StatusFeedback,
+)
+from fairway.klusterlet.works.paths import PathError, find, json_path
+from fairway.klusterlet.works.words import shortened
+
+STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
+NONE_SYNCED: Final = "NoStatusFeedbackSynced"
+SYNCED: Final = "StatusFeedbackSynced"
+FAILED: Final = "StatusFeedbackSyncFailed"
+
+NO_WELL_KNOWN: Final = (
+    "cannot find the wellknown statuses for {kind} ({version}); name the values by JSONPaths instead"
+)
+OTHER_VERSION: Final = "version set in the path {name} is not matched: the object is of {version}"
+TOO_LONG: Final = (
+    "the value of {name} has {size} characters of JSON, more than {limit}; name a smaller part of it"
+)
+NO_TYPE: Final = "the value of {name} is neither a whole number, a text, a boolean, a list nor an object"
+SYNC_FAILED: Final = "Sync status feedback failed with error {errors}"
+
+LONGEST_RAW: Final = 1024
+
+_PATHS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
+    ("apps/v1", "Deployment"): {
+        "ReadyReplicas": ".status.readyReplicas",
+        "Replicas": ".status.replicas",
+        "AvailableReplicas": ".status.availableReplicas",
+    },
+    ("apps/v1", "DaemonSet"): {
+        "NumberReady": ".status.numberReady",
+        "DesiredNumberScheduled": ".status.desiredNumberScheduled",
+        "NumberAvailable": ".status.numberAvailable",
+    },
+    ("batch/v1", "Job"): {
+        "JobComplete": '.status.conditions[?(@.type=="Complete")].status',
+        "JobSucceeded": ".status.succeeded",
+    },
+    ("v1", "Pod"): {
+        "PodReady": '.status.conditions[?(@.type=="Ready")].status',
+        "PodPhase": ".status.phase",
+    },
+}
+
+
+class _Unfit(ValueError):
+    """A value cannot be reported."""
+
+
+def feedback(
+    live: Mapping[str, Any], rules: Iterable[FeedbackRule]
+) -> tuple[StatusFeedback | None, Condition]:
+    """The values, and whether all could be had. A value that is not there (yet) is simply left out."""
+    asked = tuple(rules)
+    if not asked:
+        return None, Condition(type=STATUS_FEEDBACK_SYNCED, status=TRUE, reason=NONE_SYNCED)
+    values: dict[str, FeedbackValue] = {}
+    errors: list[str] = []
+    version, kind = str(live.get("apiVersion")), str(live.get("kind"))
+    for rule in asked:
+        paths = rule.jsonPaths
+        if rule.type == WELL_KNOWN_STATUS:
+            known = _PATHS.get((version, kind), {})
+            if not known:
+                errors.append(NO_WELL_KNOWN.format(kind=kind, version=version))
+            paths = tuple(JsonPath(name=name, path=path) for name, path in known.items())
+        for path in paths:
+            try:
+                found = _value(live, path, version)
+            except (_Unfit, PathError) as error:
+                errors.append(str(error))
+            else:
+                if found is not None:
+                    values.setdefault(path.name, FeedbackValue(name=path.name, fieldValue=found))
+    given = StatusFeedback(values=tuple(values.values())) if values else None
+    if errors:
+        message = shortened(SYNC_FAILED.format(errors="; ".join(errors)))
+        return given, Condition(type=STATUS_FEEDBACK_SYNCED, status=FALSE, reason=FAILED, message=message)
+    return given, Condition(type=STATUS_FEEDBACK_SYNCED, status=TRUE, reason=SYNCED)
+
+
+def _value(live: Mapping[str, Any], path: JsonPath, version: str) -> FieldValue | None:
+    if path.version and path.version != version.rpartition("/")[2]:
+        raise _Unfit(OTHER_VERSION.format(name=path.name, version=version))
+    found = [value for _, value in find(json_path(path.path), live)]
+    if not found:
+        return None
+    value: Any = found[0] if len(found) == 1 else found
+    match value:
+        case None:
+            return None
+        case bool():
+            return FieldValue(type="Boolean", boolean=value)
+        case int() if -(2**63) <= value < 2**63:
+            return FieldValue(type="Integer", integer=value)
+        case str():
+            return FieldValue(type="String", string=value)
+        case list() | dict():
+            raw = msgspec.json.encode(value).decode()
+            if len(raw) > LONGEST_RAW:
+                raise _Unfit(TOO_LONG.format(name=path.name, size=len(raw), limit=LONGEST_RAW))
+            return FieldValue(type="JsonRaw", jsonRaw=raw)
+        case _:
+            raise _Unfit(NO_TYPE.format(name=path.name))

@@ -1,0 +1,254 @@
+"""From what a work says to what is to be done: which object, in what form, in which order."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from fairway.api.work import (
+    FOREGROUND,
+    ORPHAN,
+    UPDATE,
+    DeleteOption,
+    ManifestConfig,
+    ManifestResourceMeta,
+    ManifestWork,
+    ResourceIdentifier,
+    ServerSideApply,
+    UpdateStrategy,
+)
+from fairway.klusterlet.works import words
+from fairway.klusterlet.works.discovery import Discovery
+from fairway.klusterlet.works.objects import MANAGER, Identity, Object, Target, Trace
+from fairway.klusterlet.works.wildcard import matches
+from fairway.klusterlet.works.words import Refusal
+from fairway.kube import KubeError, Resource
+
+_RANKS: Final[tuple[tuple[str, ...], ...]] = (
+    ("PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume"),
+    ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    ("NetworkPolicy", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "ServiceAccount"),
+    ("Secret", "ConfigMap", "PersistentVolumeClaim"),
+    ("Service",),
+    (
+        "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler",
+        "StatefulSet", "Job", "CronJob",
+    ),
+    (
+        "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+    ),
+)  # fmt: skip
+"""What others need comes before them, as in OCM. Kinds that are not here come last."""
+_RANK: Final = {kind: rank for rank, kinds in enumerate(_RANKS) for kind in kinds}
+
+_NOT_OURS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+"""Of metadata: set by the API server. A manifest that was exported has them; they would be refused or fought for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One manifest that can be applied. ``body`` has only what the manifest means to say."""
+
+    meta: ManifestResourceMeta
+    target: Target
+    body: Object
+    strategy: UpdateStrategy
+    config: ManifestConfig
+    owned: bool
+    """Whether it goes with the work."""
+
+    @property
+    def identity(self) -> Identity:
+        return self.target.identity
+
+    @property
+    def options(self) -> ServerSideApply:
+        return self.strategy.serverSideApply or ServerSideApply()
+
+    @property
+    def manager(self) -> str:
+        return (self.strategy.type == "ServerSideApply" and self.options.fieldManager) or MANAGER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    meta: ManifestResourceMeta
+    refusal: Refusal
+
+
+Reading = Wanted | Failed
+
+
+async def read(work: ManifestWork, discovery: Discovery) -> tuple[Reading, ...]:
+    """All manifests, in the order of the work. Raises KubeError when the cluster does not say what it serves."""
+    found: list[Reading] = []
+    first: dict[Identity, int] = {}
+    for ordinal, manifest in enumerate(work.spec.workload.manifests):
+        meta = described(ordinal, manifest)
+        try:
+            wanted = await _wanted(work, meta, manifest, discovery)
+            known = first.setdefault(wanted.identity, ordinal)
+            if known != ordinal:
+                raise Refusal(words.TWICE.format(first=known), remedy=words.TWICE_REMEDY, final=True)
+        except Refusal as refusal:
+            found.append(Failed(meta=meta, refusal=refusal))
+        else:
+            found.append(wanted)
+    return tuple(found)
+
+
+def in_order(readings: Iterable[Reading]) -> list[Wanted]:
+    """What can be applied, in the order to do it."""
+    wanted = [each for each in readings if isinstance(each, Wanted)]
+    return sorted(wanted, key=lambda each: _RANK.get(each.meta.kind, len(_RANKS)))
+
+
+def described(ordinal: int, manifest: Any) -> ManifestResourceMeta:
+    """As far as the manifest says; the plural is only known once the cluster was asked."""
+    content = manifest if isinstance(manifest, Mapping) else {}
+    metadata = content.get("metadata")
+    names = metadata if isinstance(metadata, Mapping) else {}
+    group, _, version = _text(content.get("apiVersion")).rpartition("/")
+    return ManifestResourceMeta(
+        ordinal=ordinal,
+        group=group,
+        version=version,
+        kind=_text(content.get("kind")),
+        name=_text(names.get("name")),
+        namespace=_text(names.get("namespace")),
+    )
+
+
+async def _wanted(
+    work: ManifestWork, meta: ManifestResourceMeta, manifest: Mapping[str, Any], discovery: Discovery
+) -> Wanted:
+    for field, given in (("apiVersion", meta.version), ("kind", meta.kind)):
+        if not given:
+            raise Refusal(words.NO_KIND.format(field=field), remedy=words.NO_KIND_REMEDY, final=True)
+    if not meta.name:
+        raise Refusal(words.NO_NAME, remedy=words.NO_NAME_REMEDY, final=True)
+    api_version = f"{meta.group}/{meta.version}" if meta.group else meta.version
+    try:
+        resource = await discovery.find(api_version, meta.kind)
+    except KubeError as error:
+        if error.retryable:
+            raise
+        raise words.refused(error, namespace=meta.namespace) from None
+    if resource is None:
+        message = words.UNKNOWN_KIND.format(kind=meta.kind, version=api_version)
+        raise Refusal(message, remedy=words.UNKNOWN_KIND_REMEDY)
+    if resource.namespaced and not meta.namespace:
+        raise Refusal(words.NO_NAMESPACE, remedy=words.NO_NAMESPACE_REMEDY, final=True)
+    try:
+        resource.path(namespace=meta.namespace if resource.namespaced else None, name=meta.name)
+    except ValueError:
+        given = meta.name if meta.name in (".", "..") or set("/%") & set(meta.name) else meta.namespace
+        message = words.BAD_NAME.format(given=given)
+        raise Refusal(message, remedy=words.BAD_NAME_REMEDY, final=True) from None
+    return wanted_of(work, meta, manifest, resource)
+
+
+def wanted_of(
+    work: ManifestWork, meta: ManifestResourceMeta, manifest: Mapping[str, Any], resource: Resource[Trace]
+) -> Wanted:
+    """What a work wants of an object whose kind the cluster serves there."""
+    namespace = meta.namespace if resource.namespaced else ""
+    meta = structs.replace(meta, resource=resource.plural, namespace=namespace)
+    target = Target(resource=resource, namespace=namespace, name=meta.name)
+    config = config_of(meta, work.spec.manifestConfigs)
+    return Wanted(
+        meta=meta,
+        target=target,
+        body=essence(manifest, target),
+        strategy=config.updateStrategy or UpdateStrategy(type=UPDATE),
+        config=config,
+        owned=owned(target.identity, work.spec.deleteOption),
+    )
+
+
+def essence(manifest: Mapping[str, Any], target: Target) -> Object:
+    """Without what belongs to the API server, to other writers, or to the subresource status."""
+    body = deepcopy(dict(manifest))
+    body.pop("status", None)
+    metadata = body["metadata"] = dict(body.get("metadata") or {})
+    for name in _NOT_OURS:
+        metadata.pop(name, None)
+    metadata.pop("namespace", None)
+    if target.namespace:
+        metadata["namespace"] = target.namespace
+    if target.resource.group == "" and target.resource.kind == "Secret":
+        _without_plain_text(body)
+    kept: Object = _without_empty_times(body)
+    return kept
+
+
+def _without_plain_text(secret: Object) -> None:
+    # stringData is only a way of writing: it is never read back, and what was removed from it would stay.
+    plain = secret.pop("stringData", None)
+    if isinstance(plain, Mapping):
+        data = secret.get("data")
+        encoded = {key: b64encode(str(text).encode()).decode() for key, text in plain.items()}
+        secret["data"] = {**(data if isinstance(data, Mapping) else {}), **encoded}
+
+
+def _without_empty_times(value: Any) -> Any:
+    # Go writes creationTimestamp: null into templates; applying it would count as a change every time.
+    if isinstance(value, dict):
+        return {
+            key: _without_empty_times(child)
+            for key, child in value.items()
+            if not (key == "creationTimestamp" and child is None)
+        }
+    return [_without_empty_times(each) for each in value] if isinstance(value, list) else value
+
+
+def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> ManifestConfig:
+    """What all that match say together, the first one winning; names may have stars in them."""
+    merged = ManifestConfig(
+        resourceIdentifier=ResourceIdentifier(
+            group=meta.group, resource=meta.resource, namespace=meta.namespace, name=meta.name
+        )
+    )
+    for each in configs:
+        wanted = each.resourceIdentifier
+        if (
+            (wanted.group, wanted.resource) == (meta.group, meta.resource)
+            and matches(meta.namespace, wanted.namespace)
+            and matches(meta.name, wanted.name)
+        ):
+            merged = structs.replace(
+                merged,
+                feedbackRules=merged.feedbackRules or each.feedbackRules,
+                conditionRules=merged.conditionRules or each.conditionRules,
+                updateStrategy=merged.updateStrategy or each.updateStrategy,
+            )
+    return merged
+
+
+def owned(identity: Identity, option: DeleteOption | None) -> bool:
+    """Whether the object goes when the work, or its manifest in the work, goes."""
+    policy = option.propagationPolicy if option else FOREGROUND
+    if option is None or policy in (FOREGROUND, ""):
+        return True
+    if policy == ORPHAN:
+        return False
+    rules = option.selectivelyOrphans.orphaningRules if option.selectivelyOrphans else ()
+    return all(
+        (each.group, each.resource, each.namespace, each.name)
+        != (identity.group, identity.resource, identity.namespace, identity.name)
+        for each in rules
+    )
+
+
+def digest(wanted: Wanted) -> bytes:
+    """Equal for manifests that ask for the same in the same way."""
+    return msgspec.json.encode((wanted.body, wanted.strategy, wanted.owned), order="deterministic")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,116 @@
+"""Whose an object is: the AppliedManifestWorks among its owners say for which works it is there.
+
+Kubernetes' garbage collector goes by the same references, so what was applied goes with the AppliedManifestWork even if
+no agent is left to see to it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.api.work import AppliedManifestWork, AppliedResource
+from fairway.klusterlet.works.objects import Identity, Objects, Target, Trace, owners_of
+from fairway.kube import APPLIED_MANIFEST_WORKS, Conflict, NotFound, Resource
+
+Reference = dict[str, Any]
+
+_KIND: Final = (APPLIED_MANIFEST_WORKS.api_version, APPLIED_MANIFEST_WORKS.kind)
+
+
+def reference(record: AppliedManifestWork) -> Reference:
+    api_version, kind = _KIND
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": record.metadata.name,
+        "uid": record.metadata.uid,
+    }
+
+
+def works_among(owners: Iterable[Mapping[str, Any]]) -> list[Reference]:
+    """The references that are to AppliedManifestWorks, of any hub."""
+    return [dict(each) for each in owners if (each.get("apiVersion"), each.get("kind")) == _KIND]
+
+
+def has(live: Mapping[str, Any], uid: str) -> bool:
+    return any(each.get("uid") == uid for each in owners_of(live))
+
+
+async def settled(
+    objects: Objects, target: Target, live: dict[str, Any], mine: Reference, *, owned: bool
+) -> dict[str, Any]:
+    """The object with this reference among its owners, or without it."""
+    if has(live, mine["uid"]) is owned:
+        return live
+    others = [each for each in owners_of(live) if each.get("uid") != mine["uid"]]
+    owners = [*others, mine] if owned else others
+    return await objects.merge(target, live, {"metadata": {"ownerReferences": owners}})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """What becomes of an object that a work no longer wants. ``kept``: it stays, as nobody's or as another's."""
+
+    objects: Objects
+    record: AppliedManifestWork
+    kept: bool
+
+    async def leave(self, entry: AppliedResource) -> bool:
+        """Deletes the object, or lets go of it. Whether it is done with: one with finalizers takes its time.
+
+        The reference decides, not the UID on record: an object that was made anew just before an agent died is ours
+        though nobody wrote it down, and one that lost the reference was taken over by whoever removed it.
+        """
+        target = target_of(entry)
+        live = await self.objects.get(target)
+        mine = reference(self.record)
+        if live is None or not has(live, mine["uid"]):
+            return True
+        others = [each for each in works_among(owners_of(live)) if each["uid"] != mine["uid"]]
+        try:
+            if others or self.kept:
+                await settled(self.objects, target, live, mine, owned=False)
+                return True
+            if not live["metadata"].get("deletionTimestamp"):
+                await self.objects.delete(target, uid=live["metadata"]["uid"])
+            return await self.objects.get(target) is None
+        except NotFound:
+            return True
+        except Conflict:
+            return False  # it changed under our hands: looked at again
+
+
+def target_of(entry: AppliedResource) -> Target:
+    resource: Resource[Trace] = Resource(
+        group=entry.group,
+        version=entry.version,
+        plural=entry.resource,
+        kind=entry.resource,
+        namespaced=bool(entry.namespace),
+        type=Trace,
+    )
+    return Target(resource=resource, namespace=entry.namespace, name=entry.name)
+
+
+def entry_of(target: Target, *, uid: str = "") -> AppliedResource:
+    return AppliedResource(
+        group=target.resource.group,
+        version=target.resource.version,
+        resource=target.resource.plural,
+        namespace=target.namespace,
+        name=target.name,
+        uid=uid,
+    )
+
+
+def identity_of(entry: AppliedResource) -> Identity:
+    return Identity(group=entry.group, resource=entry.resource, namespace=entry.namespace, name=entry.name)
+
+
+def sorted_entries(entries: Iterable[AppliedResource]) -> tuple[AppliedResource, ...]:
+    return tuple(
+        sorted(
+            entries,
+            key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name),
+        )
+    )

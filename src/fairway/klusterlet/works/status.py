@@ -1,0 +1,210 @@
+"""What came of a work, as its status says it: a condition per manifest and question, and all of them together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import structs
+
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition, set_condition
+from fairway.api.work import (
+    WORK_APPLIED,
+    WORK_AVAILABLE,
+    WORK_COMPLETE,
+    WORK_PROGRESSING,
+    ManifestCondition,
+    ManifestConfig,
+    ManifestResourceMeta,
+    ManifestResourceStatus,
+    ManifestWork,
+    ManifestWorkStatus,
+)
+from fairway.klusterlet.works import rules
+from fairway.klusterlet.works.feedback import STATUS_FEEDBACK_SYNCED, feedback
+from fairway.klusterlet.works.words import Refusal, named, shortened
+
+MANIFEST_APPLIED: Final = "AppliedManifestComplete"
+MANIFEST_FAILED: Final = "AppliedManifestFailed"
+WORK_COMPLETE_REASON: Final = "AppliedManifestWorkComplete"
+WORK_FAILED: Final = "AppliedManifestWorkFailed"
+AVAILABLE: Final = "ResourceAvailable"
+NOT_AVAILABLE: Final = "ResourceNotAvailable"
+INCOMPLETE: Final = "IncompleteResourceMeta"
+FETCHING_FAILED: Final = "FetchingResourceFailed"
+ALL_AVAILABLE: Final = "ResourcesAvailable"
+SOME_NOT_AVAILABLE: Final = "ResourcesNotAvailable"
+STATUS_UNKNOWN: Final = "ResourcesStatusUnknown"
+DELETING: Final = "Deleting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Of one manifest. ``unread`` says why nothing is known about the object."""
+
+    meta: ManifestResourceMeta
+    config: ManifestConfig = field(default_factory=ManifestConfig)
+    live: Mapping[str, Any] | None = None
+    refusal: Refusal | None = None
+    unread: str = ""
+
+
+def is_complete(conditions: Iterable[Condition]) -> bool:
+    found = find_condition(conditions, WORK_COMPLETE)
+    return found is not None and found.status == TRUE
+
+
+def completed(work: ManifestWork, meta: ManifestResourceMeta) -> bool:
+    """Whether the object has done what it was made for: then it is left as it is."""
+    before = _Before(work.status.resourceStatus.manifests).of(meta)
+    return before is not None and is_complete(before.conditions)
+
+
+def status_of(work: ManifestWork, outcomes: Sequence[Outcome], *, now: datetime) -> ManifestWorkStatus:
+    """Conditions of others, on the work and on its manifests, stay as they are."""
+    generation = work.metadata.generation
+    before = _Before(work.status.resourceStatus.manifests)
+    manifests = tuple(_manifest(each, before.of(each.meta), generation, now) for each in outcomes)
+    conditions = work.status.conditions
+    fresh = [_applied(outcomes), _available(manifests), *_by_rules(manifests)]
+    types = {each.type for each in fresh}
+    conditions = tuple(
+        each for each in conditions if each.type in types or not each.reason.startswith(rules.PREFIX)
+    )
+    for each in fresh:
+        conditions = set_condition(conditions, structs.replace(each, observedGeneration=generation), now=now)
+    return ManifestWorkStatus(
+        conditions=conditions, resourceStatus=ManifestResourceStatus(manifests=manifests)
+    )
+
+
+def deleting(work: ManifestWork, *, now: datetime) -> tuple[Condition, ...]:
+    condition = Condition(
+        type=DELETING,
+        status=TRUE,
+        reason="WorkDeleting",
+        message="ManifestWork is being deleted",
+        observedGeneration=work.metadata.generation,
+    )
+    return set_condition(work.status.conditions, condition, now=now)
+
+
+class _Before:
+    """What was said of the manifests before; one that has moved in the work is found again."""
+
+    def __init__(self, manifests: Iterable[ManifestCondition]) -> None:
+        self._exact: dict[ManifestResourceMeta, ManifestCondition] = {}
+        self._moved: dict[ManifestResourceMeta, ManifestCondition | None] = {}
+        for each in manifests:
+            self._exact[each.resourceMeta] = each
+            place = structs.replace(each.resourceMeta, ordinal=0)
+            self._moved[place] = None if place in self._moved else each
+
+    def of(self, meta: ManifestResourceMeta) -> ManifestCondition | None:
+        return self._exact.get(meta) or self._moved.get(structs.replace(meta, ordinal=0))
+
+
+def _manifest(
+    outcome: Outcome, before: ManifestCondition | None, generation: int, now: datetime
+) -> ManifestCondition:
+    conditions = before.conditions if before else ()
+    given = before.statusFeedback if before else None
+    fresh = [_manifest_applied(outcome, generation), _manifest_available(outcome)]
+    if outcome.live is not None:
+        values, synced = feedback(outcome.live, outcome.config.feedbackRules)
+        if values != given:
+            # When the values were last different is told by the condition's transition time.
+            conditions = tuple(each for each in conditions if each.type != STATUS_FEEDBACK_SYNCED)
+        given = values
+        fresh += [
+            synced,
+            *rules.conditions(outcome.live, outcome.config.conditionRules, generation=generation),
+        ]
+    ruled = {each.condition for each in outcome.config.conditionRules}
+    conditions = tuple(
+        each for each in conditions if each.type in ruled or not each.reason.startswith(rules.PREFIX)
+    )
+    for each in fresh:
+        conditions = set_condition(conditions, each, now=now)
+    return ManifestCondition(resourceMeta=outcome.meta, statusFeedback=given, conditions=conditions)
+
+
+def _manifest_applied(outcome: Outcome, generation: int) -> Condition:
+    if outcome.refusal is None:
+        status, reason, message = TRUE, MANIFEST_APPLIED, "Apply manifest complete"
+    else:
+        status, reason = FALSE, outcome.refusal.reason or MANIFEST_FAILED
+        message = f"Failed to apply manifest: {named(outcome.meta)}: {outcome.refusal}"
+    return Condition(
+        type=WORK_APPLIED,
+        status=status,
+        reason=reason,
+        message=shortened(message),
+        observedGeneration=generation,
+    )
+
+
+def _manifest_available(outcome: Outcome) -> Condition:
+    if not outcome.meta.resource or not outcome.meta.name:
+        found = UNKNOWN, INCOMPLETE, "Resource meta is incomplete"
+    elif outcome.unread:
+        found = UNKNOWN, FETCHING_FAILED, shortened(f"Failed to fetch resource: {outcome.unread}")
+    elif outcome.live is None:
+        found = FALSE, NOT_AVAILABLE, "Resource is not available"
+    else:
+        found = TRUE, AVAILABLE, "Resource is available"
+    status, reason, message = found
+    return Condition(type=WORK_AVAILABLE, status=status, reason=reason, message=message)
+
+
+def _applied(outcomes: Sequence[Outcome]) -> Condition:
+    failed = [each for each in outcomes if each.refusal is not None]
+    if not failed:
+        return Condition(
+            type=WORK_APPLIED,
+            status=TRUE,
+            reason=WORK_COMPLETE_REASON,
+            message="Apply manifest work complete",
+        )
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    message = f"Failed to apply manifest work: {named(failed[0].meta)}: {failed[0].refusal}{more}"
+    return Condition(type=WORK_APPLIED, status=FALSE, reason=WORK_FAILED, message=shortened(message))
+
+
+def _available(manifests: Sequence[ManifestCondition]) -> Condition:
+    found = [_status(each, WORK_AVAILABLE) for each in manifests]
+    total = len(found)
+    if missing := found.count(FALSE):
+        said = FALSE, SOME_NOT_AVAILABLE, f"{missing} of {total} resources are not available"
+    elif unknown := found.count(UNKNOWN):
+        said = UNKNOWN, STATUS_UNKNOWN, f"{unknown} of {total} resources have unknown status"
+    elif not found:
+        said = UNKNOWN, STATUS_UNKNOWN, "cannot get any available resource "
+    else:
+        said = TRUE, ALL_AVAILABLE, "All resources are available"
+    status, reason, message = said
+    return Condition(type=WORK_AVAILABLE, status=status, reason=reason, message=message)
+
+
+def _status(manifest: ManifestCondition, type_: str) -> str:
+    found = find_condition(manifest.conditions, type_)
+    return found.status if found else ""
+
+
+def _by_rules(manifests: Sequence[ManifestCondition]) -> Iterable[Condition]:
+    by_type: dict[str, list[Condition]] = {}
+    for manifest in manifests:
+        for each in manifest.conditions:
+            if each.reason.startswith(rules.PREFIX):
+                by_type.setdefault(each.type, []).append(each)
+    for type_, found in sorted(by_type.items()):
+        statuses = [each.status for each in found]
+        # Work is progressing as long as anything is; it is everything else only when all of it is.
+        order = (TRUE, UNKNOWN, FALSE) if type_ == WORK_PROGRESSING else (FALSE, UNKNOWN, TRUE)
+        message = found[0].message if len(found) == 1 else ""
+        yield Condition(
+            type=type_,
+            status=next(each for each in order if each in statuses),
+            reason=rules.AGGREGATED,
+            message=message or f"Aggregated from {len(found)} manifest conditions",
+        )

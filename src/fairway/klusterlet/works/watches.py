@@ -1,0 +1,100 @@
+"""Notices that applied objects change, without polling them one by one.
+
+One watch per kind and namespace in which something was applied, of which only the metadata is read. What was applied
+into more places than are watched, or where watching is not allowed, is looked at when its work is looked at anyway.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from fairway.klusterlet.works.objects import Identity, Target, Trace
+from fairway.kube import Batch, Client, Deleted, Informer, Resource, Updated
+
+log: Final = logging.getLogger(__name__)
+
+TOO_MANY: Final = "%d kinds and namespaces are watched; changes of %s in %r are only found from time to time"
+
+Changed = Callable[[str], None]
+"""Told the name of the work that an object belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    group: str
+    resource: str
+    namespace: str
+
+
+class Watches:
+    def __init__(self, client: Client, *, changed: Changed, most: int) -> None:
+        self._client, self._changed, self._most = client, changed, most
+        self._works: dict[Identity, set[str]] = {}
+        self._objects: dict[str, frozenset[Identity]] = {}
+        self._tasks: dict[_Place, asyncio.Task[None]] = {}
+        self._known: dict[tuple[str, Identity], str] = {}
+
+    def follow(self, work: str, targets: Iterable[Target]) -> None:
+        """From now on these, and no others, are the work's objects."""
+        wanted = {each.identity: each for each in targets}
+        before = self._objects.get(work, frozenset())
+        self._objects[work] = frozenset(wanted)
+        if not wanted:
+            del self._objects[work]
+        for identity in before - wanted.keys():
+            self._known.pop((work, identity), None)
+            self._works[identity].discard(work)
+            if not self._works[identity]:
+                del self._works[identity]
+        for identity, target in wanted.items():
+            self._works.setdefault(identity, set()).add(work)
+            self._watch(target)
+        if before - wanted.keys():
+            self._tidy()
+
+    def knows(self, work: str, versions: Mapping[Identity, str]) -> None:
+        """The work's objects as they were last read: being told of these versions is no news."""
+        self._known.update(((work, identity), version) for identity, version in versions.items())
+
+    async def stop(self) -> None:
+        tasks = tuple(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def _watch(self, target: Target) -> None:
+        place = _place(target.identity)
+        if place in self._tasks:
+            return
+        if len(self._tasks) >= self._most:
+            log.debug(TOO_MANY, self._most, target.resource, target.namespace)
+            return
+        informer = Informer(self._client, target.resource, namespace=target.namespace or None)
+        informer.subscribe(lambda batch: self._heard(target.resource, batch))
+        self._tasks[place] = asyncio.create_task(informer.run(), name=f"watch of applied {target.resource}")
+
+    def _tidy(self) -> None:
+        needed = {_place(identity) for identity in self._works}
+        for place in self._tasks.keys() - needed:
+            self._tasks.pop(place).cancel()
+
+    def _heard(self, resource: Resource[Trace], batch: Batch[Trace]) -> None:
+        for change in batch.changes:
+            meta = (change.new if isinstance(change, Updated) else change.object).metadata
+            identity = Identity(
+                group=resource.group, resource=resource.plural, namespace=meta.namespace, name=meta.name
+            )
+            for work in tuple(self._works.get(identity, ())):
+                known = self._known.get((work, identity))
+                if isinstance(change, Deleted) or known != meta.resourceVersion:
+                    self._changed(work)
+
+
+def _place(identity: Identity) -> _Place:
+    return _Place(identity.group, identity.resource, identity.namespace)
