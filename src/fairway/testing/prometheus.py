@@ -107,12 +107,13 @@ class Exporter:
     """Gauges that a test sets, one series per set of labels, served in the text format of Prometheus."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        self._series: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, float | None]] = {}
         self.address = ""
         """host:port, once it serves."""
 
-    def set(self, metric: str, value: float, **labels: str) -> None:
-        self._series[metric, tuple(sorted(labels.items()))] = value
+    def set(self, metric: str, value: float, *, at: float | None = None, **labels: str) -> None:
+        """With ``at``, seconds since 1970, the sample is said to be from then, as of who passes on what he heard."""
+        self._series[metric, tuple(sorted(labels.items()))] = (value, at)
 
     def drop(self, metric: str, **labels: str) -> None:
         del self._series[metric, tuple(sorted(labels.items()))]
@@ -120,7 +121,8 @@ class Exporter:
     def text(self) -> str:
         lines = [
             f"{metric}{{{','.join(f'{key}={json.dumps(text)}' for key, text in labels)}}} {value}"
-            for (metric, labels), value in sorted(self._series.items())
+            + ("" if at is None else f" {round(at * 1000)}")
+            for (metric, labels), (value, at) in sorted(self._series.items())
         ]
         return "\n".join([*lines, ""])
 

@@ -1,0 +1,226 @@
+"""What a real Prometheus answers, and what becomes of it."""
+
+import time
+from typing import Any
+
+import pytest
+
+from fairway.api.cluster import ClusterClaim, ManagedCluster, ManagedClusterStatus
+from fairway.api.meta import ObjectMeta
+from fairway.providers.prometheus import api, provider
+from fairway.providers.provider import ProviderError, Reading
+from providers.tools.asking import failure, fleet, open_provider, problem, values
+from providers.tools.monitoring import Monitoring
+
+LINEAR = {"kind": "linear", "low": 0, "high": 100}
+
+
+def options(monitoring: Monitoring, query: str, **more: Any) -> dict[str, Any]:
+    score = {"name": "free", "query": query, "unit": "cores", "scale": LINEAR, **more}
+    return {"url": monitoring.server.url, "scores": [score]}
+
+
+async def seen(monitoring: Monitoring, metric: str, **expected: float) -> None:
+    await monitoring.server.until(metric, lambda found: {**found, **expected} == found)
+
+
+async def test_one_query_answers_for_the_whole_fleet(monitoring: Monitoring) -> None:
+    for name, value in {"c1": 40, "c2": 75.5, "elsewhere": 3}.items():
+        monitoring.exporter.set("whole_free", value, cluster=name)
+    await seen(monitoring, "whole_free", c1=40, c2=75.5, elsewhere=3)
+    async with open_provider("prometheus", options(monitoring, "whole_free")) as found:
+        assert await values(found, fleet("c1", "c2")) == {"c1": {"free": 40.0}, "c2": {"free": 75.5}}
+
+
+async def test_several_scores_are_several_queries(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("several_free", 40, cluster="c1")
+    monitoring.exporter.set("several_used", 10, cluster="c1")
+    await seen(monitoring, "several_used", c1=10)
+    given = options(monitoring, "several_free")
+    given["scores"].append({"name": "used", "query": "several_used", "scale": {**LINEAR, "inverted": True}})
+    async with open_provider("prometheus", given) as found:
+        assert await values(found, fleet("c1")) == {"c1": {"free": 40.0, "used": 10.0}}
+
+
+async def test_wrong_promql_is_told_in_prometheus_own_words(monitoring: Monitoring) -> None:
+    async with open_provider("prometheus", options(monitoring, "sum by (cluster (")) as found:
+        reason, words = await failure(found, fleet("c1"))
+    assert reason == api.QUERY_INVALID
+    assert words.startswith("free: Prometheus says: invalid parameter")
+    assert "parse error" in words
+
+
+async def test_a_query_that_fails_costs_its_own_score_only(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("own_free", 40, cluster="c1")
+    await seen(monitoring, "own_free", c1=40)
+    given = options(monitoring, "own_free")
+    given["scores"].append({"name": "wrong", "query": "nope(", "scale": LINEAR})
+    async with open_provider("prometheus", given) as found:
+        reading = (await found.read(fleet("c1")))["c1"]
+    assert isinstance(reading, Reading)
+    assert dict(reading.values) == {"free": 40.0}
+    assert reading.lost == ("wrong",)
+    assert reading.reason == api.QUERY_INVALID
+    assert reading.problem.startswith("wrong: Prometheus says: ")
+
+
+@pytest.mark.parametrize(("value", "shown"), [(float("nan"), "nan"), (float("inf"), "inf")])
+async def test_what_is_no_number_is_no_score(monitoring: Monitoring, value: float, shown: str) -> None:
+    metric = f"not_finite_{shown}"
+    monitoring.exporter.set(metric, value, cluster="c1")
+    monitoring.exporter.set(metric, 7, cluster="c2")
+    await seen(monitoring, metric, c2=7)
+    async with open_provider("prometheus", options(monitoring, metric)) as found:
+        readings = await found.read(fleet("c1", "c2"))
+    bad, good = readings["c1"], readings["c2"]
+    assert isinstance(bad, ProviderError)
+    assert (bad.reason, str(bad)) == (provider.NOT_FINITE, f"free: the value is {shown}")
+    assert isinstance(good, Reading)
+    assert dict(good.values) == {"free": 7.0}
+
+
+async def test_a_cluster_that_prometheus_does_not_know_is_named_missing(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("missing_free", 40, cluster="c1")
+    await seen(monitoring, "missing_free", c1=40)
+    async with open_provider("prometheus", options(monitoring, "missing_free")) as found:
+        assert await problem(found, fleet("c1", "c2"), "c2") == (
+            provider.MISSING,
+            "free: no series is about this cluster",
+        )
+        # With none at all, what the label says may show what was meant.
+        assert await problem(found, fleet("c2"), "c2") == (
+            provider.MISSING,
+            "free: no series is about this cluster: label cluster has the values c1",
+        )
+
+
+async def test_an_empty_answer_says_so(monitoring: Monitoring) -> None:
+    async with open_provider("prometheus", options(monitoring, "nobody_has_this_metric")) as found:
+        _, words = await problem(found, fleet("c1"), "c1")
+    assert words == "free: no series is about this cluster: the answer to the query is empty"
+
+
+async def test_two_series_of_one_cluster_are_not_chosen_among(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("twice_free", 40, cluster="c1", node="a")
+    monitoring.exporter.set("twice_free", 60, cluster="c1", node="b")
+    await monitoring.server.until("twice_free", lambda found: set(found) == {"a", "b"}, label="node")
+    async with open_provider("prometheus", options(monitoring, "twice_free")) as found:
+        reason, words = await problem(found, fleet("c1"), "c1")
+    assert reason == provider.AMBIGUOUS
+    assert "2 series are about this cluster" in words
+    assert 'node="a"' in words
+    assert "max by (cluster) (...)" in words
+    async with open_provider("prometheus", options(monitoring, "max by (cluster) (twice_free)")) as found:
+        assert await values(found, fleet("c1")) == {"c1": {"free": 60.0}}
+
+
+async def test_a_label_that_no_series_has_is_told_with_those_there_are(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("label_free", 40, clusterID="c1")
+    await monitoring.server.until("label_free", lambda found: "c1" in found, label="clusterID")
+    async with open_provider("prometheus", options(monitoring, "sum by (clusterID) (label_free)")) as found:
+        reason, words = await failure(found, fleet("c1"))
+    assert reason == provider.UNLABELLED
+    assert words.endswith("no series has the label cluster, which names the cluster; there are clusterID")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("scalar(vector(1))", "the query gives a scalar, which names no cluster"),
+        ('"text"', "the query gives a string, which names no cluster"),
+        ("up[1m]", "the query gives a range vector: remove the [...]"),
+    ],
+)
+async def test_a_query_of_another_type_is_refused(monitoring: Monitoring, query: str, words: str) -> None:
+    async with open_provider("prometheus", options(monitoring, query)) as found:
+        reason, said = await failure(found, fleet("c1"))
+    assert reason == api.WRONG_TYPE
+    assert words in said
+
+
+async def test_clusters_are_found_by_claim_and_by_table(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("claim_free", 40, cluster="1234-abcd")
+    monitoring.exporter.set("claim_free", 50, cluster="prod-eu")
+    monitoring.exporter.set("claim_free", 60, cluster="same")
+    await seen(monitoring, "claim_free", same=60)
+
+    def claiming(name: str, claim: str) -> ManagedCluster:
+        status = ManagedClusterStatus(clusterClaims=(ClusterClaim(name="id.k8s.io", value=claim),))
+        return ManagedCluster(metadata=ObjectMeta(name=name), status=status)
+
+    clusters = {
+        each.metadata.name: each
+        for each in (claiming("c1", "1234-abcd"), claiming("c2", ""), claiming("c3", "same"))
+    }
+    given = options(monitoring, "claim_free")
+    given["cluster"] = {"match": {"claim": "id.k8s.io"}, "names": {"prod-eu": "c2"}}
+    async with open_provider("prometheus", given) as found:
+        assert await values(found, clusters) == {
+            "c1": {"free": 40.0},
+            "c2": {"free": 50.0},
+            "c3": {"free": 60.0},
+        }
+        clusters["c4"] = claiming("c4", "same")
+        reason, words = await problem(found, clusters, "c3")
+    assert reason == provider.AMBIGUOUS
+    assert words == "free: label cluster is 'same', which is that of several clusters: c3, c4"
+
+
+async def test_a_sample_that_is_too_old_is_not_published(monitoring: Monitoring) -> None:
+    """As of a cluster whose agent fell silent while whoever passes its samples on did not: Prometheus would go on
+    with the last one for five minutes."""
+    monitoring.exporter.set("old_free", 40, cluster="c1", at=time.time() - 120)
+    monitoring.exporter.set("old_free", 50, cluster="c2")
+    await seen(monitoring, "old_free", c1=40, c2=50)
+    given = options(monitoring, "old_free") | {"maxAge": "1m"}
+    async with open_provider("prometheus", given) as found:
+        readings = await found.read(fleet("c1", "c2"))
+    old, new = readings["c1"], readings["c2"]
+    assert isinstance(old, ProviderError)
+    assert old.reason == provider.STALE
+    assert "s old, more than 60 s" in str(old)
+    assert isinstance(new, Reading)
+    assert dict(new.values) == {"free": 50.0}
+    # Who computes something says by which series its age is known, or that nobody shall ask.
+    for freshness in ("max by (cluster) (timestamp(old_free))", "none"):
+        given = options(monitoring, "sum by (cluster) (old_free)", freshness=freshness) | {"maxAge": "1m"}
+        async with open_provider("prometheus", given) as found:
+            reading = (await found.read(fleet("c1")))["c1"]
+            assert isinstance(reading, Reading if freshness == "none" else ProviderError)
+
+
+async def test_a_cluster_that_is_scraped_no_more_has_no_value(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("gone_free", 40, cluster="c1")
+    await seen(monitoring, "gone_free", c1=40)
+    async with open_provider("prometheus", options(monitoring, "gone_free")) as found:
+        assert await values(found, fleet("c1")) == {"c1": {"free": 40.0}}
+        monitoring.exporter.drop("gone_free", cluster="c1")
+        await monitoring.server.until("gone_free", lambda found: not found)
+        reason, _ = await problem(found, fleet("c1"), "c1")
+    assert reason == provider.MISSING
+
+
+async def test_a_range_is_reduced_to_one_value(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("range_free", 40, cluster="c1")
+    window = "count_over_time(range_free[2s])"
+    await monitoring.server.until(window, lambda found: found.get("c1", 0) >= 8)
+    monitoring.exporter.set("range_free", 80, cluster="c1")
+    await seen(monitoring, "range_free", c1=80)
+    found: dict[str, float] = {}
+    for reduce in ("last", "max", "avg", "p90"):
+        given = options(monitoring, "range_free", mode="range", window="2s", step="200ms", reduce=reduce)
+        async with open_provider("prometheus", given) as source:
+            found[reduce] = (await values(source, fleet("c1")))["c1"]["free"]
+    assert found["last"] == found["max"] == 80
+    assert 40 < found["avg"] <= 80
+    assert 40 <= found["p90"] <= 80
+
+
+async def test_a_range_with_hardly_a_point_is_not_reduced(monitoring: Monitoring) -> None:
+    monitoring.exporter.set("sparse_free", 40, cluster="c1")
+    await seen(monitoring, "sparse_free", c1=40)
+    given = options(monitoring, "sparse_free", mode="range", window="1h", step="1m", reduce="avg")
+    async with open_provider("prometheus", given) as found:
+        reason, words = await problem(found, fleet("c1"), "c1")
+    assert reason == provider.SPARSE
+    assert words.endswith("of 61 points of the window have a value")

@@ -1,0 +1,83 @@
+"""From a real Prometheus to AddOnPlacementScores on a hub."""
+
+from typing import Any
+
+from fairway.providers import endpoint
+from fairway.providers.prometheus import provider
+from fairway.providers.runner import Settings, running
+from fairway.testing.hub import HubAddress
+from providers.tools.asking import built
+from providers.tools.monitoring import Monitoring, Proxy, answering
+from providers.tools.publishing import condition, hub_of, scores
+
+RESOURCE = "prometheus-score"
+SETTINGS = Settings(interval=1)
+
+
+def options(url: str, *metrics: str) -> dict[str, Any]:
+    scale = {"kind": "linear", "low": 0, "high": 100}
+    declared = [{"name": each, "query": each, "unit": "cores", "scale": scale} for each in metrics]
+    return {"url": url, "scores": declared}
+
+
+async def test_a_query_feeds_the_scores_of_the_fleet(monitoring: Monitoring, fairway_hub: HubAddress) -> None:
+    monitoring.exporter.set("hub_free", 40, cluster="c1")
+    monitoring.exporter.set("hub_free", 75, cluster="c2")
+    await monitoring.server.until("hub_free", lambda found: len(found) == 2)
+    source = built("prometheus", options(monitoring.server.url, "hub_free"))
+    async with hub_of(fairway_hub) as hub:
+        for name in ("c1", "c2", "c3"):
+            await hub.cluster(name)
+        async with running([source], hub=hub.client, settings=SETTINGS) as runner:
+            found = await hub.until("c1", RESOURCE, lambda each: bool(each.status.scores))
+            assert scores(found) == {"hub_free": -20}
+            assert condition(found) == ("True", "AddOnPlacementScoreUpdated", "hub_free 40 cores")
+            assert found.status.validUntil is not None
+            assert found.metadata.labels["fairway.dev/provider"] == "prometheus"
+            assert scores(await hub.until("c2", RESOURCE, lambda each: bool(each.status.scores))) == {
+                "hub_free": 50
+            }
+            unknown = await hub.until("c3", RESOURCE, lambda each: bool(each.status.conditions))
+            assert scores(unknown) == {}
+            assert condition(unknown) == (
+                "False",
+                provider.MISSING,
+                "hub_free: no series is about this cluster",
+            )
+            assert runner.unready() == []
+            monitoring.exporter.set("hub_free", 90, cluster="c1")
+            await hub.until("c1", RESOURCE, lambda each: scores(each) == {"hub_free": 80})
+
+
+async def test_while_prometheus_fails_the_last_scores_stay_and_are_not_prolonged(
+    monitoring: Monitoring, proxy: Proxy, fairway_hub: HubAddress
+) -> None:
+    monitoring.exporter.set("kept_free", 40, cluster="c1")
+    monitoring.exporter.set("kept_used", 10, cluster="c1")
+    await monitoring.server.until("kept_used", lambda found: "c1" in found)
+    source = built("prometheus", options(proxy.url, "kept_free", "kept_used"))
+    async with hub_of(fairway_hub) as hub:
+        await hub.cluster("c1")
+        async with running([source], hub=hub.client, settings=SETTINGS):
+            before = await hub.until("c1", RESOURCE, lambda each: condition(each)[0] == "True")
+            proxy.behaviour = answering(500, "compacting")
+            failed = await hub.until("c1", RESOURCE, lambda each: condition(each)[0] == "False")
+            assert condition(failed)[1] == endpoint.UNAVAILABLE
+            assert "answers 500: compacting" in condition(failed)[2]
+            assert scores(failed) == scores(before) == {"kept_free": -20, "kept_used": -80}
+            assert before.status.validUntil is not None
+            assert failed.status.validUntil is not None
+            kept = failed.status.validUntil
+            # Of the readings that were true, the last may have been later than the first write.
+            assert kept >= before.status.validUntil
+            proxy.behaviour = None
+            await hub.until("c1", RESOURCE, lambda each: condition(each)[0] == "True")
+            # One score alone: it stays, and what is still known goes on.
+            monitoring.exporter.drop("kept_used", cluster="c1")
+            monitoring.exporter.set("kept_free", 60, cluster="c1")
+            await monitoring.server.until("kept_used", lambda found: not found)
+            part = await hub.until(
+                "c1", RESOURCE, lambda each: condition(each)[0] == "False" and scores(each)["kept_free"] == 20
+            )
+            assert scores(part) == {"kept_free": 20, "kept_used": -80}
+            assert condition(part)[1] == provider.MISSING

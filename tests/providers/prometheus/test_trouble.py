@@ -1,0 +1,202 @@
+"""Between the provider and a real Prometheus stands a real proxy that goes wrong in every way there is."""
+
+import gzip
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fairway.kube.credentials import basic
+from fairway.providers import endpoint
+from fairway.providers.prometheus import api
+from fairway.testing.certificates import Authority
+from providers.tools.asking import failure, fleet, open_provider, values
+from providers.tools.monitoring import Monitoring, Proxy, answering
+
+METRIC = "trouble_free"
+
+
+def options(proxy: Proxy, **more: Any) -> dict[str, Any]:
+    score = {"name": "free", "query": METRIC, "scale": {"kind": "direct"}}
+    return {"url": proxy.url, "scores": [score], "timeout": "5s", **more}
+
+
+@pytest.fixture(autouse=True)
+async def known(monitoring: Monitoring) -> None:
+    monitoring.exporter.set(METRIC, 40, cluster="c1")
+    await monitoring.server.until(METRIC, lambda found: "c1" in found)
+
+
+GOOD = {"c1": {"free": 40.0}}
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "reason", "words"),
+    [
+        (500, "boom", endpoint.UNAVAILABLE, "answers 500: boom"),
+        (502, "<html>Bad gateway</html>", endpoint.UNAVAILABLE, "answers 502"),
+        (429, "slow down", endpoint.UNAVAILABLE, "answers 429: slow down"),
+        (404, "404 page not found", endpoint.REFUSED, "answers 404: 404 page not found"),
+        (403, "no", endpoint.FORBIDDEN, "does not allow /api/v1/query (403: no)"),
+        (200, "<html>Sign in</html>", endpoint.NOT_JSON, "is there a login in front of it?"),
+        (200, '{"status":"success"', endpoint.NOT_JSON, "where JSON is expected"),
+        (200, '{"status":"odd"}', endpoint.REFUSED, "Prometheus says: status 200"),
+        (200, '["what"]', api.UNREADABLE, "none of Prometheus' API"),
+    ],
+)
+async def test_errors_are_told_apart_and_pass(
+    proxy: Proxy, status: int, text: str, reason: str, words: str
+) -> None:
+    async with open_provider("prometheus", options(proxy)) as found:
+        proxy.behaviour = answering(status, text)
+        told, said = await failure(found, fleet("c1"))
+        assert told == reason
+        assert words in said
+        proxy.behaviour = None
+        assert await values(found, fleet("c1")) == GOOD
+
+
+async def test_a_slow_answer_ends_at_the_deadline(proxy: Proxy) -> None:
+    async with open_provider("prometheus", options(proxy, timeout="100ms")) as found:
+        proxy.behaviour = proxy.hang
+        told, said = await failure(found, fleet("c1"))
+    assert told == endpoint.TIMEOUT
+    assert said.endswith("gave no answer within 0.1 s")
+
+
+async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
+    async with open_provider("prometheus", {**options(proxy), "url": "http://127.0.0.1:9"}) as found:
+        told, said = await failure(found, fleet("c1"))
+    assert told == endpoint.UNREACHABLE
+    assert "http://127.0.0.1:9 cannot be reached" in said
+
+
+async def test_a_login_page_elsewhere_is_not_followed(proxy: Proxy) -> None:
+    proxy.behaviour = answering(302, Location="https://login.example.com/auth?state=secret")
+    async with open_provider("prometheus", options(proxy)) as found:
+        told, said = await failure(found, fleet("c1"))
+    assert told == endpoint.REDIRECTED
+    assert "to https://login.example.com/auth, which is not followed" in said
+    assert "secret" not in said
+    assert len(proxy.requests) == 1
+
+
+async def test_no_more_is_read_than_allowed(proxy: Proxy) -> None:
+    async with open_provider("prometheus", options(proxy, maxBytes=20)) as found:
+        told, said = await failure(found, fleet("c1"))
+        assert told == endpoint.TOO_LARGE
+        assert "more than 20 bytes" in said
+
+    async def bomb(_: web.Request) -> web.StreamResponse:
+        small = gzip.compress(b" " * 50_000_000)
+        return web.Response(body=small, headers={"Content-Encoding": "gzip"})
+
+    proxy.behaviour = bomb
+    async with open_provider("prometheus", options(proxy, maxBytes=100_000)) as found:
+        told, _ = await failure(found, fleet("c1"))
+    assert told == endpoint.TOO_LARGE
+
+
+async def test_an_incomplete_answer_is_none_unless_that_is_accepted(proxy: Proxy) -> None:
+    def warn(answer: bytes) -> bytes:
+        return json.dumps({**json.loads(answer), "warnings": ["store-3 did not answer"]}).encode()
+
+    proxy.rewrite = warn
+    async with open_provider("prometheus", options(proxy)) as found:
+        told, said = await failure(found, fleet("c1"))
+    assert told == api.INCOMPLETE
+    assert said == "free: the answer is not complete: store-3 did not answer"
+    async with open_provider("prometheus", options(proxy, warnings="accept")) as found:
+        assert await values(found, fleet("c1")) == GOOD
+
+
+async def test_a_token_is_read_again_when_it_expires(proxy: Proxy, tmp_path: Path) -> None:
+    accepted = "Bearer first"
+
+    async def guard(request: web.Request) -> web.StreamResponse | None:
+        if request.headers.get("Authorization") == accepted:
+            return None
+        return web.Response(status=401, text="token expired")
+
+    proxy.behaviour = guard
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    given = options(proxy, auth={"tokenFile": "token"})
+    async with open_provider("prometheus", given, folder=tmp_path) as found:
+        assert await values(found, fleet("c1")) == GOOD
+        accepted = "Bearer second"
+        told, said = await failure(found, fleet("c1"))
+        assert told == endpoint.UNAUTHORIZED
+        assert "(401: token expired); the token file was read again and holds nothing newer" in said
+        assert "first" not in said
+        token.write_text("second\n")
+        assert await values(found, fleet("c1")) == GOOD
+        token.unlink()
+        assert await values(found, fleet("c1")) == GOOD  # what was read last is all there is
+
+
+async def test_what_is_no_token_is_told_before_anything_is_asked(proxy: Proxy, tmp_path: Path) -> None:
+    given = options(proxy, auth={"tokenFile": "nowhere"})
+    async with open_provider("prometheus", given, folder=tmp_path) as found:
+        told, said = await failure(found, fleet("c1"))
+    assert told == endpoint.NO_CREDENTIALS
+    assert "nowhere cannot be read" in said
+    assert not proxy.requests
+
+
+async def test_names_tenants_and_parameters_go_with_the_question(proxy: Proxy) -> None:
+    given = options(
+        proxy,
+        auth={"username": "reader", "password": "pw"},
+        headers={"X-Scope-OrgID": "fleet"},
+        method="GET",
+        thanos={"dedup": False, "maxSourceResolution": "5m"},
+        params={"engine": "thanos"},
+    )
+    async with open_provider("prometheus", given) as found:
+        assert await values(found, fleet("c1")) == GOOD
+    (request, freshness) = proxy.requests
+    assert request.headers["Authorization"] == basic("reader", "pw")
+    assert request.headers["X-Scope-OrgID"] == "fleet"
+    assert dict(request.query) == {
+        "query": METRIC,
+        "dedup": "false",
+        "partial_response": "false",
+        "max_source_resolution": "5m",
+        "engine": "thanos",
+        "timeout": "5s",
+    }
+    assert freshness.query["query"] == f"timestamp({METRIC})"
+
+
+async def test_tls_is_checked_and_certificates_are_shown(monitoring: Monitoring, tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path)
+    server, client = authority.issue("server", hosts=["prometheus.example.com"]), authority.issue("reader")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.pair.certificate))
+    context.load_cert_chain(server.certificate, server.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    shown = {"certFile": "reader.crt", "keyFile": "reader.key"}
+    trusted = {"caFile": "ca.crt", "serverName": "prometheus.example.com"}
+    assert client.certificate.name == shown["certFile"]
+    async with Proxy(monitoring.server.url).serving(ssl=context) as proxy:
+
+        async def told(auth: dict[str, str], tls: dict[str, Any]) -> str:
+            given = options(proxy, auth=auth, tls=tls)
+            async with open_provider("prometheus", given, folder=tmp_path) as found:
+                return (await failure(found, fleet("c1")))[0]
+
+        async with open_provider(
+            "prometheus", options(proxy, auth=shown, tls=trusted), folder=tmp_path
+        ) as found:
+            assert await values(found, fleet("c1")) == GOOD
+        given = options(proxy, auth=shown, tls={"insecure": True})
+        async with open_provider("prometheus", given, folder=tmp_path) as found:
+            assert await values(found, fleet("c1")) == GOOD
+        assert await told(shown, {}) == endpoint.UNTRUSTED
+        assert (
+            await told(shown, {"caFile": "ca.crt"}) == endpoint.UNTRUSTED
+        )  # it is another name's certificate
+        assert await told({}, trusted) == endpoint.UNREACHABLE  # who shows none is not let in
