@@ -1,0 +1,320 @@
+"""Raw values on the hub as ManagedClusterScores: one object per score, named ``{cluster}-{calculator}``.
+
+What an AddOnPlacementScore cannot hold, this can: the value as it was read, in its own unit, and when. It can hold
+nothing else, so a value becomes the nearest whole number, and one that no int64 can hold is not published at all.
+There is no validity either: who reads it goes by ``lastUpdateTime``, which is when the value was read, not when it was
+written.
+
+The name of the calculator is that of the score in lower case, as the API has it. An object of such a name without our
+labels is somebody else's and is left alone.
+"""
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fairway.api.meta import FALSE, TRUE, find_condition, format_time
+from fairway.api.score import ManagedClusterScore, ManagedClusterScoreCondition, managed_cluster_score_name
+from fairway.kube import MANAGED_CLUSTER_SCORES, AlreadyExists, Client, NotFound, Patch
+from fairway.kube.notice import Notices
+from fairway.providers.publication import Publication
+from fairway.providers.sink import (
+    FAIRWAY,
+    MANAGED_BY,
+    PROVIDER,
+    Foreign,
+    Held,
+    SinkError,
+    field_manager,
+    in_words,
+    labels_of,
+    selector_of,
+)
+
+log: Final = logging.getLogger(__name__)
+
+CONDITION: Final = "ManagedClusterScoreUpdated"
+"""The type of the condition, and its reason while everything is well."""
+UPDATED: Final = "ManagedClusterScore updated successfully"
+OUT_OF_RANGE: Final = "OutOfRange"
+"""The reason where the value is none that can be published."""
+
+LONGEST_NAME: Final = 253
+LEAST: Final = -(2**63)
+GREATEST: Final = 2**63 - 1
+
+NO_CALCULATOR: Final = (
+    "score {name!r} cannot be a calculator of ManagedClusterScores: in lower case it is part of an object's name, "
+    "so use letters, digits, '-' and '.', and begin and end with a letter or digit"
+)
+SAME_CALCULATOR: Final = "scores {one!r} and {other!r} are the same calculator {calculator!r}: rename one"
+TOO_LONG: Final = (
+    "ManagedClusterScore {name!r} would have a name of {length} characters, {longest} is the most: "
+    "shorten the name of score {score!r} by {excess}"
+)
+FOREIGN: Final = (
+    "ManagedClusterScore {namespace}/{name} {whose}; it is left alone. Rename the score, delete the object, "
+    "or take it over with --adopt"
+)
+NOBODYS: Final = "was not made by Fairway"
+ANOTHERS: Final = "belongs to the provider {provider!r}"
+NOT_WHOLE: Final = "{value:g} cannot be published: it is no whole number of 64 bits"
+SKIPPED: Final = "ManagedClusterScore %s/%s is not made: %s"
+
+_CALCULATOR: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CalculatorError(ValueError):
+    """A score that cannot be published as a ManagedClusterScore."""
+
+
+class ManagedClusterScores:
+    """The sink of one provider. ``names`` are those of its scores. Raises CalculatorError."""
+
+    def __init__(self, client: Client, *, provider: str, names: Iterable[str], adopt: bool = False) -> None:
+        self.calculators = calculators(names)
+        self._client, self._provider, self._adopt = client, provider, adopt
+        self._manager = field_manager(provider)
+        self._left_over: dict[str, set[str]] = {}
+        """Names of objects by cluster that are ours and were there before; asked for once."""
+        self._notices = Notices(log)
+
+    async def find(self, cluster: str, /) -> Held | None:
+        found = await in_words(self._ours(cluster), cluster=cluster)
+        return _held(found) if found else None
+
+    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+        """All scores, one after the other. What was written of them stays if one fails, and is written again."""
+        del held  # one object per score has no version in common
+        return await in_words(self._written(cluster, publication), cluster=cluster)
+
+    async def remove(self, cluster: str, /) -> bool:
+        return await in_words(self._removed(cluster), cluster=cluster)
+
+    async def clusters(self) -> tuple[str, ...]:
+        return await in_words(self._listed(), cluster="")
+
+    async def _ours(self, cluster: str) -> list[ManagedClusterScore]:
+        found = await self._client.list(
+            MANAGED_CLUSTER_SCORES,
+            namespace=cluster,
+            labels=selector_of(self._provider),
+            skip_unreadable=True,
+        )
+        return list(found.items)
+
+    async def _written(self, cluster: str, publication: Publication) -> Held:
+        names = {
+            score: object_name(cluster=cluster, score=score, calculator=self.calculators[score])
+            for score, _ in publication.scores
+            if score in self.calculators
+        }
+        for score, name in names.items():
+            await self._publish(cluster, name, publication, raw=publication.raw.get(score))
+        if cluster not in self._left_over:
+            self._left_over[cluster] = {each.metadata.name for each in await self._ours(cluster)}
+        for name in self._left_over[cluster] - set(names.values()):
+            await self._drop(cluster, name)
+        self._left_over[cluster] = set(names.values())
+        return Held(publication=publication)
+
+    async def _publish(self, cluster: str, name: str, publication: Publication, *, raw: float | None) -> None:
+        value = None if raw is None else whole(raw)
+        known = None
+        if value is None:
+            # Nothing new to publish: what is there stays, with the time it is of, and the condition says why.
+            known = await self._get(cluster, name)
+            if known is None:
+                if raw is not None:
+                    self._notices.say(
+                        logging.WARNING, (cluster, name), SKIPPED, cluster, name, NOT_WHOLE.format(value=raw)
+                    )
+                return
+            self._claim(known)
+        status = status_of(publication, value=value, raw=raw, known=known)
+        for made in (False, True):
+            try:
+                await self._apply(cluster, name, status)
+            except NotFound:
+                if made:
+                    raise
+                await self._make(cluster, name)
+            else:
+                return
+
+    async def _make(self, cluster: str, name: str) -> None:
+        """First the object: a status sent along is dropped. So no object of somebody else's is ever applied to."""
+        body = {"metadata": {"name": name, "labels": labels_of(self._provider)}}
+        try:
+            await self._client.create(
+                MANAGED_CLUSTER_SCORES, body, namespace=cluster, field_manager=self._manager
+            )
+        except AlreadyExists:
+            found = await self._get(cluster, name)
+            if found is None:
+                raise
+            self._claim(found)
+
+    async def _apply(self, cluster: str, name: str, status: Mapping[str, Any]) -> None:
+        found = await self._client.get(MANAGED_CLUSTER_SCORES, name, namespace=cluster)
+        if not self._is_ours(found):
+            self._claim(found)
+            labels = {"metadata": {"uid": found.metadata.uid, "labels": labels_of(self._provider)}}
+            await self._patch(cluster, name, labels, kind=Patch.MERGE)
+        metadata = {"name": name, "namespace": cluster, "uid": found.metadata.uid}
+        body = {"metadata": metadata, "status": status}
+        await self._patch(cluster, name, body, kind=Patch.APPLY, subresource="status", force=True)
+
+    async def _patch(
+        self,
+        cluster: str,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        kind: Patch,
+        subresource: str | None = None,
+        force: bool = False,
+    ) -> None:
+        await self._client.patch(
+            MANAGED_CLUSTER_SCORES,
+            name,
+            body,
+            kind=kind,
+            namespace=cluster,
+            subresource=subresource,
+            field_manager=self._manager,
+            force=force,
+        )
+
+    async def _get(self, cluster: str, name: str) -> ManagedClusterScore | None:
+        try:
+            return await self._client.get(MANAGED_CLUSTER_SCORES, name, namespace=cluster)
+        except NotFound:
+            return None
+
+    def _is_ours(self, found: ManagedClusterScore) -> bool:
+        labels = found.metadata.labels
+        return labels.get(MANAGED_BY) == FAIRWAY and labels.get(PROVIDER) == self._provider
+
+    def _claim(self, found: ManagedClusterScore) -> None:
+        """Raises Foreign, unless it is ours or to be taken over."""
+        if self._is_ours(found) or self._adopt:
+            return
+        meta = found.metadata
+        owner = meta.labels.get(PROVIDER, "") if meta.labels.get(MANAGED_BY) == FAIRWAY else ""
+        whose = ANOTHERS.format(provider=owner) if owner else NOBODYS
+        raise Foreign(FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose))
+
+    async def _removed(self, cluster: str) -> bool:
+        found = await self._ours(cluster)
+        for each in found:
+            await self._drop(cluster, each.metadata.name)
+        self._left_over.pop(cluster, None)
+        return bool(found)
+
+    async def _drop(self, cluster: str, name: str) -> None:
+        found = await self._get(cluster, name)
+        if found is None or not self._is_ours(found):
+            return
+        try:
+            await self._client.delete(MANAGED_CLUSTER_SCORES, name, namespace=cluster, uid=found.metadata.uid)
+        except NotFound:
+            return
+
+    async def _listed(self) -> tuple[str, ...]:
+        found = await self._client.list(
+            MANAGED_CLUSTER_SCORES, labels=selector_of(self._provider), skip_unreadable=True
+        )
+        return tuple(sorted({each.metadata.namespace for each in found.items}))
+
+
+def calculators(names: Iterable[str]) -> dict[str, str]:
+    """By name of the score. Raises CalculatorError."""
+    found: dict[str, str] = {}
+    scores: dict[str, str] = {}
+    for name in names:
+        calculator = name.lower()
+        if not _CALCULATOR.fullmatch(calculator):
+            raise CalculatorError(NO_CALCULATOR.format(name=name))
+        other = scores.setdefault(calculator, name)
+        if other != name:
+            raise CalculatorError(SAME_CALCULATOR.format(one=other, other=name, calculator=calculator))
+        found[name] = calculator
+    return found
+
+
+def object_name(*, cluster: str, score: str, calculator: str) -> str:
+    """Raises SinkError."""
+    name = managed_cluster_score_name(cluster=cluster, calculator=calculator)
+    if len(name) > LONGEST_NAME:
+        message = TOO_LONG.format(
+            name=name,
+            length=len(name),
+            longest=LONGEST_NAME,
+            score=score,
+            excess=len(name) - LONGEST_NAME,
+        )
+        raise SinkError(message, reason="NameTooLong")
+    return name
+
+
+def whole(value: float) -> int | None:
+    """The nearest whole number, the even one of two; None if an int64 cannot hold it."""
+    if not math.isfinite(value):
+        return None
+    nearest = round(value)
+    return nearest if LEAST <= nearest <= GREATEST else None
+
+
+def status_of(
+    publication: Publication, *, value: int | None, raw: float | None, known: ManagedClusterScore | None
+) -> dict[str, Any]:
+    """As it is applied. Without a ``value``, that of what is ``known`` stays, and so does the time it is of."""
+    well, reason, message = publication.well, publication.reason, publication.message
+    updated = publication.read_at or publication.changed_at
+    said = None if known is None else _condition(known)
+    if value is None and known is not None:
+        value = known.status.score
+        updated = (None if said is None else said.lastUpdateTime) or updated
+        if raw is not None:
+            well, reason, message = False, OUT_OF_RANGE, NOT_WHOLE.format(value=raw)
+    if well:
+        reason, message = CONDITION, UPDATED
+    assert value is not None
+    return {
+        "conditions": [
+            {
+                "type": CONDITION,
+                "status": TRUE if well else FALSE,
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": format_time(publication.changed_at),
+                "lastUpdateTime": format_time(updated),
+            }
+        ],
+        "score": value,
+    }
+
+
+def _condition(found: ManagedClusterScore) -> ManagedClusterScoreCondition | None:
+    condition = find_condition(found.status.conditions, CONDITION)
+    return condition if isinstance(condition, ManagedClusterScoreCondition) else None
+
+
+def _held(found: Iterable[ManagedClusterScore]) -> Held:
+    """No more than that something is there: scores cannot be told from raw values, so they are written once more."""
+    conditions = [each for one in found if (each := _condition(one)) is not None]
+    first = conditions[0] if conditions else None
+    publication = Publication(
+        scores=(),
+        valid_until=None,
+        well=first is not None and first.status == TRUE,
+        reason="" if first is None else first.reason,
+        message="" if first is None else first.message,
+        changed_at=(None if first is None else first.lastTransitionTime) or _LONG_AGO,
+    )
+    return Held(publication=publication)

@@ -1,0 +1,254 @@
+"""ManagedClusterScores as a provider publishes them, on a hub."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.hubs import HubUnderTest, hub_of
+from fairway.api.meta import format_time
+from fairway.api.score import ManagedClusterScore
+from fairway.kube import MANAGED_CLUSTER_SCORES, Client
+from fairway.providers.managed_cluster_score import (
+    GREATEST,
+    LEAST,
+    LONGEST_NAME,
+    NO_CALCULATOR,
+    OUT_OF_RANGE,
+    SAME_CALCULATOR,
+    CalculatorError,
+    ManagedClusterScores,
+    calculators,
+    object_name,
+    whole,
+)
+from fairway.providers.publication import Publication
+from fairway.providers.sink import Detached, Foreign, SinkError
+
+NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
+WELL = Publication(
+    scores=(("cpuAvailable", 10), ("memAvailable", 20)),
+    valid_until=NOON + timedelta(minutes=3),
+    well=True,
+    reason="AddOnPlacementScoreUpdated",
+    message="cpuAvailable 12.6 cores, memAvailable 40 GiB",
+    changed_at=NOON - timedelta(days=1),
+    raw={"cpuAvailable": 12.6, "memAvailable": 40.0},
+    read_at=NOON,
+)
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
+def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
+    folder = tmp_path_factory.mktemp(f"sink-{request.param}")
+    with hub_of(request.param, folder=folder, tools=lambda: request.getfixturevalue("kube_tools")) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
+    async with Client(hub.administrator, field_manager="somebody") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def cluster(client: Client) -> str:
+    name = f"c{uuid.uuid4().hex[:8]}"
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    return name
+
+
+@pytest.fixture
+def sink(client: Client) -> ManagedClusterScores:
+    return ManagedClusterScores(client, provider="tests", names=("cpuAvailable", "memAvailable"))
+
+
+async def document(client: Client, cluster: str, name: str) -> Any:
+    path = MANAGED_CLUSTER_SCORES.path(namespace=cluster, name=f"{cluster}-{name}")
+    return msgspec.json.decode((await client.request("GET", path)).body)
+
+
+async def there(client: Client, cluster: str) -> dict[str, ManagedClusterScore]:
+    found = await client.list(MANAGED_CLUSTER_SCORES, namespace=cluster)
+    return {each.metadata.name.removeprefix(f"{cluster}-"): each for each in found.items}
+
+
+async def test_an_object_for_every_score_in_the_shape_of_the_proposal(
+    client: Client, cluster: str, sink: ManagedClusterScores
+) -> None:
+    assert await sink.find(cluster) is None
+    await sink.write(cluster, WELL, held=None)
+    assert sorted(await there(client, cluster)) == ["cpuavailable", "memavailable"]
+    found = await document(client, cluster, "cpuavailable")
+    assert (found["apiVersion"], found["kind"]) == (
+        "cluster.open-cluster-management.io/v1alpha1",
+        "ManagedClusterScore",
+    )
+    assert found["metadata"]["labels"] == {
+        "app.kubernetes.io/managed-by": "fairway",
+        "fairway.dev/provider": "tests",
+    }
+    assert found["status"] == {
+        "conditions": [
+            {
+                "lastTransitionTime": "2031-05-04T12:00:00Z",
+                "lastUpdateTime": "2031-05-05T12:00:00Z",
+                "message": "ManagedClusterScore updated successfully",
+                "reason": "ManagedClusterScoreUpdated",
+                "status": "True",
+                "type": "ManagedClusterScoreUpdated",
+            }
+        ],
+        "score": 13,
+    }
+    assert cluster in await sink.clusters()
+
+
+async def test_a_failed_reading_leaves_the_value_with_its_time(
+    client: Client, cluster: str, sink: ManagedClusterScores
+) -> None:
+    held = await sink.write(cluster, WELL, held=None)
+    trouble = replace(
+        WELL,
+        well=False,
+        reason="CollectionFailed",
+        message="no answer",
+        raw={},
+        read_at=None,
+        changed_at=NOON + timedelta(minutes=1),
+    )
+    await sink.write(cluster, trouble, held=held)
+    status = (await document(client, cluster, "cpuavailable"))["status"]
+    assert status["score"] == 13
+    (condition,) = status["conditions"]
+    assert (condition["status"], condition["reason"], condition["message"]) == (
+        "False",
+        "CollectionFailed",
+        "no answer",
+    )
+    assert condition["lastUpdateTime"] == format_time(NOON)
+    assert condition["lastTransitionTime"] == format_time(NOON + timedelta(minutes=1))
+
+
+async def test_what_an_int64_cannot_hold_is_not_published(
+    client: Client, cluster: str, sink: ManagedClusterScores
+) -> None:
+    huge = replace(WELL, raw={"cpuAvailable": 2.0**63, "memAvailable": -(2.0**63)})
+    await sink.write(cluster, huge, held=None)
+    assert {name: each.status.score for name, each in (await there(client, cluster)).items()} == {
+        "memavailable": LEAST
+    }
+    await sink.write(cluster, WELL, held=None)
+    await sink.write(cluster, huge, held=None)
+    status = (await document(client, cluster, "cpuavailable"))["status"]
+    assert status["score"] == 13
+    assert status["conditions"][0]["reason"] == OUT_OF_RANGE
+
+
+async def test_what_is_no_score_any_more_goes(
+    client: Client, cluster: str, sink: ManagedClusterScores
+) -> None:
+    await sink.write(cluster, WELL, held=None)
+    fewer = replace(WELL, scores=WELL.scores[:1])
+    another = ManagedClusterScores(client, provider="tests", names=("cpuAvailable",))
+    assert await another.find(cluster) is not None
+    await another.write(cluster, fewer, held=None)
+    assert sorted(await there(client, cluster)) == ["cpuavailable"]
+    assert await sink.remove(cluster)
+    assert await there(client, cluster) == {}
+    assert not await sink.remove(cluster)
+
+
+@pytest.mark.parametrize(
+    ("labels", "whose"),
+    [
+        ({}, "was not made by Fairway"),
+        (
+            {"app.kubernetes.io/managed-by": "fairway", "fairway.dev/provider": "other"},
+            "belongs to the provider 'other'",
+        ),
+    ],
+)
+async def test_what_is_somebody_elses_is_left_alone_unless_adopted(
+    client: Client, cluster: str, sink: ManagedClusterScores, labels: dict[str, str], whose: str
+) -> None:
+    body = {"metadata": {"name": f"{cluster}-cpuavailable", "labels": labels}}
+    made = await client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
+    with pytest.raises(Foreign, match=whose):
+        await sink.write(cluster, WELL, held=None)
+    left = (await there(client, cluster))["cpuavailable"]
+    assert left.metadata.resourceVersion == made.metadata.resourceVersion
+    adopting = ManagedClusterScores(client, provider="tests", names=("cpuAvailable",), adopt=True)
+    await adopting.write(cluster, replace(WELL, scores=WELL.scores[:1]), held=None)
+    found = (await there(client, cluster))["cpuavailable"]
+    assert found.status.score == 13
+    assert found.metadata.labels["fairway.dev/provider"] == "tests"
+
+
+async def test_two_that_write_at_once(client: Client, cluster: str) -> None:
+    sinks = [ManagedClusterScores(client, provider="tests", names=("cpuAvailable",)) for _ in range(4)]
+    one = replace(WELL, scores=WELL.scores[:1])
+    await asyncio.gather(*(each.write(cluster, one, held=None) for each in sinks))
+    assert (await there(client, cluster))["cpuavailable"].status.score == 13
+
+
+async def test_a_cluster_without_a_namespace_has_left(sink: ManagedClusterScores) -> None:
+    with pytest.raises(Detached):
+        await sink.write("nowhere-to-be-found", WELL, held=None)
+
+
+def test_names_have_a_limit() -> None:
+    longest = LONGEST_NAME - len("c1-")
+    assert len(object_name(cluster="c1", score="x", calculator="x" * longest)) == LONGEST_NAME
+    with pytest.raises(SinkError, match="shorten the name of score 'X' by 1"):
+        object_name(cluster="c1", score="X", calculator="x" * (longest + 1))
+
+
+@pytest.mark.parametrize("name", ["", "-cpu", "cpu_available", "cpu/free", "zürich", "cpu free", "cpu."])
+def test_names_no_object_can_have_are_refused(name: str) -> None:
+    with pytest.raises(CalculatorError) as refused:
+        calculators([name])
+    assert str(refused.value) == NO_CALCULATOR.format(name=name)
+
+
+def test_names_that_differ_in_case_only_are_refused() -> None:
+    with pytest.raises(CalculatorError) as refused:
+        calculators(["cpuFree", "cpufree"])
+    assert str(refused.value) == SAME_CALCULATOR.format(one="cpuFree", other="cpufree", calculator="cpufree")
+
+
+@pytest.mark.parametrize(
+    ("value", "published"),
+    [
+        (12.4, 12),
+        (12.5, 12),
+        (13.5, 14),
+        (-12.6, -13),
+        (-0.2, 0),
+        (9007199254740993.0, 9007199254740992),
+        (float(2**63 - 1024), 2**63 - 1024),
+        (float(2**63), None),
+        (-float(2**63), LEAST),
+        (-float(2**63) * 1.01, None),
+        (1e300, None),
+        (float("nan"), None),
+        (float("inf"), None),
+    ],
+)
+def test_whole_numbers(value: float, published: int | None) -> None:
+    assert whole(value) == published
+
+
+@given(st.floats())
+def test_a_whole_number_is_the_nearest_or_none(value: float) -> None:
+    found = whole(value)
+    if found is not None:
+        assert LEAST <= found <= GREATEST
+        assert abs(found - value) <= 0.5
