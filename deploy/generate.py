@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fairway.api import crds
 from fairway.cli.dumper import dump_yaml
-from fairway.controllers import acceptance, availability, clustersets, serving
+from fairway.controllers import acceptance, addons, availability, clustersets, recovery, serving
 from fairway.controllers.placement import rules as placement
 from fairway.controllers.rules import Rule
 
@@ -19,9 +19,11 @@ OURS: Final = frozenset({"ManagedClusterScore"})
 """Kinds that OCM does not have; all others it brings itself."""
 RIGHTS: Final[Mapping[str, Iterable[Rule]]] = {
     "acceptance": acceptance.RULES,
+    "addons": addons.RULES,
     "availability": availability.RULES,
     "clustersets": clustersets.RULES,
     "placement": placement.RULES,
+    "recovery": recovery.RULES,
     "serving": serving.RULES,
     "shadow": placement.SHADOW,
 }

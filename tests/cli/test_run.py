@@ -17,11 +17,12 @@ from fairway.cli.run import (
     NAMES,
     NONE_LEFT,
     SHADOW_OF_NOTHING,
+    USUAL,
     chosen,
     run,
 )
 from fairway.cli.serving_options import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
-from fairway.controllers.manager import ALL, Settings
+from fairway.controllers.manager import ALL, DEFAULT, Settings
 from fairway.controllers.placement import ocm
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.serving import Address
@@ -67,7 +68,8 @@ def call(*arguments: str) -> None:
 def test_by_default_everything_runs_and_nothing_listens(parsed: dict[str, Any]) -> None:
     call()
     settings: Settings = parsed["settings"]
-    assert settings.controllers == ALL == set(NAMES)
+    assert settings.controllers == DEFAULT == set(USUAL)
+    assert set(NAMES) == ALL
     assert settings.election is not None
     assert settings.namespace == NAMESPACE
     assert settings.identity.startswith(socket.gethostname())
@@ -151,8 +153,11 @@ def test_every_option_is_also_a_variable(parsed: dict[str, Any], monkeypatch: py
     [
         ("placement", {"placement"}),
         (" placement , acceptance ", {"placement", "acceptance"}),
-        ("-acceptance", ALL - {"acceptance"}),
-        ("-acceptance,-availability", {"placement", "clustersets"}),
+        ("-acceptance", DEFAULT - {"acceptance"}),
+        ("+recovery", DEFAULT | {"recovery"}),
+        ("+recovery,-addons", DEFAULT - {"addons"} | {"recovery"}),
+        ("placement,+recovery", {"placement", "recovery"}),
+        ("-acceptance,-availability", DEFAULT - {"acceptance", "availability"}),
         ("placement,acceptance,-acceptance", {"placement"}),
     ],
 )

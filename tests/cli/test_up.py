@@ -20,7 +20,7 @@ from fairway.api.score import AddOnPlacementScore
 from fairway.cli import up_tour
 from fairway.cli.hub_serve import BUSY, HOW_TO_STOP, STOPPING
 from fairway.cli.up_parts import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
-from fairway.controllers.manager import ALL
+from fairway.controllers.manager import DEFAULT
 from fairway.controllers.placement import ocm
 from fairway.hub.storage.entry import LOCKED
 from fairway.kube import (
@@ -105,7 +105,7 @@ class TestTour:
             assert process.stdout.read() == f"{STOPPING}\n"
         assert process.returncode == 0
         assert lines[0].endswith(f", data in {data}")
-        assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(ALL)))
+        assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(DEFAULT)))
         assert lines[2] == FLEET.format(count=2, period=30)
         assert f"  export KUBECONFIG='{data / 'admin.kubeconfig'}'" in lines
         tries = up_tour.steps(f"{shlex.quote(sys.executable)} -m fairway")
@@ -213,7 +213,7 @@ class TestProcess:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_it_stops_when_told_to(self, tmp_path: Path, number: signal.Signals) -> None:
         with up(tmp_path, "--clusters", 3, "--period", 1, "--data", tmp_path / "hub") as started:
-            assert started.told["controllers"] == sorted(ALL)
+            assert started.told["controllers"] == sorted(DEFAULT)
             assert started.told["clusters"] == 3
             assert started.stop(number) == 0
             assert started.errors.read_text() == ""

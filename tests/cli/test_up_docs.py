@@ -13,7 +13,7 @@ from fairway.cli.hub import PORT
 from fairway.cli.hub_serve import HOW_TO_STOP, NOT_KEPT, READY
 from fairway.cli.up_parts import CONTROLLERS, ELSEWHERE, FLEET, TRY
 from fairway.cli.up_tour import steps
-from fairway.controllers.manager import ALL
+from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.whatif.moving import AGENT, LEASE_SECONDS, STOPPED
 
@@ -45,7 +45,7 @@ def test_what_make_run_prints() -> None:
     (shown,) = (block for block in blocks() if block.startswith("hub ready"))
     printed = [
         READY.format(url=f"https://127.0.0.1:{PORT}", kept=NOT_KEPT),
-        CONTROLLERS.format(names=", ".join(sorted(ALL))),
+        CONTROLLERS.format(names=", ".join(sorted(DEFAULT))),
         FLEET.format(count=CLUSTERS, period=PERIOD),
         "",
         ELSEWHERE,

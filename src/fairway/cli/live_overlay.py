@@ -42,6 +42,8 @@ def applied_to(existing: KubeObject | None, written: KubeObject) -> KubeObject:
         annotations={**theirs.annotations, **mine.annotations},
     )
     changes: dict[str, Any] = {"metadata": metadata}
-    if written.status == type(written.status)():
-        changes["status"] = existing.status
+    # Some kinds have none.
+    status = getattr(written, "status", None)
+    if status is not None and status == type(status)():
+        changes["status"] = getattr(existing, "status", status)
     return structs.replace(written, **changes)

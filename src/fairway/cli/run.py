@@ -19,7 +19,14 @@ from fairway.observe import logs
 
 PREFIX: Final = "FAIRWAY"
 """Of the variables that stand for options: `--lease-namespace` is FAIRWAY_LEASE_NAMESPACE."""
-NAMES: Final = (manager.PLACEMENT, manager.CLUSTER_SETS, manager.AVAILABILITY, manager.ACCEPTANCE)
+USUAL: Final = (
+    manager.PLACEMENT,
+    manager.CLUSTER_SETS,
+    manager.AVAILABILITY,
+    manager.ACCEPTANCE,
+    manager.ADD_ONS,
+)
+NAMES: Final = (*USUAL, manager.RECOVERY)
 POD_VARIABLE: Final = "POD_NAME"
 """Begins the identity of a pod, so that a Lease tells which one leads."""
 DEFAULTS: Final = Settings()
@@ -32,17 +39,18 @@ IDENTITY_OF_NOBODY: Final = "--identity is for the election, which --no-leader-e
 
 
 def chosen(text: str | frozenset[str]) -> frozenset[str]:
-    """Names after commas. A minus takes one away: from those named, or from all if only such are given."""
+    """Names after commas. A plus adds one and a minus takes one away, from the usual ones if no other is named."""
     if not isinstance(text, str):
         return text
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
-        name = word.removeprefix("-")
+        name = word.lstrip("+-")
         if name not in NAMES:
             near = get_close_matches(name, NAMES, n=1)
             hint = NEAR.format(near=near[0]) if near else ""
             raise click.BadParameter(UNKNOWN_CONTROLLER.format(name=name, hint=hint, known=", ".join(NAMES)))
-    named = {word for word in words if not word.startswith("-")} or set(NAMES)
+    named = {word for word in words if word[0] not in "+-"} or set(USUAL)
+    named |= {word[1:] for word in words if word.startswith("+")}
     found = frozenset(named - {word[1:] for word in words if word.startswith("-")})
     if not found or not words:
         raise click.BadParameter(NONE_LEFT)
@@ -66,6 +74,7 @@ Examples:
   fairway run                                     all controllers, on the hub of the current context
   fairway run --context hub --controllers placement
   fairway run --controllers=-acceptance,-availability
+  fairway run --controllers=+recovery             the usual ones, and that
   fairway run --shadow --metrics-address :8080    only compare with what OCM's controller writes
   fairway run --shard 0/3 --controllers placement one of three processes that share the placements
   fairway run --log-format json --health-address :8081
@@ -80,10 +89,10 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
 @click.option(
     "--controllers",
     type=chosen,
-    default=",".join(NAMES),
+    default=",".join(USUAL),
     show_default=True,
     metavar="NAMES",
-    help="Which ones to run; -NAME leaves one out.",
+    help=f"Which ones to run; -NAME leaves one out, +NAME adds one. There is also {manager.RECOVERY}.",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",

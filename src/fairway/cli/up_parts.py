@@ -15,7 +15,7 @@ from fairway.cli.errors import CommandError, NegativeAnswerError
 from fairway.cli.hub_serve import Beside, Told
 from fairway.cli.progress import progress
 from fairway.cli.up_tour import CLUSTERS, fairway_command, steps
-from fairway.controllers.manager import ALL, NAMESPACE, Settings, running
+from fairway.controllers.manager import DEFAULT, NAMESPACE, Settings, running
 from fairway.controllers.placement.ocm import OcmRuns
 from fairway.hub.hub import Hub
 from fairway.kube import Client, KubeError
@@ -75,7 +75,7 @@ async def _make(client: Client, motion: Motion) -> None:
 
 
 def _told(count: int, motion: Motion, *, over: Callable[[], Awaitable[None]]) -> Told:
-    names = sorted(ALL)
+    names = sorted(DEFAULT)
     tries = steps(fairway_command()) if count else (CLUSTERS,)
     fleet = FLEET.format(count=count, period=motion.period) if count else NO_CLUSTERS
     return Told(

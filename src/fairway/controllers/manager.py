@@ -11,9 +11,10 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from fairway.controllers.acceptance import Acceptance
+from fairway.controllers.addons import AddOns
 from fairway.controllers.availability import Availability
 from fairway.controllers.clustersets import ClusterSets
 from fairway.controllers.leadership import ALONE, Elected, Leadership
@@ -23,9 +24,16 @@ from fairway.controllers.placement.ocm import OcmRuns
 from fairway.controllers.placement.shadow import SETTLE_SECONDS, Shadow
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.reconciler import Reconciler
+from fairway.controllers.recovery import Policy as RecoveryPolicy
+from fairway.controllers.recovery import Recovery
 from fairway.controllers.sources import Sources
 from fairway.kube import (
+    ADD_ON_DEPLOYMENT_CONFIGS,
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
     MANAGED_CLUSTER_SCORES,
+    MANIFEST_WORKS,
     SYSTEM_CLOCK,
     Client,
     Clock,
@@ -51,7 +59,22 @@ PLACEMENT: Final = "placement"
 CLUSTER_SETS: Final = "clustersets"
 AVAILABILITY: Final = "availability"
 ACCEPTANCE: Final = "acceptance"
-ALL: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE})
+ADD_ONS: Final = "addons"
+RECOVERY: Final = "recovery"
+DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS})
+"""What runs unless somebody says otherwise. Who takes clusters out of service, or writes scores, must be asked for."""
+ALL: Final = DEFAULT | {RECOVERY}
+
+NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
+    ADD_ONS: (
+        ADD_ON_DEPLOYMENT_CONFIGS,
+        ADD_ON_TEMPLATES,
+        CLUSTER_MANAGEMENT_ADD_ONS,
+        MANAGED_CLUSTER_ADD_ONS,
+        MANIFEST_WORKS,
+    ),
+}
+"""Kinds that not every hub serves, and without which a controller has nothing to do."""
 
 NAMESPACE: Final = "fairway-system"
 LEASE: Final = "fairway-controllers"
@@ -70,11 +93,12 @@ MANY: Final = 5000
 NOT_LISTED: Final = "{kind} not listed yet"
 OUT_OF_SIGHT: Final = "{kind} cannot be followed for {seconds:.0f} s"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that read it find no score"
+NOTHING_TO_DO: Final = "the hub does not serve %s: the controller %s has nothing to do, and does not run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    controllers: frozenset[str] = ALL
+    controllers: frozenset[str] = DEFAULT
     election: Timing | None = field(default_factory=Timing)
     """None: this process is the only one, and asks nobody."""
     identity: str = ""
@@ -95,6 +119,7 @@ class Settings:
     """How many durations of its lease a cluster may stay silent."""
     default_label: bool = True
     """Whether clusters without a cluster set are put into ``default``."""
+    recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
 
 
 class Manager:
@@ -259,9 +284,12 @@ async def running(
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
         # Only if it matters: without the placement controller there need not be a right to ask.
         calculators = PLACEMENT in settings.controllers and await _serves(client, MANAGED_CLUSTER_SCORES)
+        if PLACEMENT in settings.controllers and not calculators:
+            log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
+        wanted = {name for name in settings.controllers if await _has_work(client, name, settings)}
         sources = Sources(client)
         makers = _makers(settings, client, recorder, meters=meters, calculators=calculators, clock=clock)
-        controllers = {name: make() for name, make in makers.items() if name in settings.controllers}
+        controllers = {name: make() for name, make in makers.items() if name in wanted}
         for controller in controllers.values():
             controller.watch(sources)
         await stack.enter_async_context(sources)
@@ -322,6 +350,8 @@ def _makers(
         ),
         AVAILABILITY: lambda: Availability(client, meters=meters, grace=settings.grace, clock=clock),
         ACCEPTANCE: lambda: Acceptance(client, meters=meters, clock=clock),
+        ADD_ONS: lambda: AddOns(client, meters=meters, clock=clock),
+        RECOVERY: lambda: Recovery(client, meters=meters, policy=settings.recovery, clock=clock),
     }
 
 
@@ -329,8 +359,18 @@ async def _serves(client: Client, resource: Resource[T]) -> bool:
     try:
         await client.newest(resource)
     except NotFound:
-        log.info(WITHOUT_CALCULATORS, resource)
         return False
+    return True
+
+
+async def _has_work(client: Client, controller: str, settings: Settings) -> bool:
+    needed = NEEDED.get(controller, ())
+    if controller == RECOVERY and not settings.recovery.health.resource:
+        needed = (MANAGED_CLUSTER_SCORES,)
+    for resource in needed:
+        if not await _serves(client, resource):
+            log.warning(NOTHING_TO_DO, resource, controller)
+            return False
     return True
 
 
