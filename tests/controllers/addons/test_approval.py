@@ -1,0 +1,194 @@
+"""Certificate requests of agents of add-ons: which are approved, and which are not."""
+
+import base64
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from controllers.addons.scenery import Scene
+from controllers.clustersets.stage import Stage, edit, fresh, until
+from controllers.hubs import HubUnderTest
+from fairway.api.addon import ManagedClusterAddOn, ManagedClusterAddOnStatus, RegistrationConfig
+from fairway.api.meta import ObjectMeta
+from fairway.controllers.addons import conditions
+from fairway.controllers.addons.approval import REASON
+from fairway.controllers.addons.names import (
+    ADD_ON_LABEL,
+    CLUSTER_LABEL,
+    cluster_group,
+    common_group,
+    klusterlet_group,
+    user,
+)
+from fairway.controllers.addons.registration import refusal
+from fairway.kube import MANAGED_CLUSTERS, Client
+from fairway.kube.credentials import Impersonation
+from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, SigningRequest, SigningSpec
+
+USAGES = ("digital signature", "key encipherment", "client auth")
+
+
+def asking(name: str, *groups: str) -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    parts = [*((NameOID.ORGANIZATION_NAME, each) for each in groups), (NameOID.COMMON_NAME, name)]
+    with warnings.catch_warnings(action="ignore"):
+        subject = x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in parts])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+def usual(cluster: str = "c1", add_on: str = "a") -> bytes:
+    return asking(user(cluster, add_on), cluster_group(cluster, add_on), common_group(add_on))
+
+
+ADD_ON = ManagedClusterAddOn(
+    metadata=ObjectMeta(name="a", namespace="c1"),
+    status=ManagedClusterAddOnStatus(registrations=(RegistrationConfig(signerName=CLIENT_SIGNER),)),
+)
+GOOD: dict[str, Any] = {
+    "request": usual(),
+    "signer_name": CLIENT_SIGNER,
+    "usages": USAGES,
+    "username": f"{klusterlet_group('c1')}:agent-x",
+    "groups": (klusterlet_group("c1"), "system:authenticated"),
+}
+
+
+def judged(**changes: Any) -> str:
+    request = SigningRequest(metadata=ObjectMeta(name="r"), spec=SigningSpec(**{**GOOD, **changes}))
+    return refusal(request, cluster="c1", add_on=ADD_ON)
+
+
+def test_what_the_cluster_asks_for_its_own_agent_is_approved() -> None:
+    assert judged() == ""
+    old = asking(user("c1", "a"), cluster_group("c1", "a"), common_group("a"), "system:authenticated")
+    assert judged(request=old) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"username": "system:open-cluster-management:c2:agent-x"}, "no agent of cluster c1"),
+        ({"username": "system:open-cluster-management:c1"}, "no agent of cluster c1"),
+        ({"username": "system:open-cluster-management:c1:"}, "no agent of cluster c1"),
+        ({"username": "system:open-cluster-management:c1:a:b"}, "no agent of cluster c1"),
+        ({"username": user("c1", "a"), "groups": (cluster_group("c1", "a"),)}, "no agent of cluster c1"),
+        ({"groups": ("system:open-cluster-management:c2",)}, "no agent of cluster c1"),
+        ({"groups": ("system:open-cluster-management:c10",)}, "no agent of cluster c1"),
+        ({"username": "kubernetes-admin", "groups": ("system:masters",)}, "no agent of cluster c1"),
+        ({"signer_name": "kubernetes.io/kubelet-serving"}, "it is for the signer"),
+        ({"usages": (*USAGES, "server auth")}, "it is for digital signature"),
+        ({"usages": ("digital signature",)}, "it is for digital signature"),
+        ({"usages": ()}, "it is for"),
+        ({"request": b"nothing"}, "holds no certificate request"),
+        ({"request": usual("c2")}, "it asks for"),
+        ({"request": usual(add_on="b")}, "it asks for"),
+        ({"request": asking("kubernetes-admin", "system:masters")}, "it asks for"),
+        ({"request": asking(user("c1", "a"), "system:masters")}, "it asks for"),
+        ({"request": asking(user("c1", "a"), cluster_group("c1", "a"))}, "it asks for"),
+        (
+            {"request": asking(user("c1", "a"), cluster_group("c1", "a"), common_group("a"), "system:masters")},
+            "it asks for",
+        ),
+    ],
+)  # fmt: skip
+def test_everything_else_is_not(changes: dict[str, Any], reason: str) -> None:
+    assert reason in judged(**changes)
+
+
+def test_an_add_on_that_asks_for_no_access_gets_none() -> None:
+    request = SigningRequest(metadata=ObjectMeta(name="r"), spec=SigningSpec(**GOOD))
+    silent = ManagedClusterAddOn(metadata=ADD_ON.metadata)
+    assert "asks for no access" in refusal(request, cluster="c1", add_on=silent)
+
+
+@asynccontextmanager
+async def klusterlet(hub: HubUnderTest, administrator: Client, cluster: str) -> AsyncIterator[Client]:
+    """With the right every cluster has: to ask."""
+    role, group = fresh("asks"), klusterlet_group(cluster)
+    rules = [
+        {
+            "apiGroups": ["certificates.k8s.io"],
+            "resources": ["certificatesigningrequests"],
+            "verbs": ["create"],
+        }
+    ]
+    path = "/apis/rbac.authorization.k8s.io/v1"
+    await administrator.request(
+        "POST", f"{path}/clusterroles", body={"metadata": {"name": role}, "rules": rules}
+    )
+    binding = {
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
+    }
+    await administrator.request("POST", f"{path}/clusterrolebindings", body=binding)
+    who = Impersonation(user=f"{group}:agent-x", groups=(group, "system:authenticated"))
+    async with Client(replace(hub.administrator, impersonation=who)) as client:
+        yield client
+
+
+async def ask(client: Client, *, cluster: str, add_on: str, request: bytes) -> SigningRequest:
+    body = {
+        "metadata": {"name": fresh("csr"), "labels": {CLUSTER_LABEL: cluster, ADD_ON_LABEL: add_on}},
+        "spec": {
+            "request": base64.b64encode(request).decode(),
+            "signerName": CLIENT_SIGNER,
+            "usages": list(USAGES),
+        },
+    }
+    return await client.create(SIGNING_REQUESTS, body)
+
+
+async def test_an_agent_gets_its_certificate(
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+) -> None:
+    cluster, neighbour = await scene.cluster(), await scene.cluster()
+    async with klusterlet(hub, client, cluster) as agent:
+        # Before the add-on is there: as soon as it is, the request is looked at again.
+        early = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
+        await stage.caught_up(SIGNING_REQUESTS, early)
+        await scene.template()
+        await scene.offer()
+        for each in (cluster, neighbour):
+            await scene.enable(each)
+            await scene.told(each, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+        decided = await until(client, SIGNING_REQUESTS, early.metadata.name, lambda each: each.decided)
+        approved = decided.condition(APPROVED)
+        assert approved is not None
+        assert approved.reason == REASON
+        other = await ask(agent, cluster=neighbour, add_on=scene.name, request=usual(neighbour, scene.name))
+        more = await ask(
+            agent, cluster=cluster, add_on=scene.name, request=asking("kubernetes-admin", "kubeadm:cluster-admins")
+        )
+        await stage.caught_up(SIGNING_REQUESTS, more)
+        for request in (other, more):
+            assert not (await client.get(SIGNING_REQUESTS, request.metadata.name)).decided
+
+
+async def test_a_cluster_that_is_not_accepted_gets_none(
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+) -> None:
+    cluster = await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+    denied = await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
+    await stage.caught_up(MANAGED_CLUSTERS, denied)
+    async with klusterlet(hub, client, cluster) as agent:
+        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
+    await stage.caught_up(SIGNING_REQUESTS, made)
+    assert not (await client.get(SIGNING_REQUESTS, made.metadata.name)).decided
+    await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": True}})
+    await until(
+        client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.condition(APPROVED) is not None
+    )

@@ -1,0 +1,85 @@
+"""Beside OCM's own addon-manager, and after it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controllers.addons.scenery import Scene
+from controllers.clocks import NOON, Stopped
+from controllers.clustersets.stage import Stage, at_work, fresh
+from controllers.hubs import HubUnderTest
+from fairway.api.lease import Lease, LeaseSpec, format_micro_time
+from fairway.controllers.addons import RULES, AddOns, conditions, ocm
+from fairway.controllers.addons.names import deploy_work
+from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Client, NotFound
+from fairway.kube.leader import LEASES
+from fairway.observe.meters import Meters
+
+
+@pytest.mark.parametrize(
+    ("holder", "renewed", "seconds", "wanted"),
+    [
+        ("x", 0, 60, 60),
+        ("x", 45, 60, 15),
+        ("x", 60, 60, 0),
+        ("x", 100, 0, 37),
+        ("", 0, 60, 0),
+    ],
+)
+def test_how_long_it_counts_as_alive(holder: str, renewed: int, seconds: int, wanted: float) -> None:
+    lease = Lease(
+        spec=LeaseSpec(
+            holderIdentity=holder,
+            renewTime=format_micro_time(NOON - timedelta(seconds=renewed)),
+            leaseDurationSeconds=seconds,
+        )
+    )
+    assert ocm.remaining(lease, NOON) == wanted
+    assert ocm.remaining(None, NOON) == 0
+    assert ocm.remaining(Lease(), NOON) == 0
+
+
+def test_a_lease_at_the_end_of_times() -> None:
+    last = format_micro_time(datetime.max.replace(tzinfo=UTC))
+    lease = Lease(spec=LeaseSpec(holderIdentity="x", renewTime=last, leaseDurationSeconds=2**31 - 1))
+    assert ocm.remaining(lease, NOON) > 0
+
+
+async def test_add_ons_are_left_to_it_while_it_is_there(
+    hub: HubUnderTest, client: Client, scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    namespace = fresh("ocm")
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    spec = {"holderIdentity": "theirs", "renewTime": format_micro_time(NOON), "leaseDurationSeconds": 60}
+    lease = {"metadata": {"name": ocm.LEASE}, "spec": spec}
+    await client.create(LEASES, lease, namespace=namespace)
+    clock = Stopped(NOON)
+
+    def beside(client: Client) -> AddOns:
+        return AddOns(client, meters=Meters(), clock=clock, ocm_namespace=namespace)
+
+    cluster = await scene.cluster()
+    async with at_work(hub, beside, rules=RULES) as stage:
+        await scene.template()
+        await scene.offer()
+        made = await scene.enable(cluster)
+        await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+        assert caplog.messages.count(ocm.RUNS % ("theirs", namespace, ocm.LEASE)) == 1
+        with pytest.raises(NotFound):
+            await client.get(MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
+        # It is gone for longer than its lease lasted; the news of that is what wakes the controller here.
+        clock.now = NOON + timedelta(seconds=61)
+        await client.delete(LEASES, ocm.LEASE, namespace=namespace)
+        await scene.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
+    assert ocm.GONE in caplog.messages
+
+
+async def test_nothing_is_said_where_it_is_not(
+    scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    await scene.work(cluster)
+    assert "addon-manager" not in caplog.text
