@@ -1,0 +1,131 @@
+"""One manifest that cannot be applied is named, with what to do about it; the others are applied all the same."""
+
+from typing import Any
+
+import pytest
+
+from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
+from fairway.klusterlet.works import words
+from fairway.klusterlet.works.discovery import Discovery
+from fairway.klusterlet.works.manifest import Failed, read
+from fairway.kube import Invalid, KubeError
+from klusterlet.works.world import World
+
+MEGABYTES = 3
+
+# aiohttp would rather have such bodies from a file; that it says so is none of the agent's business.
+large_bodies = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+
+
+def secret(world: World, **fields: Any) -> dict[str, Any]:
+    meta = {"name": "s", "namespace": world.name}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, **fields}
+
+
+async def test_every_bad_manifest_is_told_and_the_good_ones_are_applied(small_world: World) -> None:
+    world = small_world
+    nowhere = f"{world.name}-nowhere"
+    bad: dict[str, dict[str, Any]] = {
+        f"{words.NO_NAME}; {words.NO_NAME_REMEDY}": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}},
+        f"{words.NO_NAMESPACE}; {words.NO_NAMESPACE_REMEDY}": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "homeless"},
+        },
+        f"the namespace '{nowhere}' does not exist; {words.NAMESPACE_REMEDY}": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "lost", "namespace": nowhere},
+        },
+        "the server doesn't have a resource type 'Cofigmap' in v1": {
+            "apiVersion": "v1",
+            "kind": "Cofigmap",
+            "metadata": {"name": "typo", "namespace": world.name},
+        },
+        f"; {words.INVALID_REMEDY}": secret(world, data={"k": "not base64!"}),
+        f"{words.TWICE.format(first=7)}; {words.TWICE_REMEDY}": world.config_map("good", {"k": "other"}),
+    }
+    first, *rest = bad.values()
+    manifests = [first, world.config_map("also-good", {}), *rest[:-1], world.config_map("x", {})]
+    good = world.config_map("good", {"k": "1"})
+    manifests += [good, rest[-1]]
+    ordinals = [0, *range(2, 2 + len(rest[:-1])), len(manifests) - 1]
+    assert manifests.index(good) == 7
+    async with world.agent():
+        await world.give("a", *manifests)
+        for ordinal, expected in zip(ordinals, bad, strict=True):
+            message = await world.refused("a", ordinal)
+            assert message.startswith(f"Failed to apply manifest: manifest {ordinal}")
+            assert expected in message
+        whole = world.condition("a", "Applied")
+        assert whole is not None
+        assert whole.reason == "AppliedManifestWorkFailed"
+        assert whole.message.startswith("Failed to apply manifest work: manifest 0 (ConfigMap): ")
+        assert whole.message.endswith(" (and 5 more)")
+        assert world.maps() == {"good": {"k": "1"}, "also-good": {}, "x": {}}
+        # Once everything is as it should be, nothing is left of it.
+        await world.space(nowhere)
+        await world.give("a", good, {**rest[1]}, secret(world, stringData={"k": "text"}))
+        await world.applied("a")
+
+
+@large_bodies
+async def test_a_manifest_that_is_too_large_for_its_kind(small_world: World) -> None:
+    world = small_world
+    huge = world.config_map("huge", {"k": "x" * (1200 << 10)})
+    async with world.agent():
+        await world.give("a", huge, world.config_map("one", {}))
+        message = await world.refused("a", 0)
+        assert f"manifest 0 (ConfigMap {world.name}/huge): " in message
+        assert "Too long" in message
+        await world.eventually(lambda: set(world.maps()) == {"one"})
+
+
+@large_bodies
+async def test_the_hub_itself_refuses_what_is_no_object_or_too_much(small_world: World) -> None:
+    world = small_world
+    for manifest in ({"apiVersion": "v1", "metadata": {"name": "a"}}, {"kind": "Pod", "metadata": {}}):
+        with pytest.raises(Invalid, match=r"spec\.workload\.manifests\[0\]"):
+            await world.give("a", manifest)
+    with pytest.raises(KubeError, match=r"(?i)too large"):
+        await world.give("a", world.config_map("huge", {"k": "x" * (MEGABYTES << 20)}))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ({"apiVersion": "v1", "metadata": {"name": "a"}}, "names no kind; "),
+        ({"kind": "Pod", "metadata": {"name": "a"}}, "names no apiVersion; "),
+        ({}, "names no apiVersion; "),
+        (
+            {"apiVersion": "a.b/c/d", "kind": "Thing", "metadata": {"name": "t"}},
+            "the server doesn't have a resource",
+        ),
+        ({"apiVersion": 1, "kind": ["Pod"], "metadata": "none"}, "names no apiVersion; "),
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "../x", "namespace": "n"}},
+            "'../x' cannot be the name",
+        ),
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a/b"}},
+            "'a/b' cannot be the name",
+        ),
+    ],
+)
+async def test_what_a_lax_hub_may_hold(small_world: World, manifest: dict[str, Any], message: str) -> None:
+    work = ManifestWork(spec=ManifestWorkSpec(workload=Workload(manifests=(manifest,))))
+    (found,) = await read(work, Discovery(small_world.cluster))
+    assert isinstance(found, Failed)
+    assert str(found.refusal).startswith(message)
+
+
+async def test_a_namespace_that_comes_later_is_enough(small_world: World) -> None:
+    world = small_world
+    later = f"{world.name}-later"
+    async with world.agent():
+        await world.give(
+            "a", {**world.config_map("one", {}), "metadata": {"name": "one", "namespace": later}}
+        )
+        assert "does not exist" in await world.refused("a", 0)
+        await world.space(later)
+        await world.applied("a")

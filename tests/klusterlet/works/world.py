@@ -1,0 +1,224 @@
+"""A hub and a managed cluster for one test, with an agent between them that can be killed and started again."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+import pytest
+from msgspec import Struct, field
+
+from fairway.api.meta import Condition, ObjectMeta, find_condition
+from fairway.api.work import AppliedManifestWork, ManifestWork
+from fairway.klusterlet.works import WorkAgent, hub_hash
+from fairway.kube import (
+    APPLIED_MANIFEST_WORKS,
+    MANIFEST_WORKS,
+    SYSTEM_CLOCK,
+    AlreadyExists,
+    Backoff,
+    Client,
+    Clock,
+    Connection,
+    Informer,
+    NotFound,
+    Patch,
+    Resource,
+)
+
+DEADLINE: Final = 30.0
+IN_VAIN: Final = "waited {seconds} seconds in vain; there is\n{seen}"
+QUICK: Final = Backoff(base=0.01, cap=0.2)
+SHOWN: Final = 4000
+MERGE: Final = Patch.MERGE.value
+
+Document = dict[str, Any]
+
+
+class Entries(Struct, frozen=True, kw_only=True):
+    """A ConfigMap."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = field(default_factory=dict)
+
+
+CONFIG_MAPS: Final[Resource[Entries]] = Resource(
+    group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=Entries
+)
+
+
+class World:
+    """Names of works are those given here with a prefix: all tests share the record's cluster-wide names."""
+
+    def __init__(self, hub: Connection, cluster: Connection) -> None:
+        self.name = f"w{uuid.uuid4().hex[:8]}"
+        self.hub = Client(hub, field_manager="somebody")
+        self.cluster = Client(cluster, field_manager="somebody")
+        self._news = asyncio.Event()
+        self._works: Informer[ManifestWork] = Informer(self.hub, MANIFEST_WORKS, namespace=self.name)
+        self._records: Informer[AppliedManifestWork] = Informer(self.cluster, APPLIED_MANIFEST_WORKS)
+        self._maps: Informer[Entries] = Informer(self.cluster, CONFIG_MAPS)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "World":
+        await self._stack.enter_async_context(self.hub)
+        await self._stack.enter_async_context(self.cluster)
+        for client in (self.hub, self.cluster):
+            await self.space(self.name, client=client)
+        for informer in (self._works, self._records, self._maps):
+            informer.subscribe(lambda _: self._news.set())
+            await self._stack.enter_async_context(informer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def space(self, name: str, *, client: Client | None = None) -> str:
+        with suppress(AlreadyExists):
+            await (client or self.cluster).request(
+                "POST", "/api/v1/namespaces", body={"metadata": {"name": name}}
+            )
+        return name
+
+    @asynccontextmanager
+    async def agent(self, *, clock: Clock = SYSTEM_CLOCK, **options: Any) -> AsyncIterator[WorkAgent]:
+        """One that dies at the end of the block, wherever it is."""
+        agent = WorkAgent(
+            self.hub,
+            self.cluster,
+            self.name,
+            agent_id=self.name,
+            clock=clock,
+            **{"backoff": QUICK, **options},
+        )
+        task = asyncio.create_task(agent.run())
+        try:
+            yield agent
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    # Works
+
+    def full(self, word: str) -> str:
+        return f"{self.name}-{word}"
+
+    async def give(self, word: str, *manifests: Any, **spec: Any) -> ManifestWork:
+        """A work, made or changed to say just this."""
+        body = {"workload": {"manifests": list(manifests)}, **spec}
+        meta = {"name": self.full(word), "namespace": self.name}
+        try:
+            return await self.hub.create(
+                MANIFEST_WORKS, {"metadata": meta, "spec": body}, namespace=self.name
+            )
+        except AlreadyExists:
+            path = MANIFEST_WORKS.path(namespace=self.name, name=self.full(word))
+            patch = [{"op": "replace", "path": "/spec", "value": body}]
+            answer = await self.hub.request("PATCH", path, body=patch, content_type=Patch.JSON.value)
+            return msgspec.json.decode(answer.body, type=ManifestWork)
+
+    async def take_back(self, word: str) -> None:
+        with suppress(NotFound):
+            await self.hub.delete(MANIFEST_WORKS, self.full(word), namespace=self.name)
+
+    def work(self, word: str) -> ManifestWork | None:
+        return self._works.get(self.full(word), namespace=self.name)
+
+    def condition(self, word: str, type_: str, *, manifest: int | None = None) -> Condition | None:
+        """One of the work as it is now, or of one of its manifests; None if it is about an older one."""
+        work = self.work(word)
+        if work is None:
+            return None
+        found = find_condition(work.status.conditions, type_)
+        if found is None or found.observedGeneration != work.metadata.generation:
+            return None
+        if manifest is None:
+            return found
+        return find_condition(work.status.resourceStatus.manifests[manifest].conditions, type_)
+
+    def says(self, word: str, type_: str, status: str, *, manifest: int | None = None) -> bool:
+        found = self.condition(word, type_, manifest=manifest)
+        return found is not None and found.status == status
+
+    def values(self, word: str, manifest: int = 0) -> dict[str, Any]:
+        """What was reported of an object's status."""
+        work = self.work(word)
+        manifests = work.status.resourceStatus.manifests if work else ()
+        given = manifests[manifest].statusFeedback if manifest < len(manifests) else None
+        return {each.name: _plain(each.fieldValue) for each in (given.values if given else ())}
+
+    def record(self, word: str) -> AppliedManifestWork | None:
+        return self._records.get(f"{hub_hash(self.hub.connection.server)}-{self.full(word)}")
+
+    # The cluster
+
+    def maps(self) -> dict[str, dict[str, str]]:
+        """All ConfigMaps of the cluster's namespace that works may be about, with what they say."""
+        return {
+            each.metadata.name: each.data
+            for each in self._maps.store.values()
+            if each.metadata.namespace == self.name and each.metadata.name != "kube-root-ca.crt"
+        }
+
+    async def get(self, path: str) -> Document | None:
+        try:
+            answer = await self.cluster.request("GET", path)
+        except NotFound:
+            return None
+        found: Document = msgspec.json.decode(answer.body)
+        return found
+
+    async def edit(
+        self, path: str, body: Mapping[str, Any], *, query: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        await self.cluster.request("PATCH", path, body=body, content_type=MERGE, query=query)
+
+    def at(self, name: str) -> str:
+        return CONFIG_MAPS.path(namespace=self.name, name=name)
+
+    def config_map(self, name: str, data: Mapping[str, str], **metadata: Any) -> Document:
+        meta = {"name": name, "namespace": self.name, **metadata}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(data)}
+
+    # Waiting
+
+    async def eventually(self, true: Callable[[], bool]) -> None:
+        """Looks again whenever a work, a record or a ConfigMap has changed."""
+        try:
+            async with asyncio.timeout(DEADLINE):
+                while not true():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            pytest.fail(IN_VAIN.format(seconds=DEADLINE, seen=self._described()))
+
+    async def applied(self, word: str) -> None:
+        await self.eventually(
+            lambda: self.says(word, "Applied", "True") and self.says(word, "Available", "True")
+        )
+
+    async def refused(self, word: str, manifest: int) -> str:
+        """Until that manifest is refused; the message."""
+        await self.eventually(lambda: self.says(word, "Applied", "False", manifest=manifest))
+        found = self.condition(word, "Applied", manifest=manifest)
+        assert found is not None
+        return found.message
+
+    async def gone(self, word: str) -> None:
+        await self.eventually(lambda: self.work(word) is None and self.record(word) is None)
+
+    def _described(self) -> str:
+        works = [msgspec.json.encode(each.status).decode() for each in self._works.store.values()]
+        return "\n".join((*works, str(self.maps())))[:SHOWN]
+
+
+def _plain(value: Any) -> Any:
+    return next(
+        each for each in (value.integer, value.string, value.boolean, value.jsonRaw) if each is not None
+    )
