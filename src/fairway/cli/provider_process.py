@@ -1,0 +1,233 @@
+"""The process of `fairway provider run`: providers and what they serve, or one reading that is printed."""
+
+import asyncio
+import errno
+import logging
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from fairway.cli import run_signals
+from fairway.cli.errors import BadInputError, NegativeAnswerError
+from fairway.cli.live import HubChoice, NoHubError, in_words, notes
+from fairway.cli.live_words import NO_HUB
+from fairway.cli.output import OutputFormat, emit, say
+from fairway.cli.provider_rows import COLUMNS, document, rows
+from fairway.cli.serving_options import in_a_pod
+from fairway.controllers.serving import Address, serving
+from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
+from fairway.providers.assessment import described
+from fairway.providers.catalogue import Context, Factory, OptionsError
+from fairway.providers.definition import DefinitionError
+from fairway.providers.document import DocumentError, read
+from fairway.providers.loading import LoadingError, load
+from fairway.providers.provider import ClusterProvider, Provider
+from fairway.providers.rehearsal import Rehearsal
+from fairway.providers.runner import Runner, Settings
+from fairway.providers.sink import Sink
+
+log: Final = logging.getLogger(__name__)
+
+NEEDS_NAME: Final = "provider {name} reads one cluster: say with --cluster-name what the hub calls it"
+NEEDS_NO_NAME: Final = "provider {name} reads all clusters of the hub: leave out --cluster-name"
+NOT_OPTIONS: Final = "{path}: options must be a mapping of names to values"
+FACTORY_FAILED: Final = "{target}: it could not be made: {error}"
+NO_CLUSTER: Final = "the cluster cannot be reached: {error}"
+BUSY: Final = (
+    "a port to listen on is taken ({reason}); give others with --health-address and --metrics-address"
+)
+NOT_HERE: Final = "cannot listen: {reason}; give addresses of this machine, or off"
+STARTED: Final = "%s on hub %s"
+STOPPING: Final = "stopping"
+STOPPED: Final = "stopped"
+SOMEWHERE: Final = "local"
+"""What the cluster is called in a rehearsal, if nobody said."""
+PROBLEM: Final = "fairway: {name}: {problem}"
+NOT_ALL: Final = "not everything could be read and published"
+
+_NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
+
+
+Factories = Mapping[str, Factory]
+"""By what the command line calls them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the command line asks for."""
+
+    targets: tuple[str, ...]
+    config: Path | None
+    managed_kubeconfig: str | None
+    managed_context: str | None
+    settings: Settings
+    hub: HubChoice
+
+
+def serve(job: Job, *, health: Address | None, metrics: Address | None) -> None:
+    """Returns once it was told to stop and has stopped. Raises CommandErrors."""
+    factories = _factories(job)
+    connection = job.hub.connection()
+    try:
+        with in_words(job.hub, connection):
+            asyncio.run(_serve(job, factories, connection, health=health, metrics=metrics))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BadInputError(BUSY.format(reason=error.strerror)) from None
+        if error.errno in _NOT_OURS or isinstance(error, socket.gaierror):
+            raise BadInputError(NOT_HERE.format(reason=error.strerror)) from None
+        raise
+    log.info(STOPPED)
+
+
+async def _serve(
+    job: Job, factories: Factories, connection: Connection, *, health: Address | None, metrics: Address | None
+) -> None:
+    with run_signals.listening() as stop:
+        work = _work(job, factories, connection, health=health, metrics=metrics)
+        await run_signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
+
+
+async def _work(
+    job: Job, factories: Factories, connection: Connection, *, health: Address | None, metrics: Address | None
+) -> None:
+    async with Client(connection) as hub, _built(job, factories, hub) as providers:
+        runner = _runner(providers, job.settings, client=hub)
+        async with serving(
+            health=health,
+            metrics=metrics,
+            debug=None,
+            ready=runner.unready,
+            expose=runner.meters.expose,
+        ):
+            log.info(STARTED, ", ".join(sorted(runner.lanes)), connection.server)
+            await runner.run()
+
+
+def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
+    """One reading, printed; written only without ``dry_run``. Raises CommandErrors."""
+    factories = _factories(job)
+    try:
+        connection = job.hub.connection()
+    except NoHubError:
+        if not dry_run:
+            raise
+        connection = None  # a provider of one cluster can be tried anywhere
+    with notes():
+        if connection is None:
+            runner = asyncio.run(_once(job, factories, None, dry_run=dry_run))
+        else:
+            with in_words(job.hub, connection):
+                runner = asyncio.run(_once(job, factories, connection, dry_run=dry_run))
+    emit(rows(runner), columns=COLUMNS, output=output, document=document(runner))
+    problems = {name: lane.problem for name, lane in runner.lanes.items() if lane.problem}
+    for name, problem in sorted(problems.items()):
+        say(PROBLEM.format(name=name, problem=problem), stream=sys.stderr)
+    if problems:
+        raise NegativeAnswerError(NOT_ALL)
+
+
+async def _once(job: Job, factories: Factories, connection: Connection | None, *, dry_run: bool) -> Runner:
+    async with AsyncExitStack() as stack:
+        hub = None if connection is None else await stack.enter_async_context(Client(connection))
+        providers = await stack.enter_async_context(_built(job, factories, hub))
+        settings = job.settings
+        if dry_run and settings.cluster is None and isinstance(providers[0], ClusterProvider):
+            settings = replace(settings, cluster=SOMEWHERE)
+        sink_of: Callable[[Provider], Sink] | None = (lambda _: Rehearsal()) if dry_run else None
+        runner = _runner(providers, settings, client=hub, sink_of=sink_of)
+        if settings.cluster is None:
+            if hub is None:
+                raise NoHubError(NO_HUB)
+            await hub.newest(MANAGED_CLUSTERS)  # a hub that is away would be waited for
+        await runner.once()
+        return runner
+
+
+def _runner(
+    providers: Sequence[Provider],
+    settings: Settings,
+    *,
+    client: Client | None,
+    sink_of: Callable[[Provider], Sink] | None = None,
+) -> Runner:
+    for provider in providers:
+        one = isinstance(provider, ClusterProvider)
+        if one and settings.cluster is None:
+            raise BadInputError(NEEDS_NAME.format(name=provider.name))
+        if not one and settings.cluster is not None:
+            raise BadInputError(NEEDS_NO_NAME.format(name=provider.name))
+    try:
+        return Runner(providers, client=client, settings=settings, sink_of=sink_of)
+    except DefinitionError as error:
+        raise BadInputError(str(error)) from None
+
+
+@asynccontextmanager
+async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIterator[tuple[Provider, ...]]:
+    """The providers, with a client of their cluster that is open as long as the block runs."""
+    options = {} if job.config is None else _options(job.config)
+    async with AsyncExitStack() as stack:
+        local = _local(job)
+        if local is not None:
+            await stack.enter_async_context(local)
+        yield tuple(
+            _made(
+                target,
+                factory,
+                options,
+                Context(
+                    name=target,
+                    cluster=job.settings.cluster,
+                    hub=hub,
+                    local=local,
+                    folder=Path() if job.config is None else job.config.parent,
+                ),
+                job.config,
+            )
+            for target, factory in factories.items()
+        )
+
+
+def _factories(job: Job) -> Factories:
+    """Before a hub is looked for: whoever mistypes a file is not told of kubeconfigs."""
+    try:
+        return {target: load(target) for target in job.targets}
+    except LoadingError as error:
+        raise BadInputError(str(error)) from None
+
+
+def _made(
+    target: str, factory: Factory, options: Mapping[str, Any], context: Context, config: Path | None
+) -> Provider:
+    try:
+        return factory(options, context)
+    except (LoadingError, DefinitionError) as error:
+        raise BadInputError(str(error)) from None
+    except OptionsError as error:
+        raise BadInputError(f"{config}: {error}" if config is not None else str(error)) from None
+    except Exception as error:  # a factory may be anybody's code
+        raise BadInputError(FACTORY_FAILED.format(target=target, error=described(error))) from error
+
+
+def _options(path: Path) -> Mapping[str, Any]:
+    try:
+        value = read(path).value
+    except DocumentError as error:
+        raise BadInputError(str(error)) from None
+    if not isinstance(value, dict):
+        raise BadInputError(NOT_OPTIONS.format(path=path))
+    return value
+
+
+def _local(job: Job) -> Client | None:
+    try:
+        if job.managed_kubeconfig is not None or job.managed_context is not None:
+            return Client.from_kubeconfig(job.managed_kubeconfig, context=job.managed_context)
+        return Client(Connection.in_cluster()) if in_a_pod() else None
+    except KubeError as error:
+        raise BadInputError(NO_CLUSTER.format(error=error)) from None

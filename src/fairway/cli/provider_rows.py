@@ -1,0 +1,71 @@
+"""What providers publish, as rows for people and as objects for programs."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fairway.api.meta import format_time
+from fairway.cli.output import Row
+from fairway.kube import ADD_ON_PLACEMENT_SCORES
+from fairway.providers.lane import Lane
+from fairway.providers.placement_scores import status_of
+from fairway.providers.publication import Publication
+from fairway.providers.runner import Runner
+from fairway.providers.sink import labels_of
+
+COLUMNS: Final = {
+    "cluster": "Cluster",
+    "resource": "Resource",
+    "score": "Score",
+    "value": "Value",
+    "raw": "Raw",
+    "valid": "Valid Until",
+    "reason": "Problem",
+}
+
+
+def rows(runner: Runner) -> list[Row]:
+    """One for each score, and one for each cluster without any."""
+    found: list[Row] = []
+    for lane, cluster, publication in _published(runner):
+        units = {score.name: score.unit for score in lane.provider.scores}
+        same = {
+            "cluster": cluster,
+            "resource": lane.provider.resource,
+            "valid": format_time(publication.valid_until) if publication.valid_until else "",
+            "reason": "" if publication.well else publication.reason,
+        }
+        for name, value in publication.scores:
+            raw = publication.raw.get(name)
+            text = "" if raw is None else f"{raw:.6g} {units.get(name, '')}".strip()
+            found.append({**same, "score": name, "value": value, "raw": text})
+        if not publication.scores:
+            found.append({**same, "valid": ""})
+    return found
+
+
+def document(runner: Runner) -> dict[str, Any]:
+    """As `kubectl get -o yaml` would show the objects."""
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [
+            {
+                "apiVersion": ADD_ON_PLACEMENT_SCORES.api_version,
+                "kind": ADD_ON_PLACEMENT_SCORES.kind,
+                "metadata": {
+                    "name": lane.provider.resource,
+                    "namespace": cluster,
+                    "labels": labels_of(lane.name),
+                },
+                "status": status_of(publication),
+            }
+            for lane, cluster, publication in _published(runner)
+        ],
+    }
+
+
+def _published(runner: Runner) -> Iterator[tuple[Lane, str, Publication]]:
+    for _, lane in sorted(runner.lanes.items()):
+        for cluster, publishing in sorted(lane.publisher.clusters.items()):
+            if publishing.published is not None and publishing.published.valid_until is not None:
+                yield lane, cluster, publishing.published

@@ -1,0 +1,203 @@
+"""`fairway provider run`: providers as a process."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from fairway.cli.live import HubChoice, hub_options
+from fairway.cli.output import OutputFormat, output_option
+from fairway.cli.serving_options import HEALTH, METRICS, OFF, address, in_a_pod
+from fairway.observe import logs
+
+if TYPE_CHECKING:
+    from fairway.controllers.serving import Address
+
+PREFIX: Final = "FAIRWAY_PROVIDER"
+"""Of the variables that stand for options: `--cluster-name` is FAIRWAY_PROVIDER_CLUSTER_NAME."""
+POD_VARIABLE: Final = "POD_NAME"
+
+ONE_CONFIG: Final = "--config is for one provider: run the others in processes of their own"
+ELECTION_OF_ONE: Final = "--leader-elect is for providers of a whole hub: a cluster has one agent"
+OUTPUT_OF_NOTHING: Final = "-o says how to print what --dry-run or --once found: give one of them"
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def duration(text: str | float) -> float:
+    from fairway.providers.document import Seconds
+
+    if not isinstance(text, str):
+        return text
+    try:
+        return float(Seconds.parse(float(text) if text.replace(".", "", 1).isdigit() else text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _address(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        name,
+        type=address,
+        default=lambda: default if in_a_pod() else OFF,
+        metavar="HOST:PORT",
+        help=f"{words}; {OFF} for nowhere.  [default: {default} in a pod, {OFF} elsewhere]",
+    )
+
+
+@click.command(
+    short_help="Run providers until they are told to stop.",
+    context_settings={"auto_envvar_prefix": PREFIX},
+    epilog="""\b
+Examples:
+  fairway provider run queue.py --dry-run                     print what it would publish
+  fairway provider run queue.py --cluster-name c1             publish it for one cluster, again and again
+  fairway provider run queue.py:queue --cluster-name c1       the one called queue, if the file has several
+  fairway provider run company.scores:queue --cluster-name c1 --once
+  fairway provider run prometheus --config prometheus.yaml    for all clusters, from the hub
+  fairway provider run resource-usage --cluster-name c1 --managed-kubeconfig c1.kubeconfig
+
+Every option can be given as a variable, too: --cluster-name as FAIRWAY_PROVIDER_CLUSTER_NAME.
+
+\b
+Exit status: 0 it was told to stop, or with --once and --dry-run everything could be read and written;
+1 with --once or --dry-run something could not; 2 bad input, or no hub to talk to.
+""",
+)
+@click.argument("targets", nargs=-1, required=True, metavar="FILE|NAME...")
+@click.option(
+    "--cluster-name",
+    metavar="NAME",
+    help="The cluster that is scored, as the hub calls it. Providers of a whole fleet run without.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Options of the provider, as YAML.",
+)
+@click.option(
+    "--managed-kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="How to reach the cluster that is scored, for providers that look into it.  [default: the pod's own]",
+)
+@click.option("--managed-context", metavar="NAME", help="The context of that kubeconfig.")
+@click.option("--dry-run", is_flag=True, help="Read once, print what would be published, and write nothing.")
+@click.option("--once", is_flag=True, help="Read and publish once, print it, and end.")
+@click.option(
+    "--interval", type=duration, metavar="DURATION", help="Between readings.  [default: the provider's own]"
+)
+@click.option(
+    "--valid-for",
+    type=duration,
+    metavar="DURATION",
+    help="How long scores count after a reading.  [default: three intervals, at least 3m]",
+)
+@click.option(
+    "--deadline",
+    type=duration,
+    metavar="DURATION",
+    help="For one reading.  [default: the interval, at most 30s]",
+)
+@click.option("--adopt", is_flag=True, help="Take over scores of the same name that somebody else made.")
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=False,
+    show_default=True,
+    help="Several processes agree by a Lease on one that reads and writes.",
+)
+@click.option(
+    "--lease-namespace",
+    default="fairway-system",
+    show_default=True,
+    metavar="NAME",
+    help="Where the Lease is.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    default="text",
+    show_default=True,
+    help="How to write the log, which goes to stderr.",
+)
+@click.option(
+    "--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True, help="How much."
+)
+@_address("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics")
+@_address("--health-address", HEALTH, "Health, at /livez and /readyz")
+@output_option
+@hub_options
+@click.pass_context
+def run(
+    ctx: click.Context,
+    targets: tuple[str, ...],
+    cluster_name: str | None,
+    config: Path | None,
+    managed_kubeconfig: str | None,
+    managed_context: str | None,
+    dry_run: bool,
+    once: bool,
+    interval: float | None,
+    valid_for: float | None,
+    deadline: float | None,
+    adopt: bool,
+    leader_elect: bool,
+    lease_namespace: str,
+    log_format: logs.Format,
+    log_level: str,
+    health_address: "Address | None",
+    metrics_address: "Address | None",
+    output: OutputFormat,
+    hub: HubChoice,
+) -> None:
+    """Run providers: read, and publish what is worth it as AddOnPlacementScores on the hub, until told to stop.
+
+    Each is a Python file, FILE:NAME for one of several in it, MODULE:NAME, or a name from `fairway provider list`.
+    Whatever a provider does wrong is said in the condition of its scores and in the log, and harms no other.
+    """
+    from fairway.cli.provider_process import Job, rehearse, serve
+    from fairway.kube import Timing
+    from fairway.kube.leader import unique_identity
+    from fairway.providers.runner import Settings
+
+    if config is not None and len(targets) > 1:
+        raise click.UsageError(ONE_CONFIG)
+    if leader_elect and cluster_name is not None:
+        raise click.UsageError(ELECTION_OF_ONE)
+    source = ctx.get_parameter_source("output")
+    if source is click.core.ParameterSource.COMMANDLINE and not (dry_run or once):
+        raise click.UsageError(OUTPUT_OF_NOTHING)
+    settings = Settings(
+        cluster=cluster_name,
+        interval=interval,
+        valid_for=valid_for,
+        deadline=deadline,
+        adopt=adopt,
+        election=Timing() if leader_elect and not (once or dry_run) else None,
+        identity=unique_identity(os.environ.get(POD_VARIABLE, "")),
+        lease_namespace=lease_namespace,
+        lease_name=f"fairway-provider-{lease_name(targets[0])}",
+    )
+    job = Job(
+        targets=targets,
+        config=config,
+        managed_kubeconfig=managed_kubeconfig,
+        managed_context=managed_context,
+        settings=settings,
+        hub=hub,
+    )
+    if dry_run or once:
+        rehearse(job, dry_run=dry_run, output=output)
+        return
+    logs.configure(format=log_format, level=log_level)
+    serve(job, health=health_address, metrics=metrics_address)
+
+
+def lease_name(target: str) -> str:
+    """Replicas run the same command, so they find the same name."""
+    tail = target.rpartition(":")[2] or target
+    plain = Path(tail).stem.lower()
+    return "".join(each if each.isascii() and each.isalnum() else "-" for each in plain).strip("-") or "run"

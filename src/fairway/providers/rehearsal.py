@@ -1,0 +1,25 @@
+"""A sink that keeps what it gets to itself: what would be published, and nothing is written."""
+
+from fairway.providers.publication import Publication
+from fairway.providers.sink import Held
+
+
+class Rehearsal:
+    """Of one provider. ``written`` is the last publication of each cluster."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, Publication] = {}
+
+    async def find(self, _: str, /) -> Held | None:
+        return None
+
+    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+        del held
+        self.written[cluster] = publication
+        return Held(publication=publication)
+
+    async def remove(self, cluster: str, /) -> bool:
+        return self.written.pop(cluster, None) is not None
+
+    async def clusters(self) -> tuple[str, ...]:
+        return tuple(sorted(self.written))

@@ -1,0 +1,149 @@
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.providers.assessment import (
+    LONGEST_MESSAGE,
+    NO_VALUES,
+    WELL,
+    assess,
+    described,
+    shortened,
+    summary,
+    tidy_reason,
+)
+from fairway.providers.intake import BAD_VALUE, Intake
+from fairway.providers.provider import FAILED, Score
+from fairway.providers.scales import Direct, Linear
+from fairway.providers.smoothing import Smoothing
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SCORES = (
+    Score(name="memAvailable", scale=Linear(0, 80), unit="GiB"),
+    Score(name="cpuAvailable", scale=Linear(0, 25), unit="cores"),
+)
+
+
+def test_scores_are_sorted_and_the_message_names_raw_values() -> None:
+    found = assess(Intake(values={"memAvailable": 40.0, "cpuAvailable": 12.5}), SCORES, at=NOW)
+    assert found.scores == (("cpuAvailable", 0), ("memAvailable", 0))
+    assert found.message == "cpuAvailable 12.5 cores, memAvailable 40 GiB"
+    assert (found.well, found.reason, found.at) == (True, WELL, NOW)
+
+
+def test_a_score_that_was_not_read_is_not_there() -> None:
+    found = assess(Intake(values={"cpuAvailable": 25.0}), SCORES, at=NOW)
+    assert (found.scores, found.well) == ((("cpuAvailable", 100),), True)
+
+
+def test_a_part_is_published_with_its_problem() -> None:
+    intake = Intake(values={"cpuAvailable": 25.0}, problem="no metrics of memory", reason="NoMetrics")
+    found = assess(intake, SCORES, at=NOW)
+    assert found.scores == (("cpuAvailable", 100),)
+    assert (found.well, found.reason) == (False, "NoMetrics")
+    assert found.message == "no metrics of memory; cpuAvailable 25 cores"
+
+
+def test_nothing_is_a_problem() -> None:
+    found = assess(Intake(values={}), SCORES, at=NOW)
+    assert (found.scores, found.well, found.reason) == ((), False, NO_VALUES)
+
+
+def test_smoothed_values_are_scored_and_raw_ones_named() -> None:
+    found = assess(Intake(values={"cpuAvailable": 25.0}), SCORES, at=NOW, smoothed={"cpuAvailable": 12.5})
+    assert found.scores == (("cpuAvailable", 0),)
+    assert found.message == "cpuAvailable 25 cores"
+
+
+class Broken:
+    def score(self, value: float, /) -> int:
+        raise KeyError(value)
+
+
+class Careless:
+    """As if typed by somebody without a type checker."""
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def score(self, _: float, /) -> int:
+        answer: int = self._answer  # type: ignore[assignment]  # the point of it
+        return answer
+
+
+@pytest.mark.parametrize("scale", [Broken(), Careless("x"), Careless(None), Careless(math.nan)])
+def test_a_scale_that_fails_costs_its_score(scale: Careless) -> None:
+    scores = (Score(name="odd", scale=scale), *SCORES)
+    found = assess(Intake(values={"odd": 1.0, "cpuAvailable": 25.0}), scores, at=NOW)
+    assert found.scores == (("cpuAvailable", 100),)
+    assert found.reason == BAD_VALUE
+    assert found.message.startswith("the scale of odd failed on 1: ")
+
+
+@pytest.mark.parametrize(("answer", "score"), [(1e9, 100), (-1e9, -100), (12.9, 12), (True, 1)])
+def test_a_scale_that_is_careless_is_kept_in_range(answer: object, score: int) -> None:
+    found = assess(Intake(values={"odd": 1.0}), (Score(name="odd", scale=Careless(answer)),), at=NOW)
+    assert found.scores == (("odd", score),)
+
+
+@pytest.mark.parametrize("reason", ["", "no data", "x" * 300, "-", "1st", "é"])
+def test_a_reason_that_the_hub_would_refuse(reason: str) -> None:
+    assert tidy_reason(reason) == FAILED
+
+
+@pytest.mark.parametrize("reason", ["NoData", "A", "No_data:x"])
+def test_a_reason_that_it_takes(reason: str) -> None:
+    assert tidy_reason(reason) == reason
+
+
+def test_words_are_short() -> None:
+    assert len(shortened("x" * 10_000)) == LONGEST_MESSAGE
+    assert described(ValueError("one\ntwo")) == "ValueError: one two"
+    assert described(KeyError()) == "KeyError"
+    assert summary({"a": 1 / 3}, (Score(name="a", scale=Direct()),)) == "a 0.333333"
+
+
+# Smoothing
+
+
+def test_half_of_the_way_after_a_half_life() -> None:
+    smoothing = Smoothing((Score(name="a", scale=Direct(), half_life=60), Score(name="b", scale=Direct())))
+    assert smoothing.update({"a": 0.0, "b": 0.0}, at=NOW) == {"a": 0.0, "b": 0.0}
+    assert smoothing.update({"a": 100.0, "b": 7.0}, at=NOW + timedelta(seconds=60)) == {"a": 50.0, "b": 7.0}
+    assert smoothing.update({"a": 100.0}, at=NOW + timedelta(seconds=120)) == {"a": 75.0}
+
+
+def test_how_often_it_is_read_makes_no_difference() -> None:
+    score = Score(name="a", scale=Direct(), half_life=30)
+    often, seldom = Smoothing((score,)), Smoothing((score,))
+    for smoothing in (often, seldom):
+        smoothing.update({"a": 0.0}, at=NOW)
+    for second in range(1, 60):
+        often.update({"a": 80.0}, at=NOW + timedelta(seconds=second))
+    end = NOW + timedelta(seconds=60)
+    assert often.update({"a": 80.0}, at=end)["a"] == pytest.approx(seldom.update({"a": 80.0}, at=end)["a"])
+
+
+def test_what_stays_away_is_forgotten() -> None:
+    smoothing = Smoothing((Score(name="a", scale=Direct(), half_life=60),))
+    smoothing.update({"a": 0.0}, at=NOW)
+    smoothing.update({}, at=NOW + timedelta(seconds=1))
+    assert smoothing.update({"a": 9.0}, at=NOW + timedelta(seconds=2)) == {"a": 9.0}
+
+
+@given(
+    values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8),
+    gaps=st.lists(st.floats(-10, 1e6), min_size=8, max_size=8),
+)
+def test_it_stays_within_what_was_seen(values: list[float], gaps: list[float]) -> None:
+    """Also when a clock is set back."""
+    smoothing = Smoothing((Score(name="a", scale=Direct(), half_life=60),))
+    moment = NOW
+    for value, gap in zip(values, gaps, strict=False):
+        moment += timedelta(seconds=gap)
+        found = smoothing.update({"a": value}, at=moment)["a"]
+    slack = 1e-9 * max(map(abs, values))
+    assert min(values) - slack <= found <= max(values) + slack

@@ -1,0 +1,134 @@
+"""What a provider returns is somebody else's doing: nothing of it reaches the hub unseen."""
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from fairway.providers.intake import (
+    BAD_RESULT,
+    BAD_VALUE,
+    DUPLICATE_SCORE,
+    MOST_SCORES,
+    TOO_MANY_SCORES,
+    UNKNOWN_SCORE,
+    Intake,
+    reading_of,
+    take_in,
+)
+from fairway.providers.provider import FAILED, ProviderError, Reading, Score
+from fairway.providers.scales import Direct
+
+SCORES = tuple(Score(name=name, scale=Direct()) for name in ("queueFree", "queueAge"))
+
+
+def taken(values: object, **more: Any) -> Intake:
+    return take_in(Reading(values=cast("Mapping[str, float]", values), **more), SCORES)
+
+
+@pytest.mark.parametrize(
+    "value", [3, 3.0, Decimal(3), Fraction(3), np.float32(3), np.int64(3), pytest.param(True, id="bool")]
+)
+def test_numbers_of_all_kinds(value: object) -> None:
+    assert taken({"queueFree": value}).values == {"queueFree": float(cast("float", value))}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), np.nan, 10**400],
+)
+def test_what_is_not_finite_is_left_out_and_named(value: object) -> None:
+    found = taken({"queueFree": value, "queueAge": 4})
+    assert found.values == {"queueAge": 4.0}
+    assert found.problem.startswith("queueFree is ")
+    assert found.problem.endswith("which is no number to score")
+    assert found.reason == BAD_VALUE
+
+
+@pytest.mark.parametrize("value", ["3", None, [3], {"value": 3}, 3j, object()])
+def test_what_is_no_number_is_left_out_and_named(value: object) -> None:
+    found = taken({"queueFree": value, "queueAge": 4})
+    assert found.values == {"queueAge": 4.0}
+    assert "queueFree is" in found.problem
+    assert "not a number" in found.problem
+    assert found.reason == BAD_VALUE
+
+
+def test_a_large_number_is_one() -> None:
+    assert taken({"queueFree": 1e9}).values == {"queueFree": 1e9}
+
+
+def test_an_unknown_name_has_a_suggestion() -> None:
+    found = taken({"queFree": 1, "queueAge": 2})
+    assert found.values == {"queueAge": 2.0}
+    assert found.problem == "there is no score 'queFree' (did you mean 'queueFree'?)"
+    assert found.reason == UNKNOWN_SCORE
+
+
+def test_a_name_that_is_none() -> None:
+    found = taken({7: 1})
+    assert (found.values, found.reason) == ({}, UNKNOWN_SCORE)
+    assert found.problem == "7 is no name of a score"
+
+
+def test_the_providers_own_problem_comes_first() -> None:
+    found = taken({"queueFree": math.nan}, problem="the queue is draining", reason="Draining")
+    assert found.problem == "the queue is draining; queueFree is nan, which is no number to score"
+    assert found.reason == "Draining"
+    assert taken({}, problem="gone").reason == FAILED
+
+
+def test_many_problems_are_counted() -> None:
+    found = taken({f"n{number}": 1 for number in range(50)})
+    assert found.problem.count("there is no score") == 5
+    assert found.problem.endswith("; and 45 more")
+
+
+def test_ten_thousand_scores_are_refused_as_a_whole() -> None:
+    with pytest.raises(ProviderError, match="returned 10000 values; no more than 100") as caught:
+        taken({f"n{number}": 1 for number in range(10_000)})
+    assert caught.value.reason == TOO_MANY_SCORES
+    with pytest.raises(ProviderError, match=f"no more than {MOST_SCORES}"):
+        reading_of([(f"n{number}", 1) for number in range(10_000)])
+
+
+@pytest.mark.parametrize("result", [None, 7, "queueFree", {"queueFree": 1}])
+def test_a_class_must_return_a_reading(result: object) -> None:
+    with pytest.raises(ProviderError, match="instead of a reading") as caught:
+        take_in(result, SCORES)
+    assert caught.value.reason == BAD_RESULT
+
+
+@pytest.mark.parametrize("values", [None, 7, "queueFree", [1]])
+def test_a_reading_must_have_values_by_name(values: object) -> None:
+    with pytest.raises(ProviderError, match="instead of values by the name of their score"):
+        taken(values)
+
+
+def test_an_error_in_place_of_a_reading_is_that_error() -> None:
+    with pytest.raises(ProviderError, match="no route"):
+        take_in(ProviderError("no route"), SCORES)
+
+
+@pytest.mark.parametrize(
+    "result", [{"queueFree": 1}, [("queueFree", 1)], (["queueFree", 1],), Reading(values={"queueFree": 1})]
+)
+def test_what_a_function_may_return(result: object) -> None:
+    assert dict(reading_of(result).values) == {"queueFree": 1}
+
+
+@pytest.mark.parametrize("result", [None, "queueFree", 7, b"x", {1, 2}, [1], [("a", 1, 2)]])
+def test_what_it_may_not(result: object) -> None:
+    with pytest.raises(ProviderError, match="instead of values") as caught:
+        reading_of(result)
+    assert caught.value.reason == BAD_RESULT
+
+
+def test_a_name_that_comes_twice_is_no_reading() -> None:
+    with pytest.raises(ProviderError, match="queueFree is there more than once") as caught:
+        reading_of([("queueFree", 1), ("queueFree", 2)])
+    assert caught.value.reason == DUPLICATE_SCORE
