@@ -1,0 +1,87 @@
+"""Which scores are bridged, which way, and what is made of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+RESOURCE: Final = "managed-cluster-scores"
+TTL_SECONDS: Final = 300.0
+
+NO_DIRECTION: Final = "the bridge leads nowhere: choose to_add_on, to_managed or both"
+NO_TTL: Final = "ttl is {ttl:g}: scores are valid for a time, so it must be more than 0 seconds"
+NO_RANGE: Final = "the range of {calculator} is from {low} to {high}: the first must be the less"
+NOT_LOWER: Final = "calculators are written in lower case: {calculator!r} is none"
+SAME_SCORE: Final = (
+    "the calculators {one} and {other} would be one score {score!r}: give them different names"
+)
+
+
+class OptionsError(ValueError):
+    """They would not do what their author believes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What scores -100, and what scores 100."""
+
+    low: int
+    high: int
+
+    def score(self, value: int) -> int:
+        """By the formula of score providers, with OCM's limits and truncation; exact for every int64."""
+        if value <= self.low:
+            return -100
+        if value > self.high:
+            return 100
+        span = self.high - self.low
+        excess = 200 * (value - self.low) - 100 * span
+        whole = abs(excess) // span
+        return whole if excess >= 0 else -whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Raises OptionsError."""
+
+    to_add_on: bool = True
+    """ManagedClusterScores become scores of an AddOnPlacementScore, for Placements."""
+    to_managed: bool = False
+    """Scores of AddOnPlacementScores become ManagedClusterScores, for whoever reads those."""
+    ttl: float = TTL_SECONDS
+    """Seconds for which a ManagedClusterScore is believed after its last update."""
+    resource: str = RESOURCE
+    """The name of the AddOnPlacementScore in every cluster's namespace."""
+    calculators: frozenset[str] = frozenset()
+    """Those bridged; all of them if empty."""
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    """By calculator; without one, as Placements would read it (decision 0007), but of the whole fleet."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of scores, by calculator; the calculator's own if none is given."""
+    resources: frozenset[str] = frozenset()
+    """AddOnPlacementScores that are bridged; all of them if empty."""
+
+    def __post_init__(self) -> None:
+        if not (self.to_add_on or self.to_managed):
+            raise OptionsError(NO_DIRECTION)
+        if not self.ttl > 0:
+            raise OptionsError(NO_TTL.format(ttl=self.ttl))
+        for calculator in (*self.calculators, *self.ranges, *self.names):
+            if calculator != calculator.lower():
+                raise OptionsError(NOT_LOWER.format(calculator=calculator))
+        for calculator, each in self.ranges.items():
+            if each.low >= each.high:
+                raise OptionsError(NO_RANGE.format(calculator=calculator, low=each.low, high=each.high))
+        given: dict[str, str] = {}
+        for calculator, score in self.names.items():
+            other = given.setdefault(score, calculator)
+            if other != calculator:
+                raise OptionsError(SAME_SCORE.format(one=other, other=calculator, score=score))
+
+    def score_of(self, calculator: str) -> str:
+        return self.names.get(calculator, calculator)
+
+    def bridges_calculator(self, calculator: str) -> bool:
+        return not self.calculators or calculator in self.calculators
+
+    def bridges_resource(self, resource: str) -> bool:
+        return not self.resources or resource in self.resources

@@ -1,0 +1,310 @@
+"""What the bridge would have on a hub, and what to write for it: from objects and the time to drafts. No I/O.
+
+Only originals are read, only what the bridge made is written, and no object is both. So nothing it writes can make it
+write more, whichever ways it leads: after one round of writes a second finds nothing to do.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
+from fairway.controllers.bridge.options import Options
+from fairway.controllers.bridge.origin import (
+    DETAIL,
+    FROM_ADD_ON,
+    FROM_MANAGED,
+    is_made_from,
+    is_original,
+    labels,
+)
+from fairway.engine.points import Extent
+from fairway.fleet.scores import calculator_of
+from fairway.plugins.calculator import Calculator
+
+UPDATED: Final = "AddOnPlacementScoreUpdated"
+CALCULATED: Final = "ManagedClusterScoreUpdated"
+CALCULATED_MESSAGE: Final = "ManagedClusterScore updated successfully"
+INCOMPLETE: Final = "ScoresMissing"
+LONGEST_NAME: Final = 253
+
+NO_TIME: Final = "{name} says nowhere when it was updated"
+TOO_OLD: Final = "{name} was last updated at {time}"
+SAME_NAME: Final = "{name} would be the same score {score} as another one"
+TAKEN: Final = "{kind} {name} is somebody else's: it is left alone"
+NO_NAME: Final = "score {score} of {resource} cannot be part of an object's name"
+LONG_NAME: Final = "score {score} of {resource} would make a name of more than {longest} characters"
+ANOTHERS: Final = "score {score} of {resource} is one of {other} already, and {name} can be only one of them"
+
+_CALCULATOR: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+_ORIGINAL: Final = Calculator(name="any")
+
+Extents = Mapping[str, tuple[int, int]]
+"""The least and the greatest value in the fleet, by calculator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An object as it should be, of which ``current`` is there; None if there is none."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    status: Mapping[str, Any]
+    current: ObjectMeta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    put: tuple[Draft, ...] = ()
+    drop: tuple[ObjectMeta, ...] = ()
+    look: datetime | None = None
+    """When something changes by itself."""
+    problems: tuple[str, ...] = ()
+
+
+def updated(score: ManagedClusterScore) -> datetime | None:
+    moments = [each.lastUpdateTime for each in score.status.conditions if each.lastUpdateTime is not None]
+    return max(moments, default=None)
+
+
+def stretched(value: int, extent: tuple[int, int]) -> int:
+    """As a Placement reads it, were the whole fleet its candidates."""
+    low, high = extent
+    return _ORIGINAL.normalize(value, Extent(low=low, high=high))
+
+
+# ManagedClusterScores to one AddOnPlacementScore
+
+
+def plan_add_on(
+    managed: Iterable[ManagedClusterScore],
+    current: AddOnPlacementScore | None,
+    *,
+    options: Options,
+    extents: Extents,
+    now: datetime,
+) -> Plan:
+    """For one cluster. ``managed`` are all there are in its namespace."""
+    if current is not None and not is_made_from(FROM_MANAGED, current.metadata):
+        taken = TAKEN.format(kind="AddOnPlacementScore", name=_full(current.metadata))
+        return Plan(problems=(taken,) if options.to_add_on and any(_originals(managed, options)) else ())
+    found, raw, ends, problems = _scores(managed, options=options, extents=extents, now=now)
+    if not found:
+        return Plan(drop=() if current is None else (current.metadata,), problems=tuple(problems))
+    valid_until = min(ends)
+    condition = Condition(
+        type=UPDATED,
+        status=FALSE if problems else TRUE,
+        reason=INCOMPLETE if problems else UPDATED,
+        message="; ".join([*problems, ", ".join(f"{name} {value}" for name, value in sorted(raw.items()))]),
+    )
+    if current is not None:
+        look = _still_good(current, found, condition, valid_until, ttl=options.ttl, now=now)
+        if look is not None:
+            return Plan(look=min(look, valid_until), problems=tuple(problems))
+    status = {
+        "conditions": [_written(condition, None if current is None else current.status.conditions, now=now)],
+        "scores": [{"name": name, "value": value} for name, value in sorted(found.items())],
+        "validUntil": format_time(valid_until),
+    }
+    draft = Draft(
+        name=options.resource,
+        labels=labels(FROM_MANAGED),
+        status=status,
+        current=None if current is None else current.metadata,
+    )
+    return Plan(put=(draft,), look=valid_until, problems=tuple(problems))
+
+
+def _originals(managed: Iterable[ManagedClusterScore], options: Options) -> Iterable[ManagedClusterScore]:
+    if not options.to_add_on:
+        return
+    for each in sorted(managed, key=lambda each: each.metadata.name):
+        calculator = calculator_of(each)
+        if calculator and options.bridges_calculator(calculator) and is_original(each.metadata):
+            yield each
+
+
+def _scores(
+    managed: Iterable[ManagedClusterScore], *, options: Options, extents: Extents, now: datetime
+) -> tuple[dict[str, int], dict[str, int], list[datetime], list[str]]:
+    """By name: normalised, and as they are; until when each is valid; and what is missing."""
+    found: dict[str, int] = {}
+    raw: dict[str, int] = {}
+    ends: list[datetime] = []
+    problems: list[str] = []
+    for each in _originals(managed, options):
+        calculator, moment = calculator_of(each), updated(each)
+        assert calculator is not None
+        name = options.score_of(calculator)
+        if moment is None:
+            problems.append(NO_TIME.format(name=each.metadata.name))
+            continue
+        # A moment that is still to come is no better than this one.
+        end = (min(moment, now) + timedelta(seconds=options.ttl)).replace(microsecond=0)
+        if end <= now:
+            problems.append(TOO_OLD.format(name=each.metadata.name, time=format_time(moment)))
+            continue
+        if name in found:
+            problems.append(SAME_NAME.format(name=each.metadata.name, score=name))
+            continue
+        value = each.status.score
+        limits = options.ranges.get(calculator)
+        extent = extents.get(calculator, (value, value))
+        found[name] = limits.score(value) if limits is not None else stretched(value, extent)
+        raw[name] = value
+        ends.append(end)
+    return found, raw, ends, problems
+
+
+def _still_good(
+    current: AddOnPlacementScore,
+    found: Mapping[str, int],
+    condition: Condition,
+    valid_until: datetime,
+    *,
+    ttl: float,
+    now: datetime,
+) -> datetime | None:
+    """When to look again if nothing need be written; None if something must."""
+    status = current.status
+    said = find_condition(status.conditions, UPDATED)
+    same = (
+        said is not None
+        and len(status.conditions) == 1
+        and (said.status, said.reason) == (condition.status, condition.reason)
+        and [(each.name, each.value) for each in status.scores] == sorted(found.items())
+    )
+    if not same or status.validUntil is None or status.validUntil > valid_until:
+        return None
+    if status.validUntil == valid_until:
+        return valid_until
+    renewal = status.validUntil - timedelta(seconds=ttl / 2)
+    return renewal if now < renewal else None
+
+
+# AddOnPlacementScores to ManagedClusterScores
+
+
+def plan_managed(
+    add_ons: Iterable[AddOnPlacementScore],
+    managed: Mapping[str, ManagedClusterScore],
+    *,
+    cluster: str,
+    confirmed: Mapping[str, datetime],
+    options: Options,
+    now: datetime,
+) -> Plan:
+    """For one cluster. ``managed`` are all there are in its namespace, by name. ``confirmed`` tells by name of an
+    AddOnPlacementScore when its publisher was last seen to write it."""
+    put: list[Draft] = []
+    looks: list[datetime] = []
+    problems: list[str] = []
+    sources: dict[str, tuple[str, str, int]] = {}
+    for each in sorted(add_ons, key=lambda each: each.metadata.name):
+        resource, end = each.metadata.name, each.status.validUntil
+        if not (options.to_managed and options.bridges_resource(resource) and is_original(each.metadata)):
+            continue
+        if end is not None:
+            if end <= now:
+                continue
+            looks.append(end)
+        for score, value in {item.name: item.value for item in each.status.scores}.items():
+            problem, name = _name(cluster, resource, score)
+            if name in sources and not problem:
+                problem = ANOTHERS.format(score=score, resource=resource, other=sources[name][0], name=name)
+            if problem:
+                problems.append(problem)
+            else:
+                sources[name] = (resource, score, value)
+    for name, (resource, score, value) in sources.items():
+        current = managed.get(name)
+        if current is not None and not is_made_from(FROM_ADD_ON, current.metadata):
+            problems.append(TAKEN.format(kind="ManagedClusterScore", name=_full(current.metadata)))
+            continue
+        detail = {DETAIL: f"{resource}/{score}"}
+        # A clock may have been set back since: what was seen then is no news from the future.
+        seen = min(confirmed[resource], now) if resource in confirmed else None
+        moment = _refreshed(current, value, detail, seen, ttl=options.ttl, now=now)
+        if moment is None:
+            continue
+        before = None if current is None else current.status.conditions
+        condition = Condition(type=CALCULATED, status=TRUE, reason=CALCULATED, message=CALCULATED_MESSAGE)
+        status = {
+            "conditions": [
+                {**_written(condition, before, now=now), "lastUpdateTime": format_time(moment)},
+            ],
+            "score": value,
+        }
+        draft = Draft(
+            name=name,
+            labels=labels(FROM_ADD_ON),
+            annotations=detail,
+            status=status,
+            current=None if current is None else current.metadata,
+        )
+        put.append(draft)
+    drop = tuple(
+        each.metadata
+        for name, each in sorted(managed.items())
+        if name not in sources and is_made_from(FROM_ADD_ON, each.metadata)
+    )
+    return Plan(put=tuple(put), drop=drop, look=min(looks, default=None), problems=tuple(problems))
+
+
+def _name(cluster: str, resource: str, score: str) -> tuple[str, str]:
+    """What is wrong with it, and the name of the ManagedClusterScore."""
+    name = managed_cluster_score_name(cluster=cluster, calculator=score)
+    if not _CALCULATOR.fullmatch(score.lower()):
+        return NO_NAME.format(score=repr(score), resource=resource), name
+    if len(name) > LONGEST_NAME:
+        return LONG_NAME.format(score=repr(score), resource=resource, longest=LONGEST_NAME), name
+    return "", name
+
+
+def _refreshed(
+    current: ManagedClusterScore | None,
+    value: int,
+    detail: Mapping[str, str],
+    confirmed: datetime | None,
+    *,
+    ttl: float,
+    now: datetime,
+) -> datetime | None:
+    """The time to write; None if what is there is good enough."""
+    if current is None:
+        return confirmed or now
+    status, known = current.status, updated(current)
+    said = find_condition(status.conditions, CALCULATED)
+    same = (
+        status.score == value
+        and len(status.conditions) == 1
+        and said is not None
+        and (said.status, said.reason) == (TRUE, CALCULATED)
+        and current.metadata.annotations.get(DETAIL) == detail[DETAIL]
+    )
+    if not same or known is None or known > now:
+        return confirmed or now
+    due = confirmed is not None and confirmed - known >= timedelta(seconds=ttl / 2)
+    return confirmed if due else None
+
+
+def _written(condition: Condition, before: Iterable[Condition] | None, *, now: datetime) -> dict[str, Any]:
+    old = find_condition(before or (), condition.type)
+    same = old is not None and old.status == condition.status and old.lastTransitionTime is not None
+    moment = old.lastTransitionTime if same and old is not None and old.lastTransitionTime else now
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": format_time(moment),
+    }
+
+
+def _full(meta: ObjectMeta) -> str:
+    return f"{meta.namespace}/{meta.name}"

@@ -1,0 +1,16 @@
+"""Scores of other tests are no concern of these: the hub serves everybody, so what is left of them goes first."""
+
+from typing import Any
+
+import pytest
+
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
+
+_KINDS: tuple[Resource[Any], ...] = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
+
+
+@pytest.fixture
+async def empty(client: Client) -> None:
+    for resource in _KINDS:
+        for each in (await client.list(resource)).items:
+            await client.delete(resource, each.metadata.name, namespace=each.metadata.namespace)

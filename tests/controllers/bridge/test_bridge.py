@@ -1,0 +1,269 @@
+"""The bridge on a hub: what is published as one kind of score is there as the other, and Placements read it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controllers.clustersets.stage import Stage, at_work, gone, until
+from controllers.clustersets.ticking import Standing
+from controllers.hubs import HubUnderTest
+from controllers.world import World
+from fairway.api.meta import format_time
+from fairway.api.placement import (
+    AddOnScore,
+    PlacementSpec,
+    PrioritizerConfig,
+    PrioritizerPolicy,
+    ScoreCoordinate,
+)
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
+from fairway.controllers.bridge import RULES, Bridge, Options, Range
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.manager import Manager
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, SYSTEM_CLOCK, AlreadyExists, Client
+from fairway.kube.fence import Lost
+from fairway.observe.meters import Meters, values
+
+pytestmark = pytest.mark.usefixtures("empty")
+
+RESOURCE = "managed-cluster-scores"
+BOTH = Options(to_managed=True)
+BEST_CPU = PlacementSpec(
+    numberOfClusters=1,
+    prioritizerPolicy=PrioritizerPolicy(
+        mode="Exact",
+        configurations=(
+            PrioritizerConfig(
+                scoreCoordinate=ScoreCoordinate(
+                    type="AddOn", addOn=AddOnScore(resourceName=RESOURCE, scoreName="cpu")
+                ),
+                weight=1,
+            ),
+        ),
+    ),
+)
+
+
+@asynccontextmanager
+async def bridging(
+    hub: HubUnderTest, options: Options = BOTH, *, clock: Standing | None = None
+) -> AsyncIterator[Stage]:
+    def make(client: Client) -> Bridge:
+        return Bridge(client, meters=Meters(), options=options, clock=clock or Standing())
+
+    async with at_work(hub, make, rules=RULES) as stage:
+        yield stage
+
+
+async def calculate(
+    world: World, word: str, calculator: str, score: int, *, clock: Standing
+) -> ManagedClusterScore:
+    """As the proposal's agent does it."""
+    cluster = await world.room(word)
+    name = managed_cluster_score_name(cluster=cluster, calculator=calculator)
+    with suppress(AlreadyExists):
+        await world.client.create(MANAGED_CLUSTER_SCORES, {"metadata": {"name": name}}, namespace=cluster)
+    moment = format_time(clock.wall())
+    condition = {
+        "lastTransitionTime": moment,
+        "lastUpdateTime": moment,
+        "message": "ManagedClusterScore updated successfully",
+        "reason": "ManagedClusterScoreUpdated",
+        "status": "True",
+        "type": "ManagedClusterScoreUpdated",
+    }
+    body = {"status": {"conditions": [condition], "score": score}}
+    return await world.edit(MANAGED_CLUSTER_SCORES, name, body, namespace=cluster, status=True)
+
+
+def having(**wanted: int) -> Callable[[AddOnPlacementScore], bool]:
+    return lambda found: {each.name: each.value for each in found.status.scores} == wanted
+
+
+def worth(score: int) -> Callable[[ManagedClusterScore], bool]:
+    return lambda found: bool(found.status.conditions) and found.status.score == score
+
+
+async def bridged(
+    world: World, word: str, wanted: Callable[[AddOnPlacementScore], bool]
+) -> AddOnPlacementScore:
+    return await until(world.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, wanted, namespace=world.full(word))
+
+
+async def mirrored(world: World, word: str, calculator: str, score: int) -> ManagedClusterScore:
+    cluster = world.full(word)
+    name = managed_cluster_score_name(cluster=cluster, calculator=calculator)
+    return await until(world.client, MANAGED_CLUSTER_SCORES, name, worth(score), namespace=cluster)
+
+
+async def versions(world: World) -> list[tuple[str, str, str]]:
+    found = [_version(each) for each in (await world.client.list(ADD_ON_PLACEMENT_SCORES)).items]
+    found += [_version(each) for each in (await world.client.list(MANAGED_CLUSTER_SCORES)).items]
+    return sorted(found)
+
+
+def _version(each: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str, str]:
+    return each.kind, each.metadata.name, each.metadata.resourceVersion
+
+
+async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world: World) -> None:
+    clock = Standing()
+    options = Options(ranges={"cpu": Range(low=0, high=64_000)})
+    async with bridging(hub, options, clock=clock):
+        await calculate(world, "a", "CPU", 60_000, clock=clock)
+        await calculate(world, "b", "CPU", 8_000, clock=clock)
+        found = await bridged(world, "a", having(cpu=87))
+        assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
+        assert found.metadata.labels == {
+            "app.kubernetes.io/managed-by": "fairway",
+            "fairway.dev/source": "managedclusterscore",
+        }
+        await bridged(world, "b", having(cpu=-75))
+        # The placement controller goes by the machine's clock, for which all of this is long over.
+        for word in ("a", "b"):
+            assert (
+                (await bridged(world, word, lambda _: True)).status.conditions[0].message.startswith("cpu ")
+            )
+
+
+async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
+    hub: HubUnderTest, manager: Manager, world: World
+) -> None:
+    clock = Standing()
+    clock.advance((SYSTEM_CLOCK.wall() - clock.wall()).total_seconds())
+    async with bridging(hub, Options(to_managed=True, ttl=36_000), clock=clock):
+        await world.clusters("a", "b")
+        await calculate(world, "a", "cpu", 60_000, clock=clock)
+        await calculate(world, "b", "cpu", 8_000, clock=clock)
+        await world.place("p", BEST_CPU)
+        await world.chooses("p", "a")
+        await calculate(world, "b", "cpu", 90_000, clock=clock)
+        await world.chooses("p", "b")
+        # Only the extremes of the fleet are known: who is not the best is the worst of two.
+        await bridged(world, "a", having(cpu=-100))
+
+
+async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnderTest, world: World) -> None:
+    clock = Standing()
+    async with bridging(hub, clock=clock) as stage:
+        end = clock.wall() + timedelta(seconds=180)
+        await world.score("a", {"health": 40, "healthNodes": 90}, resource="health-score", valid_until=end)
+        found = await mirrored(world, "a", "health", 40)
+        assert found.metadata.labels["fairway.dev/source"] == "addonplacementscore"
+        assert found.metadata.annotations == {"fairway.dev/source-score": "health-score/health"}
+        assert found.status.conditions[0].lastUpdateTime == clock.wall()
+        await mirrored(world, "a", "healthnodes", 90)
+        clock.advance(10)
+        await world.score("a", {"health": -40}, resource="health-score", valid_until=end)
+        found = await mirrored(world, "a", "health", -40)
+        assert found.status.conditions[0].lastUpdateTime == clock.wall()
+        cluster = world.full("a")
+        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-healthnodes", namespace=cluster)
+        clock.advance(600)  # it has run out
+        written = await calculate(world, "b", "other", 1, clock=clock)
+        await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
+        stage.controller.queue.add((cluster, "managedclusterscores"))
+        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
+
+
+async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -> None:
+    clock = Standing()
+    async with bridging(hub, clock=clock) as stage:
+        await calculate(world, "a", "cpu", 50, clock=clock)
+        await world.score("a", {"cpu": 1, "disk": 2}, resource="usage")
+        await bridged(world, "a", having(cpu=50))
+        await mirrored(world, "a", "disk", 2)
+        settled = await _rest(world, stage)
+        # The name that both have is the original's on its own side, and is not copied over it.
+        cpu = await mirrored(world, "a", "cpu", 50)
+        assert "fairway.dev/source" not in cpu.metadata.labels
+        for key in list(stage.controller.keys()):
+            stage.controller.queue.add(key)
+        assert await _rest(world, stage) == settled
+
+
+async def _rest(world: World, stage: Stage) -> list[tuple[str, str, str]]:
+    """What is there once two looks in a row find the same, and the controller knows it."""
+    async with asyncio.timeout(30):
+        before: list[tuple[str, str, str]] = []
+        while True:
+            await stage.controller.quiet()
+            there = await versions(world)
+            sources = stage.sources
+            add_ons = map(_version, sources.of(ADD_ON_PLACEMENT_SCORES).store.values())
+            managed = map(_version, sources.of(MANAGED_CLUSTER_SCORES).store.values())
+            known = sorted([*add_ons, *managed])
+            if there == known == before:
+                return there
+            before = there
+            await asyncio.sleep(0.01)
+
+
+async def test_what_is_somebody_elses_is_left_alone(hub: HubUnderTest, world: World) -> None:
+    clock = Standing()
+    mine = await world.score("a", {"mine": 1}, resource=RESOURCE)
+    theirs = await calculate(world, "a", "mine", 7, clock=clock)
+    async with bridging(hub, clock=clock) as stage:
+        await _rest(world, stage)
+    cluster = world.full("a")
+    left = await world.client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+    assert left.metadata.resourceVersion == mine.metadata.resourceVersion
+    kept = await world.client.get(MANAGED_CLUSTER_SCORES, f"{cluster}-mine", namespace=cluster)
+    assert kept.metadata.resourceVersion == theirs.metadata.resourceVersion
+
+
+async def test_a_way_that_is_closed_is_cleared(hub: HubUnderTest, world: World) -> None:
+    clock = Standing()
+    async with bridging(hub, clock=clock):
+        await world.score("a", {"disk": 2}, resource="usage")
+        await mirrored(world, "a", "disk", 2)
+    async with bridging(hub, Options(), clock=clock):
+        cluster = world.full("a")
+        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-disk", namespace=cluster)
+
+
+async def test_renewals_that_tell_nothing_new_are_written_by_half_lives(
+    hub: HubUnderTest, world: World
+) -> None:
+    clock = Standing()
+    async with bridging(hub, clock=clock) as stage:
+        await calculate(world, "a", "cpu", 50, clock=clock)
+        await bridged(world, "a", having(cpu=50))
+        await _rest(world, stage)
+        before = _writes(stage)
+        for _ in range(20):
+            clock.advance(30)
+            await stage.caught_up(MANAGED_CLUSTER_SCORES, await calculate(world, "a", "cpu", 50, clock=clock))
+        await _rest(world, stage)
+        assert _writes(stage) - before == 20 * 30 / 150
+        found = await bridged(world, "a", having(cpu=50))
+        assert found.status.validUntil is not None
+        assert found.status.validUntil > clock.wall()
+
+
+def _writes(stage: Stage) -> float:
+    figures = values(stage.controller.meters.expose())
+    return sum(value for name, value in figures.items() if name.startswith("fairway_writes_total"))
+
+
+async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World, client: Client) -> None:
+    class Over:
+        def batch(self) -> Any:
+            return ALONE.batch()
+
+        def ensure(self) -> None:
+            raise Lost("the term is over")
+
+    clock = Standing()
+    async with bridging(hub, Options(calculators=frozenset({"none"})), clock=clock) as stage:
+        written = await calculate(world, "a", "cpu", 50, clock=clock)
+        await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
+        bridge = Bridge(client, meters=Meters(), clock=clock)
+        bridge.watch(stage.sources)
+        with pytest.raises(Lost):
+            await bridge.reconcile((world.full("a"), "addonplacementscores"), Over())
+    assert [each.metadata.name for each in (await client.list(ADD_ON_PLACEMENT_SCORES)).items] == []

@@ -1,0 +1,415 @@
+"""What the bridge would write, and that it comes to rest: whatever people do to both kinds of scores, one round of
+writes later there is nothing left to do, and no original was touched."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
+
+from fairway.api.meta import ObjectMeta
+from fairway.api.score import (
+    AddOnPlacementScore,
+    AddOnPlacementScoreItem,
+    AddOnPlacementScoreStatus,
+    ManagedClusterScore,
+    ManagedClusterScoreCondition,
+    ManagedClusterScoreStatus,
+)
+from fairway.controllers.bridge import Options, OptionsError, Range
+from fairway.controllers.bridge.extents import Spans
+from fairway.controllers.bridge.origin import (
+    FROM_ADD_ON,
+    FROM_MANAGED,
+    SOURCE,
+    is_made_from,
+    is_original,
+    labels,
+)
+from fairway.controllers.bridge.plan import (
+    INCOMPLETE,
+    Draft,
+    Plan,
+    plan_add_on,
+    plan_managed,
+    stretched,
+    updated,
+)
+from fairway.fleet.scores import calculator_of
+
+NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
+BOTH = Options(to_managed=True)
+
+
+def calculated(
+    name: str,
+    score: int,
+    *,
+    at: datetime | None = NOON,
+    cluster: str = "c1",
+    labelled: Mapping[str, str] = {},
+) -> ManagedClusterScore:
+    condition = ManagedClusterScoreCondition(
+        type="ManagedClusterScoreUpdated",
+        status="True",
+        reason="ManagedClusterScoreUpdated",
+        message="",
+        lastTransitionTime=NOON,
+        lastUpdateTime=at,
+    )
+    return ManagedClusterScore(
+        metadata=ObjectMeta(name=f"{cluster}-{name}", namespace=cluster, labels=dict(labelled)),
+        status=ManagedClusterScoreStatus(conditions=(condition,), score=score),
+    )
+
+
+def published(
+    name: str, scores: Mapping[str, int], *, until: datetime | None = None, cluster: str = "c1"
+) -> AddOnPlacementScore:
+    items = tuple(AddOnPlacementScoreItem(name=key, value=value) for key, value in scores.items())
+    return AddOnPlacementScore(
+        metadata=ObjectMeta(name=name, namespace=cluster),
+        status=AddOnPlacementScoreStatus(scores=items, validUntil=until),
+    )
+
+
+def to_add_on(*managed: ManagedClusterScore, now: datetime = NOON, **options: Any) -> dict[str, Any] | None:
+    extents = Spans()
+    for each in managed:
+        extents.put(calculator_of(each) or "", each.metadata.namespace, each.status.score)
+    mine = [each for each in managed if each.metadata.namespace == "c1"]
+    plan = plan_add_on(mine, None, options=Options(**options), extents=extents, now=now)
+    return dict(plan.put[0].status) if plan.put else None
+
+
+def values(status: Mapping[str, Any] | None) -> dict[str, int]:
+    return {} if status is None else {each["name"]: each["value"] for each in status["scores"]}
+
+
+def test_calculators_become_scores_for_as_long_as_they_are_fresh() -> None:
+    status = to_add_on(
+        calculated("resourceratiocpu", 74),
+        calculated("health", -20, at=NOON - timedelta(seconds=100)),
+        names={"resourceratiocpu": "ResourceRatioCPU"},
+    )
+    assert status is not None
+    assert status["scores"] == [{"name": "ResourceRatioCPU", "value": 74}, {"name": "health", "value": -20}]
+    assert status["validUntil"] == "2031-05-05T12:03:20Z"
+    (condition,) = status["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+        "AddOnPlacementScoreUpdated",
+        "True",
+        "AddOnPlacementScoreUpdated",
+        "ResourceRatioCPU 74, health -20",
+    )
+
+
+def test_without_a_time_or_after_it_nothing_is_bridged() -> None:
+    assert to_add_on(calculated("a", 1, at=None)) is None
+    assert to_add_on(calculated("a", 1, at=NOON - timedelta(seconds=300))) is None
+    assert to_add_on(calculated("a", 1, at=NOON - timedelta(seconds=299))) is not None
+    status = to_add_on(calculated("a", 1), calculated("b", 2, at=None))
+    assert status is not None
+    assert values(status) == {"a": 1}
+    assert status["conditions"][0]["reason"] == INCOMPLETE
+    assert status["conditions"][0]["message"] == "c1-b says nowhere when it was updated; a 1"
+
+
+def test_a_moment_still_to_come_is_worth_no_more_than_this_one() -> None:
+    status = to_add_on(calculated("a", 1, at=datetime(9999, 12, 31, tzinfo=UTC)))
+    assert status is not None
+    assert status["validUntil"] == "2031-05-05T12:05:00Z"
+
+
+def test_only_the_calculators_asked_for() -> None:
+    found = to_add_on(calculated("a", 1), calculated("b", 2), calculators=frozenset({"b"}))
+    assert values(found) == {"b": 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "score"), [(0, -100), (1, -98), (4, -92), (24, -52), (40, -20), (100, 100), (10**18, 100)]
+)
+def test_a_range_is_that_of_score_providers(value: int, score: int) -> None:
+    assert values(to_add_on(calculated("a", value), ranges={"a": Range(low=0, high=100)})) == {"a": score}
+
+
+def test_a_range_is_exact_for_all_numbers() -> None:
+    wide = Range(low=-(2**63), high=2**63 - 1)
+    assert [wide.score(each) for each in (-(2**63), 0, 2**63 - 1)] == [-100, 0, 100]
+    assert Range(low=0, high=3).score(1) == -33  # toward zero
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "score"),
+    [
+        (50, (-100, 100), 50),
+        (50, (0, 200), -50),
+        (1000, (0, 4000), -50),
+        (4000, (0, 3000), 100),
+        (5000, (), 100),
+    ],
+)
+def test_without_a_range_as_placements_read_it(mine: int, others: Iterable[int], score: int) -> None:
+    rest = [calculated("a", each, cluster=f"o{number}") for number, each in enumerate(others)]
+    assert values(to_add_on(calculated("a", mine), *rest)) == {"a": score}
+
+
+def to_managed(*add_ons: AddOnPlacementScore, now: datetime = NOON, **options: Any) -> Plan:
+    return plan_managed(
+        add_ons, {}, cluster="c1", confirmed={}, options=Options(to_managed=True, **options), now=now
+    )
+
+
+def test_scores_become_objects_of_their_own() -> None:
+    plan = to_managed(published("health-score", {"health": -5, "healthNodes": 100}))
+    assert [(each.name, each.status["score"], dict(each.annotations)) for each in plan.put] == [
+        ("c1-health", -5, {"fairway.dev/source-score": "health-score/health"}),
+        ("c1-healthnodes", 100, {"fairway.dev/source-score": "health-score/healthNodes"}),
+    ]
+    assert plan.put[0].status["conditions"] == [
+        {
+            "type": "ManagedClusterScoreUpdated",
+            "status": "True",
+            "reason": "ManagedClusterScoreUpdated",
+            "message": "ManagedClusterScore updated successfully",
+            "lastTransitionTime": "2031-05-05T12:00:00Z",
+            "lastUpdateTime": "2031-05-05T12:00:00Z",
+        }
+    ]
+
+
+def test_what_has_run_out_is_taken_away() -> None:
+    made = calculated("health", -5, labelled=labels(FROM_ADD_ON))
+    plan = plan_managed(
+        [published("health-score", {"health": -5}, until=NOON)],
+        {"c1-health": made},
+        cluster="c1",
+        confirmed={},
+        options=BOTH,
+        now=NOON,
+    )
+    assert plan.drop == (made.metadata,)
+
+
+@pytest.mark.parametrize("score", ["", "a b", "ä", "_x", "x" * 251])
+def test_a_name_that_no_object_can_have(score: str) -> None:
+    plan = to_managed(published("r", {score: 1, "fine": 2}))
+    assert [each.name for each in plan.put] == ["c1-fine"]
+    assert len(plan.problems) == 1
+
+
+def test_one_name_has_one_source() -> None:
+    plan = to_managed(published("b", {"cpu": 2}), published("a", {"CPU": 1}))
+    assert [(each.name, each.status["score"]) for each in plan.put] == [("c1-cpu", 1)]
+    assert plan.problems == ("score cpu of b is one of a already, and c1-cpu can be only one of them",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"to_add_on": False}, "leads nowhere"),
+        ({"ttl": 0}, "ttl is 0"),
+        ({"ttl": float("nan")}, "ttl is nan"),
+        ({"ranges": {"a": Range(low=1, high=1)}}, "the range of a is from 1 to 1"),
+        ({"calculators": frozenset({"CPU"})}, "'CPU' is none"),
+        ({"names": {"a": "x", "b": "x"}}, "a and b would be one score 'x'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionsError, match=message):
+        Options(**options)
+
+
+@pytest.mark.parametrize("extent", [(-5, 5), (-1000, 5), (7, 7), (700, 700)])
+def test_stretching_is_monotone(extent: tuple[int, int]) -> None:
+    low, high = extent
+    scores = [stretched(value, extent) for value in range(low, high + 1)]
+    assert scores == sorted(scores)
+    assert all(-100 <= each <= 100 for each in scores)
+
+
+# People, clocks and the bridge
+
+CLUSTERS = ["c1", "c2"]
+NAMES = ["cpu", "health", "x"]
+RESOURCES = ["managed-cluster-scores", "health-score", "a"]
+Key = tuple[str, str]
+
+clusters = st.sampled_from(CLUSTERS)
+names = st.sampled_from(NAMES)
+resources = st.sampled_from(RESOURCES)
+numbers = st.sampled_from([-(2**63), -100, 0, 7, 100, 101, 2**63 - 1])
+ages = st.sampled_from([None, -1000, 0, 10, 299, 300, 4000])
+scores = st.dictionaries(st.sampled_from(["cpu", "CPU", "health", "bad name"]), st.integers(-100, 100))
+forged = st.sampled_from(
+    [{}, {SOURCE: FROM_MANAGED}, labels(FROM_MANAGED), labels(FROM_ADD_ON), {SOURCE: "?"}]
+)
+
+
+class People(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOON
+        self.managed: dict[Key, ManagedClusterScore] = {}
+        self.add_ons: dict[Key, AddOnPlacementScore] = {}
+        self.confirmed: dict[Key, datetime] = {}
+
+    @initialize(
+        options=st.builds(
+            Options,
+            to_managed=st.booleans(),
+            ranges=st.sampled_from([{}, {"cpu": Range(low=0, high=50)}]),
+            names=st.sampled_from([{}, {"x": "health"}]),
+            resource=st.sampled_from(["managed-cluster-scores", "health-score"]),
+        )
+    )
+    def begin(self, options: Options) -> None:
+        self.options = options
+
+    @rule(cluster=clusters, name=names, score=numbers, age=ages, labelled=forged)
+    def calculate(
+        self, cluster: str, name: str, score: int, age: int | None, labelled: dict[str, str]
+    ) -> None:
+        at = None if age is None else self.now - timedelta(seconds=age)
+        made = calculated(name, score, at=at, cluster=cluster, labelled=labelled)
+        self.managed[cluster, made.metadata.name] = made
+
+    @rule(cluster=clusters, name=resources, given=scores, left=ages, labelled=forged)
+    def publish(
+        self, cluster: str, name: str, given: dict[str, int], left: int | None, labelled: dict[str, str]
+    ) -> None:
+        until = None if left is None else self.now + timedelta(seconds=left)
+        made = published(name, given, until=until, cluster=cluster)
+        self.add_ons[cluster, name] = structs.replace(
+            made, metadata=structs.replace(made.metadata, labels=labelled)
+        )
+        self.confirmed[cluster, name] = self.now
+
+    @rule(seconds=st.sampled_from([1, 149, 150, 301]))
+    def wait(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    @rule(seconds=st.sampled_from([60, 100_000]))
+    def set_the_clock_back(self, seconds: int) -> None:
+        self.now -= timedelta(seconds=seconds)
+
+    @precondition(lambda self: self.managed)
+    @rule(data=st.data(), labelled=forged)
+    def relabel_calculated(self, data: st.DataObject, labelled: dict[str, str]) -> None:
+        key = data.draw(st.sampled_from(sorted(self.managed)))
+        old = self.managed[key]
+        self.managed[key] = structs.replace(old, metadata=structs.replace(old.metadata, labels=labelled))
+
+    @precondition(lambda self: self.add_ons)
+    @rule(data=st.data(), labelled=forged)
+    def relabel_published(self, data: st.DataObject, labelled: dict[str, str]) -> None:
+        key = data.draw(st.sampled_from(sorted(self.add_ons)))
+        old = self.add_ons[key]
+        self.add_ons[key] = structs.replace(old, metadata=structs.replace(old.metadata, labels=labelled))
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        there = sorted({*self.managed, *self.add_ons})
+        if there:
+            key = data.draw(st.sampled_from(there))
+            self.managed.pop(key, None)
+            self.add_ons.pop(key, None)
+            self.confirmed.pop(key, None)
+
+    @rule(first=st.permutations([(cluster, kind) for cluster in CLUSTERS for kind in ("add-on", "managed")]))
+    def settle(self, first: list[tuple[str, str]]) -> None:
+        """In any order: every key once, and again nothing is to be written."""
+        originals = self._originals()
+        for cluster, kind in first:
+            self._round(cluster, kind)
+        for cluster, kind in first:
+            plan = self._plan(cluster, kind)
+            assert (plan.put, plan.drop) == ((), ())
+        assert self._originals() == originals
+        for made in self.add_ons.values():
+            if is_made_from(FROM_MANAGED, made.metadata) and made.metadata.name == self.options.resource:
+                self._check(made)
+
+    def _check(self, made: AddOnPlacementScore) -> None:
+        assert made.status.validUntil is not None
+        assert made.status.validUntil > self.now
+        newest = max(
+            moment
+            for each in self.managed.values()
+            if each.metadata.namespace == made.metadata.namespace
+            and is_original(each.metadata)
+            and (moment := updated(each)) is not None
+        )
+        assert made.status.validUntil <= min(newest, self.now) + timedelta(seconds=self.options.ttl)
+        assert all(-100 <= each.value <= 100 for each in made.status.scores)
+
+    def _originals(self) -> tuple[Any, ...]:
+        return tuple(
+            [(key, each) for key, each in there.items() if not self._is_ours(each)]
+            for there in (self.managed, self.add_ons)
+        )
+
+    @staticmethod
+    def _is_ours(each: ManagedClusterScore | AddOnPlacementScore) -> bool:
+        source = FROM_ADD_ON if isinstance(each, ManagedClusterScore) else FROM_MANAGED
+        return is_made_from(source, each.metadata)
+
+    def _plan(self, cluster: str, kind: str) -> Plan:
+        managed = {name: each for (where, name), each in self.managed.items() if where == cluster}
+        add_ons = {name: each for (where, name), each in self.add_ons.items() if where == cluster}
+        if kind == "add-on":
+            extents = Spans()
+            for (where, _), each in self.managed.items():
+                calculator = calculator_of(each)
+                if calculator and is_original(each.metadata) and updated(each) is not None:
+                    extents.put(calculator, where, each.status.score)
+            current = add_ons.get(self.options.resource)
+            return plan_add_on(managed.values(), current, options=self.options, extents=extents, now=self.now)
+        confirmed = {name: moment for (where, name), moment in self.confirmed.items() if where == cluster}
+        return plan_managed(
+            add_ons.values(),
+            managed,
+            cluster=cluster,
+            confirmed=confirmed,
+            options=self.options,
+            now=self.now,
+        )
+
+    def _round(self, cluster: str, kind: str) -> None:
+        plan = self._plan(cluster, kind)
+        there: dict[Key, Any] = self.add_ons if kind == "add-on" else self.managed
+        for meta in plan.drop:
+            del there[cluster, meta.name]
+        for draft in plan.put:
+            there[cluster, draft.name] = self._made(cluster, draft, kind)
+
+    @staticmethod
+    def _made(cluster: str, draft: Draft, kind: str) -> Any:
+        body = {
+            "metadata": {
+                "name": draft.name,
+                "namespace": cluster,
+                "labels": dict(draft.labels),
+                "annotations": dict(draft.annotations),
+            },
+            "status": dict(draft.status),
+        }
+        return msgspec.convert(body, AddOnPlacementScore if kind == "add-on" else ManagedClusterScore)
+
+    @invariant()
+    def nothing_is_looked_at_in_the_past(self) -> None:
+        if not hasattr(self, "options"):
+            return
+        for cluster in CLUSTERS:
+            for kind in ("add-on", "managed"):
+                look = self._plan(cluster, kind).look
+                assert look is None or look > self.now
+
+
+People.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+TestPeople = People.TestCase
