@@ -121,7 +121,7 @@ class Book:
     def load(self, path: Path) -> str:
         """What is wrong with the file, in words; empty if it was read, or if there is none."""
         try:
-            with np.load(path, allow_pickle=False) as found:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
                 header = json.loads(found["header"].tobytes())
                 values, counts = found["values"], found["counts"]
                 keys = [(str(cluster), str(score)) for cluster, score in header["keys"]]

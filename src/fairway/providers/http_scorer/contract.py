@@ -16,7 +16,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from fairway.providers.prometheus.api import Series
 from fairway.providers.provider import ProviderError
 
 BAD_CONFIG: Final = "ScorerConfigInvalid"
@@ -93,11 +92,7 @@ def written(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-def pairs(series: Iterable[Series]) -> list[tuple[Mapping[str, str], tuple[tuple[float, float], ...]]]:
-    return [(each.labels, each.points) for each in series]
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def results_of(given: Any) -> tuple[Result, ...]:

@@ -1,0 +1,142 @@
+import multiprocessing
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairway.providers.forecast.book import Book
+
+KEY = ("c1", "free")
+
+
+def book(**more: int) -> Book:
+    return Book(**{"step": 10, "columns": 5, "most": 100, **more})
+
+
+def row(found: Book) -> list[float]:
+    return [round(float(value), 6) for value in found.complete()[found.keys[KEY]]]
+
+
+def test_a_bucket_is_the_mean_of_what_fell_into_it() -> None:
+    found = book()
+    assert found.record({KEY: 1}, moment=100)
+    assert not found.record({KEY: 3}, moment=104)
+    assert not found.record({KEY: 5}, moment=109)
+    assert found.record({KEY: 9}, moment=110)
+    assert row(found)[-1] == 3
+
+
+def test_a_gap_is_a_gap() -> None:
+    found = book()
+    found.record({KEY: 1}, moment=100)
+    found.record({KEY: 2}, moment=125)
+    found.record({KEY: 3}, moment=130)
+    np.testing.assert_equal(row(found), [np.nan, 1, np.nan, 2])
+
+
+def test_what_a_clock_says_that_was_set_back_is_ignored() -> None:
+    found = book()
+    found.record({KEY: 1}, moment=100)
+    assert not found.record({KEY: 50}, moment=80)
+    found.record({KEY: 2}, moment=110)
+    assert row(found)[-1] == 1
+
+
+def test_after_a_long_silence_nothing_of_before_is_left() -> None:
+    found = book()
+    found.record({KEY: 1}, moment=100)
+    found.record({("c2", "free"): 2}, moment=10_000)
+    assert list(found.keys) == [("c2", "free")]
+
+
+def test_no_more_series_than_allowed() -> None:
+    found = book(most=2)
+    found.record({(f"c{number}", "free"): number for number in range(5)}, moment=100)
+    assert len(found.keys) == 2
+    assert found.full()
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.floats(-1e6, 1e6)), max_size=15))
+def test_a_book_that_was_saved_goes_on_as_if_nothing_had_been(events: list[tuple[int, str, float]]) -> None:
+    straight, broken = book(), book()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "state")
+        moment = 100.0
+        for seconds, cluster, value in events:
+            moment += seconds
+            for each in (straight, broken):
+                each.record({(cluster, "free"): value}, moment=moment)
+            broken.save(path)
+            broken = book()
+            assert broken.load(path) == ""
+    assert dict(straight.keys) == dict(broken.keys)
+    assert straight.last == broken.last
+    np.testing.assert_allclose(straight.complete(), broken.complete())
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 but no more"])
+def test_a_damaged_file_is_a_new_beginning(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(content)
+    found = book()
+    assert "the history begins anew" in found.load(path)
+    assert not found.keys
+
+
+def test_half_a_file_is_a_damaged_one(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    found = book()
+    found.record({KEY: 1}, moment=100)
+    found.save(path)
+    content = path.read_bytes()
+    for length in range(0, len(content), 97):
+        path.write_bytes(content[:length])
+        other = book()
+        assert "begins anew" in other.load(path)
+        assert not other.keys
+
+
+def test_another_step_is_another_history(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    found = book()
+    found.record({KEY: 1}, moment=100)
+    found.save(path)
+    assert "with this step" in book(step=20).load(path)
+    longer = book(columns=9)
+    assert longer.load(path) == ""
+    longer.record({KEY: 2}, moment=110)
+    assert row(longer)[-1] == 1
+
+
+def test_no_file_is_no_problem(tmp_path: Path) -> None:
+    assert book().load(tmp_path / "state") == ""
+
+
+def _save_for_ever(path: str) -> None:
+    found = book(columns=2000)
+    found.record({(f"c{number}", "free"): number for number in range(50)}, moment=100)
+    while True:
+        found.save(Path(path))
+
+
+def test_killed_while_saving_it_leaves_the_last_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_save_for_ever, args=(str(path),), daemon=True)
+    process.start()
+    try:
+        seen: set[int] = set()
+        while len(seen) < 3:  # it has been replaced more than once
+            if path.exists():
+                seen.add(os.stat(path).st_mtime_ns)
+    finally:
+        process.kill()
+        process.join()
+    found = book(columns=2000)
+    assert found.load(path) == ""
+    assert len(found.keys) == 50

@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.providers.forecast import model
+
+SEASON = 24
+
+
+def wave(length: int, *, slope: float = 0.0, height: float = 10.0, level: float = 50.0) -> model.Matrix:
+    at = np.arange(length)
+    return np.asarray(level + slope * at + height * np.sin(2 * np.pi * at / SEASON))[None, :]
+
+
+@given(
+    st.integers(2 * SEASON, 6 * SEASON),
+    st.integers(1, SEASON),
+    st.floats(-1, 1),
+    st.floats(0, 50),
+    st.integers(0, 10**6),
+)
+def test_what_is_a_season_and_a_line_is_continued_exactly(
+    length: int, ahead: int, slope: float, height: float, start: int
+) -> None:
+    whole = wave(start % SEASON + length + ahead, slope=slope, height=height)[:, start % SEASON :]
+    trend = model.fit(whole[:, :length], season=SEASON, at=start + length - 1)
+    assert trend.slope[0] == pytest.approx(slope, abs=1e-6)
+    # The profile is a mean over seasons of which one may be cut, so a slope leaves a little of itself in it.
+    assert trend.ahead(ahead)[0] == pytest.approx(whole[0, -1], abs=1e-6 + abs(slope))
+
+
+def test_many_series_are_as_each_alone() -> None:
+    together = np.vstack([wave(72), wave(72, slope=0.5), wave(72, level=-3, height=1)])
+    found = model.fit(together, season=SEASON, at=71).ahead(5)
+    alone = [model.fit(row[None, :], season=SEASON, at=71).ahead(5)[0] for row in together]
+    assert found == pytest.approx(alone)
+
+
+def test_one_odd_point_does_not_tilt_the_line() -> None:
+    values = wave(96)
+    values[0, 50] = 10_000
+    assert model.fit(values, season=SEASON, at=95).slope[0] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_trial_knows_only_what_was_known_then() -> None:
+    """The same past gives the same forecast, whatever came after."""
+    values = wave(96)
+    other = values.copy()
+    other[0, -1] += 100
+    ahead = 3
+    one = model.trial(values, season=SEASON, at=95, ahead=ahead)
+    two = model.trial(other, season=SEASON, at=95, ahead=ahead)
+    count = len(np.unique(np.linspace(72, 95, num=model.ORIGINS).astype(int)))
+    assert two.error[0] - one.error[0] == pytest.approx(100 / count, rel=1e-6)
+
+
+def test_a_season_is_better_than_no_change_and_noise_is_not() -> None:
+    seasonal = model.trial(wave(96), season=SEASON, at=95, ahead=6)
+    assert seasonal.error[0] < 1e-6 < seasonal.unchanged[0]
+    noise = np.random.default_rng(7).normal(0, 10, size=(50, 96))
+    found = model.trial(noise, season=SEASON, at=95, ahead=6)
+    assert (found.relative > 0.5).all()
+
+
+def test_a_walk_is_best_guessed_to_stay() -> None:
+    walk = np.cumsum(np.random.default_rng(3).normal(0, 1, size=(200, 96)), axis=1) + 100
+    found = model.trial(walk, season=SEASON, at=95, ahead=1)
+    assert (found.error > found.unchanged).mean() > 0.9
+
+
+def test_nothing_changes_where_nothing_changed() -> None:
+    flat = np.full((1, 96), 5.0)
+    assert model.fit(flat, season=SEASON, at=95).ahead(9)[0] == 5
+    found = model.trial(flat, season=SEASON, at=95, ahead=9)
+    assert (found.error[0], found.unchanged[0], found.relative[0]) == (0, 0, 0)
+    nothing = model.trial(np.zeros((1, 96)), season=SEASON, at=95, ahead=9)
+    assert nothing.relative[0] == 0
+
+
+def test_without_two_seasons_before_it_nothing_can_be_tried() -> None:
+    found = model.trial(wave(50), season=SEASON, at=49, ahead=6)
+    assert np.isinf(found.relative).all()
+
+
+def test_what_is_enough() -> None:
+    values = np.vstack([wave(96)] * 6)
+    values[1, -1] = np.nan  # not up to now
+    values[2, -30:-20] = np.nan  # too much of one season is missing
+    values[3, 40:44] = np.nan  # a few gaps
+    values[4, :24] = np.nan  # three of four seasons
+    values[5, :] = np.nan
+    found = model.sufficient(values, season=SEASON, seasons=3)
+    assert found.tolist() == [True, False, False, True, True, False]
+    assert not model.sufficient(values[:, :71], season=SEASON, seasons=3).any()
+
+
+def test_gaps_are_bridged() -> None:
+    nan = np.nan
+    found = model.filled(np.array([[nan, 1, nan, 3, nan], [1, 2, 3, 4, 5]]))
+    assert found.tolist() == [[1, 1, 2, 3, 3], [1, 2, 3, 4, 5]]

@@ -1,0 +1,123 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from fairway.providers.http_scorer.breaker import CLOSED, HALF_OPEN, OPEN, Breaker, Limits
+
+LIMITS = Limits(failures=3, pause=10, longest=35)
+
+
+def opened(now: float = 0.0) -> Breaker:
+    breaker = Breaker(limits=LIMITS)
+    for _ in range(3):
+        breaker, admitted = breaker.ask(now)
+        assert admitted
+        breaker = breaker.failed(now)
+    return breaker
+
+
+def test_so_many_failures_in_a_row_open_it() -> None:
+    breaker = Breaker(limits=LIMITS).failed(0).failed(1)
+    assert breaker.state == CLOSED
+    assert breaker.failed(2).state == OPEN
+    assert breaker.succeeded().failed(2).failed(3).state == CLOSED
+
+
+def test_open_it_lets_nothing_through_until_the_pause_is_over() -> None:
+    breaker = opened()
+    assert breaker.ask(9.9) == (breaker, False)
+    assert breaker.wait(9) == 1
+    trial, admitted = breaker.ask(10)
+    assert (trial.state, admitted) == (HALF_OPEN, True)
+
+
+def test_one_trial_at_a_time() -> None:
+    trial, _ = opened().ask(10)
+    assert trial.ask(11) == (trial, False)
+    # One that was never heard of again, because somebody cancelled it, is not waited for for ever.
+    again, admitted = trial.ask(20)
+    assert (again.state, again.since, admitted) == (HALF_OPEN, 20, True)
+
+
+def test_a_trial_that_succeeds_closes_it() -> None:
+    trial, _ = opened().ask(10)
+    assert trial.succeeded() == Breaker(limits=LIMITS)
+
+
+def test_a_trial_that_fails_doubles_the_pause_up_to_the_longest() -> None:
+    breaker, now = opened(), 0.0
+    pauses = []
+    for _ in range(4):
+        now += breaker.pause
+        breaker, admitted = breaker.ask(now)
+        assert admitted
+        breaker = breaker.failed(now)
+        pauses.append(breaker.pause)
+    assert pauses == [20, 35, 35, 35]
+
+
+def test_a_late_failure_of_before_it_opened_changes_nothing() -> None:
+    breaker = opened(5)
+    late = breaker.failed(9)
+    assert (late.state, late.since, late.pause) == (OPEN, 5, 10)
+
+
+@given(st.lists(st.sampled_from(["ok", "fail", "wait"]), max_size=60))
+def test_it_is_never_stuck(events: list[str]) -> None:
+    breaker, now = Breaker(limits=LIMITS), 0.0
+    for event in events:
+        now += 1.0 if event != "wait" else 40.0
+        if event == "wait":
+            continue
+        breaker, admitted = breaker.ask(now)
+        if admitted:
+            breaker = breaker.succeeded() if event == "ok" else breaker.failed(now)
+    assert breaker.ask(now + LIMITS.longest)[1]
+
+
+class BreakerMachine(RuleBasedStateMachine):
+    """However requests overlap: while it is open nothing passes, and at most one trial per pause."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.breaker = Breaker(limits=LIMITS)
+        self.now = 0.0
+        self.flying = 0
+        self.trials: list[float] = []
+
+    @rule(seconds=st.floats(0, 20))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def ask(self) -> None:
+        before = self.breaker
+        self.breaker, admitted = before.ask(self.now)
+        if before.state != CLOSED and admitted:
+            assert self.now >= before.since + before.pause
+            self.trials.append(self.now)
+        self.flying += admitted
+
+    @rule(well=st.booleans())
+    def answer(self, well: bool) -> None:
+        if self.flying:
+            self.flying -= 1
+            self.breaker = self.breaker.succeeded() if well else self.breaker.failed(self.now)
+
+    @invariant()
+    def sane(self) -> None:
+        assert (self.breaker.pause > 0) == (self.breaker.state != CLOSED)
+        assert self.breaker.pause <= max(LIMITS.longest, LIMITS.pause)
+
+
+TestBreakerMachine: Any = BreakerMachine.TestCase
+
+
+@pytest.mark.parametrize("longest", [1.0, 10.0])
+def test_the_longest_pause_is_not_shorter_than_the_first(longest: float) -> None:
+    breaker = Breaker(limits=Limits(failures=1, pause=10, longest=longest)).failed(0)
+    trial, _ = breaker.ask(10)
+    assert trial.failed(10).pause == 10

@@ -1,0 +1,293 @@
+"""A scorer of somebody else: a real server that may answer well, badly, late or not at all."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fairway.providers import endpoint
+from fairway.providers.http_scorer import contract, provider
+from fairway.providers.http_scorer.breaker import CLOSED, HALF_OPEN, OPEN
+from fairway.providers.provider import ProviderError, Reading
+from fairway.testing.prometheus import served
+from providers.tools.asking import StoppedClock, built, failure, fleet, open_provider, problem, values
+from providers.tools.monitoring import Monitoring
+
+
+class Scorer:
+    """``answer`` makes what it says of the data it is sent."""
+
+    def __init__(self) -> None:
+        self.scores: dict[str, float] = {}
+        self.config: dict[str, Any] = {}
+        self.status = 200
+        self.raw: str | None = None
+        self.healthy = True
+        self.asked: list[tuple[str, Any]] = []
+        self.busy = self.busiest = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.url = ""
+
+    async def _config(self, _: web.Request) -> web.Response:
+        self.asked.append(("/config", None))
+        return web.json_response(self.config)
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        self.asked.append(("/healthz", None))
+        return web.Response(status=200 if self.healthy else 503, text="ok")
+
+    async def _score(self, request: web.Request) -> web.Response:
+        data = (await request.json())["data"]
+        self.asked.append((request.path, data))
+        self.busy += 1
+        self.busiest = max(self.busiest, self.busy)
+        try:
+            await self.gate.wait()
+        finally:
+            self.busy -= 1
+        if self.raw is not None or self.status != 200:
+            return web.Response(
+                status=self.status, text=self.raw or "broken", content_type="application/json"
+            )
+        results = [
+            {"metric": each["metric"], "score": self.scores[each["metric"]["cluster"]]}
+            for each in data
+            if each["metric"].get("cluster") in self.scores
+        ]
+        return web.json_response({"results": results})
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.asked]
+
+    @asynccontextmanager
+    async def serving(self) -> "AsyncIterator[Scorer]":
+        application = web.Application()
+        application.router.add_get("/config", self._config)
+        application.router.add_get("/healthz", self._healthz)
+        application.router.add_post("/{path:.*}", self._score)
+        async with served(application) as address:
+            self.url = f"http://{address}"
+            try:
+                yield self
+            finally:
+                self.gate.set()
+
+
+@pytest.fixture
+async def scorer() -> AsyncIterator[Scorer]:
+    async with Scorer().serving() as found:
+        yield found
+
+
+def options(scorer: Scorer, **more: Any) -> dict[str, Any]:
+    return {"url": scorer.url, "score": {"name": "mine"}, "timeout": "5s", **more}
+
+
+async def test_one_question_for_the_whole_fleet(scorer: Scorer) -> None:
+    scorer.scores = {"c1": 12.4, "c2": 123.45, "elsewhere": 1}
+    async with open_provider("http-scorer", options(scorer)) as found:
+        assert await values(found, fleet("c1", "c2")) == {"c1": {"mine": 12.4}, "c2": {"mine": 123.45}}
+        # What is beyond all scores is brought back into their range by the scale, not by luck.
+        assert found.scores[0].scale.score(123.45) == 100
+    assert scorer.asked == [
+        (
+            "/scoring",
+            [{"metric": {"cluster": "c1"}, "values": []}, {"metric": {"cluster": "c2"}, "values": []}],
+        )
+    ]
+
+
+async def test_a_cluster_without_a_result_is_told(scorer: Scorer) -> None:
+    scorer.scores = {"c1": 1}
+    async with open_provider("http-scorer", options(scorer)) as found:
+        assert await problem(found, fleet("c1", "c2"), "c2") == (
+            provider.NOT_SCORED,
+            "the answer of the scorer has no result for this cluster",
+        )
+    scorer.raw = json.dumps({"results": [{"metric": {"node": "n"}, "score": 1}]})
+    async with open_provider("http-scorer", options(scorer)) as found:
+        _, words = await problem(found, fleet("c2"), "c2")
+    assert words.endswith(": its results have no label cluster")
+    scorer.raw = json.dumps({"results": [{"metric": {"cluster": "C2"}, "score": 1}]})
+    async with open_provider("http-scorer", options(scorer)) as found:
+        _, words = await problem(found, fleet("c2"), "c2")
+    assert words.endswith(": label cluster has the values C2")
+
+
+async def test_several_results_of_one_cluster_need_a_rule(scorer: Scorer) -> None:
+    results = [{"metric": {"cluster": "c1", "device": str(score)}, "score": score} for score in (10, 30)]
+    scorer.raw = json.dumps({"results": results})
+    async with open_provider("http-scorer", options(scorer)) as found:
+        reason, words = await problem(found, fleet("c1"), "c1")
+    assert reason == provider.AMBIGUOUS
+    assert words == "2 results are about this cluster: say with reduce which of them counts"
+    async with open_provider("http-scorer", options(scorer, reduce="avg")) as found:
+        assert await values(found, fleet("c1")) == {"c1": {"mine": 20.0}}
+
+
+async def test_series_of_a_real_prometheus_are_sent(scorer: Scorer, monitoring: Monitoring) -> None:
+    monitoring.exporter.set("scorer_load", 0.5, cluster="c1")
+    monitoring.exporter.set("scorer_load", 0.75, cluster="elsewhere")
+    await monitoring.server.until("scorer_load", lambda found: "c1" in found)
+    scorer.scores = {"c1": 5}
+    source = {"url": monitoring.server.url, "query": "scorer_load;scorer_load*2", "range": "2s", "step": "1s"}
+    async with open_provider("http-scorer", options(scorer, source=source, reduce="last")) as found:
+        assert await values(found, fleet("c1")) == {"c1": {"mine": 5.0}}
+    ((_, data),) = scorer.asked
+    assert [each["metric"]["cluster"] for each in data] == ["c1", "c1"]
+    assert {text for _, text in data[0]["values"]} == {"0.5"}
+    assert {text for _, text in data[1]["values"]} == {"1"}
+
+
+async def test_the_scorer_may_say_what_it_wants(scorer: Scorer, monitoring: Monitoring) -> None:
+    monitoring.exporter.set("synced_load", 0.5, cluster="c1")
+    await monitoring.server.until("synced_load", lambda found: "c1" in found)
+    scorer.scores = {"c1": 5}
+    scorer.config = {
+        "name": "x",
+        "source": {"type": "Prometheus", "params": {"query": "synced_load"}},
+        "scoring": {"path": "predict", "params": {"name": "mine"}},
+    }
+    given = options(scorer, sync="full", source={"url": monitoring.server.url})
+    async with open_provider("http-scorer", given) as found:
+        assert await values(found, fleet("c1")) == {"c1": {"mine": 5.0}}
+        assert scorer.paths == ["/config", "/predict"]
+        # A change is heard of with the next question, not with the next restart.
+        scorer.config["scoring"]["path"] = "/elsewhere"
+        await values(found, fleet("c1"))
+        assert scorer.paths[-1] == "/elsewhere"
+        scorer.config["scoring"]["params"]["name"] = "another"
+        reason, words = await failure(found, fleet("c1"))
+        assert reason == provider.OTHER_SCORE
+        assert words == "the scorer says that it computes 'another', not 'mine'"
+        scorer.config["scoring"]["params"]["name"] = "mine"
+        scorer.config["source"]["params"] = {}
+        reason, words = await failure(found, fleet("c1"))
+        assert reason == contract.BAD_CONFIG
+        assert "source.params.query" in words
+
+
+@pytest.mark.parametrize("mode", ["fleet", "cluster"])
+async def test_after_some_failures_it_has_a_pause_and_a_trial(scorer: Scorer, mode: str) -> None:
+    clock = StoppedClock()
+    given = options(scorer, mode=mode, breaker={"failures": 2, "pause": "30s"})
+    made = built("http-scorer", given, clock=clock)
+    assert isinstance(made, provider.HttpScorer)
+    scorer.scores, scorer.status = {"c1": 7}, 500
+    async with made.running(lambda: None):
+        for _ in range(2):
+            assert (await failure(made, fleet("c1")))[0] == endpoint.UNAVAILABLE
+        assert made.breaker.state == OPEN
+        asked = len(scorer.asked)
+        reason, words = await failure(made, fleet("c1"))
+        assert reason == provider.CIRCUIT_OPEN
+        assert words.startswith(
+            "the scorer failed 2 times in a row and is not asked for another 30 s; the last time:"
+        )
+        assert len(scorer.asked) == asked
+        # Ill still: asked for its health, and no more.
+        clock.seconds += 30
+        scorer.healthy = False
+        await failure(made, fleet("c1"))
+        assert scorer.paths[asked:] == ["/healthz"]
+        assert made.breaker.wait(clock.seconds) == 60
+        clock.seconds += 60
+        scorer.healthy, scorer.status = True, 200
+        assert await values(made, fleet("c1")) == {"c1": {"mine": 7.0}}
+        assert scorer.paths[asked + 1 :] == ["/healthz", "/scoring"]
+        assert made.breaker.failures == 0
+
+
+async def test_a_source_that_fails_is_not_the_scorers_fault(scorer: Scorer) -> None:
+    given = options(scorer, source={"url": "http://127.0.0.1:9", "query": "up"}, breaker={"failures": 1})
+    made = built("http-scorer", given)
+    assert isinstance(made, provider.HttpScorer)
+    async with made.running(lambda: None):
+        reason, words = await failure(made, fleet("c1"))
+    assert reason == endpoint.UNREACHABLE
+    assert words.startswith("the source of the data: ")
+    assert made.breaker.state == CLOSED
+    assert not scorer.asked
+
+
+async def test_a_deadline_ends_what_hangs(scorer: Scorer) -> None:
+    scorer.gate.clear()
+    async with open_provider("http-scorer", options(scorer, timeout="100ms")) as found:
+        reason, _ = await failure(found, fleet("c1"))
+    assert reason == endpoint.TIMEOUT
+
+
+async def test_nonsense_is_named_and_counts_as_failure(scorer: Scorer) -> None:
+    scorer.raw = '{"results": [{"metric": {"cluster": "c1"}, "score": "high"}]}'
+    made = built("http-scorer", options(scorer, breaker={"failures": 1}))
+    assert isinstance(made, provider.HttpScorer)
+    async with made.running(lambda: None):
+        reason, words = await failure(made, fleet("c1"))
+    assert reason == contract.BAD_ANSWER
+    assert words == "the answer of the scorer: results[0].score: expected a number, got 'high'"
+    assert made.breaker.state == OPEN
+
+
+async def test_each_cluster_may_be_asked_for_by_itself(scorer: Scorer) -> None:
+    scorer.scores = {"c1": 1, "c2": 2}
+    given = options(scorer, mode="cluster", path="/clusters/{cluster}/score")
+    async with open_provider("http-scorer", given) as found:
+        assert await values(found, fleet("c1", "c2")) == {"c1": {"mine": 1.0}, "c2": {"mine": 2.0}}
+    assert sorted(scorer.paths) == ["/clusters/c1/score", "/clusters/c2/score"]
+
+
+async def test_an_answer_about_another_cluster_is_refused(scorer: Scorer) -> None:
+    scorer.raw = '{"results": [{"metric": {"cluster": "c1"}, "score": 5}]}'
+    async with open_provider("http-scorer", options(scorer, mode="cluster")) as found:
+        readings = await found.read(fleet("c1", "c2"))
+    assert isinstance(readings["c1"], Reading)
+    assert isinstance(readings["c2"], ProviderError)
+    assert str(readings["c2"]) == "results[0].metric.cluster is 'c1', but 'c2' was asked for"
+
+
+async def test_no_more_are_asked_at_a_time_than_allowed(scorer: Scorer) -> None:
+    scorer.scores = {f"c{number}": number for number in range(12)}
+    scorer.gate.clear()
+    async with open_provider("http-scorer", options(scorer, mode="cluster", concurrency=3)) as found:
+        reading = asyncio.create_task(values(found, fleet(*scorer.scores)))
+        async with asyncio.timeout(10):
+            while scorer.busy < 3:
+                await asyncio.sleep(0.01)
+        scorer.gate.set()
+        assert len(await reading) == 12
+    assert scorer.busiest == 3
+
+
+async def test_while_half_open_one_cluster_is_tried_alone(scorer: Scorer) -> None:
+    clock = StoppedClock()
+    given = options(scorer, mode="cluster", breaker={"failures": 1, "pause": "10s"}, concurrency=1)
+    made = built("http-scorer", given, clock=clock)
+    assert isinstance(made, provider.HttpScorer)
+    clusters = fleet("c1", "c2", "c3")
+    scorer.scores, scorer.status = {"c1": 1, "c2": 2, "c3": 3}, 500
+    async with made.running(lambda: None):
+        await failure(made, clusters)
+        assert scorer.paths == ["/scoring"]  # the others were not asked any more
+        clock.seconds += 10
+        await failure(made, clusters)
+        assert scorer.paths == ["/scoring", "/healthz", "/scoring"]
+        clock.seconds += 20
+        scorer.status = 200
+        assert len(await values(made, clusters)) == 3
+        assert made.breaker.state != HALF_OPEN
+
+
+async def test_the_last_good_may_be_dropped(scorer: Scorer) -> None:
+    scorer.status = 500
+    async with open_provider("http-scorer", options(scorer, lastGood="drop")) as found:
+        reading = (await found.read(fleet("c1")))["c1"]
+    assert isinstance(reading, Reading)
+    assert not reading.values
+    assert not reading.lost
+    assert reading.reason == endpoint.UNAVAILABLE

@@ -1,0 +1,79 @@
+"""What becomes of one score that could not be read, beside others that could."""
+
+from datetime import UTC, datetime, timedelta
+
+from fairway.providers.provider import Reading, Score
+from fairway.providers.publication import Publication
+from fairway.providers.publisher import Publisher
+from fairway.providers.scales import Direct
+
+START = datetime(2026, 3, 2, 12, tzinfo=UTC)
+SCORES = (Score(name="a", scale=Direct()), Score(name="b", scale=Direct()))
+
+
+class Desk:
+    """A publisher whose every write succeeds."""
+
+    def __init__(self) -> None:
+        self.publisher = Publisher(SCORES, horizon=180)
+        self.version = 0
+
+    def read(self, reading: Reading, *, after: float) -> Publication | None:
+        """What is published then."""
+        now = START + timedelta(seconds=after)
+        self.publisher.read({"c1": reading}, at=now, now=now)
+        publishing = self.publisher.of("c1")
+        if publishing.look(now=now) is not None:
+            self.version += 1
+            publishing.written(version=self.version, now=now)
+        return publishing.published
+
+
+def until(found: Publication | None) -> float:
+    assert found is not None
+    assert found.valid_until is not None
+    return (found.valid_until - START).total_seconds()
+
+
+def test_a_lost_score_stays_and_the_object_is_not_valid_for_longer_than_it() -> None:
+    desk = Desk()
+    first = desk.read(Reading(values={"a": 10, "b": 20}), after=0)
+    assert until(first) == 180
+    part = desk.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=100)
+    assert part is not None
+    assert dict(part.scores) == {"a": 50, "b": 20}
+    assert (part.well, part.reason) == (False, "Gone")
+    assert until(part) == 180
+    # When it has run out it is no longer there, and the others are as valid as they are.
+    late = desk.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=180)
+    assert late is not None
+    assert dict(late.scores) == {"a": 50}
+    assert until(late) == 360
+
+
+def test_a_score_that_comes_back_is_as_new_as_the_others() -> None:
+    desk = Desk()
+    desk.read(Reading(values={"a": 10, "b": 20}), after=0)
+    desk.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=60)
+    back = desk.read(Reading(values={"a": 10, "b": 21}), after=120)
+    assert back is not None
+    assert back.well
+    assert until(back) == 300
+
+
+def test_a_score_that_is_not_lost_but_left_out_goes_at_once() -> None:
+    desk = Desk()
+    desk.read(Reading(values={"a": 10, "b": 20}), after=0)
+    left = desk.read(Reading(values={"a": 10}), after=60)
+    assert left is not None
+    assert dict(left.scores) == {"a": 10}
+    again = desk.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=90)
+    assert again is not None
+    assert dict(again.scores) == {"a": 10}
+
+
+def test_a_note_goes_with_the_values() -> None:
+    found = Desk().read(Reading(values={"a": 10}, note="off by 2"), after=0)
+    assert found is not None
+    assert found.well
+    assert found.message == "a 10; off by 2"
