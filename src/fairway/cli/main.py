@@ -66,6 +66,7 @@ VERBS: Final[dict[str, Verb]] = {
     "join": Verb("fairway.cli.join:join", "Join a cluster to a hub, and look after it there."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
+    "provider": Verb("fairway.cli.provider:provider", "Run score providers, and look after their scores."),
     "run": Verb("fairway.cli.run:run", "Run the controllers against a hub."),
     "up": Verb("fairway.cli.up:up", "Start a hub with controllers, and a fleet to try things on."),
 }

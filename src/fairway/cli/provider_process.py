@@ -4,7 +4,6 @@ import asyncio
 import errno
 import logging
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from fairway.cli import run_signals
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.live import HubChoice, NoHubError, in_words, notes
 from fairway.cli.live_words import NO_HUB
-from fairway.cli.output import OutputFormat, emit, say
+from fairway.cli.output import OutputFormat, emit
 from fairway.cli.provider_rows import COLUMNS, document, rows
 from fairway.cli.serving_options import in_a_pod
 from fairway.controllers.serving import Address, serving
@@ -46,7 +45,6 @@ STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 SOMEWHERE: Final = "local"
 """What the cluster is called in a rehearsal, if nobody said."""
-PROBLEM: Final = "fairway: {name}: {problem}"
 NOT_ALL: Final = "not everything could be read and published"
 
 _NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
@@ -124,10 +122,7 @@ def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
             with in_words(job.hub, connection):
                 runner = asyncio.run(_once(job, factories, connection, dry_run=dry_run))
     emit(rows(runner), columns=COLUMNS, output=output, document=document(runner))
-    problems = {name: lane.problem for name, lane in runner.lanes.items() if lane.problem}
-    for name, problem in sorted(problems.items()):
-        say(PROBLEM.format(name=name, problem=problem), stream=sys.stderr)
-    if problems:
+    if any(lane.problem for lane in runner.lanes.values()):  # which ones, the notes have said
         raise NegativeAnswerError(NOT_ALL)
 
 

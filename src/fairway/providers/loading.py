@@ -94,7 +94,9 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickles look there
     folder = str(path.resolve().parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # what lies beside it can be imported, as with `python FILE`
+        # What lies beside it can be imported, as with `python FILE`. Last, for a queue.py must not be in the way of
+        # the one that everybody else means.
+        sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

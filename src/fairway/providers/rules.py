@@ -1,0 +1,41 @@
+"""What a provider may do on a hub: nothing it does not need."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairway.api import GROUP
+from fairway.kube.leader import LEASES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """As in a Role: these verbs, on these resources of these groups."""
+
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+
+_STATUS: Final = Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",))
+
+CLUSTER_RULES: Final = (
+    Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("create", "get")),
+    _STATUS,
+)
+"""Of a provider of one cluster, in the namespace of that cluster and nowhere else."""
+
+FLEET_RULES: Final = (
+    Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "watch")),
+    Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("create", "get", "list", "watch")),
+    _STATUS,
+)
+"""Of a provider of a whole hub."""
+
+LEASE_RULES: Final = (Rule(groups=(LEASES.group,), resources=("leases",), verbs=("create", "get", "patch")),)
+"""Besides, with ``--leader-elect``, in the namespace of the Lease."""
+
+ADOPT_RULES: Final = (Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("patch",)),)
+"""Besides, with ``--adopt``."""
+
+CLEANUP_RULES: Final = (Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("delete", "list")),)
+"""Of ``fairway provider cleanup``."""

@@ -1,0 +1,170 @@
+"""docs/providers.md: everything on it is run as it is written, in the order of the page, on an embedded hub."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from cli.live_hub import ROOT, act
+from fairway.api.kinds import decode
+from fairway.api.placement import Placement
+from fairway.cli.provider import provider
+from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
+from fairway.providers import intake, isolation, lane, publication, rules, scales
+from fairway.providers.assessment import NO_VALUES
+from fairway.testing.hub import hub_in_thread
+
+PAGE = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
+BLOCKS = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+PRICE = "example.com/cents-per-core"
+
+
+def blocks(language: str) -> list[str]:
+    return [text for kind, text in BLOCKS.findall(PAGE) if kind == language]
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each with what it prints; several may stand in one block."""
+    found: list[tuple[str, str]] = []
+    for block in blocks("console"):
+        for part in block.removeprefix("$ ").split("\n$ "):
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+def normal(text: str) -> str:
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "WHEN", text)
+    return re.sub(r"  \d+s$", "  AGE", text, flags=re.M).rstrip()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    made = tmp_path_factory.mktemp("docs")
+    with hub_in_thread(folder=made) as hub:
+
+        async def prepare(client: Client) -> None:
+            for name, cents in (("c1", "3"), ("c2", "9")):
+                await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+                body = {
+                    "metadata": {"name": name, "labels": {PRICE: cents}},
+                    "spec": {"hubAcceptsClient": True},
+                }
+                await client.create(MANAGED_CLUSTERS, body)
+            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "ns1"}})
+
+        act(hub.kubeconfig, prepare)
+        for source in blocks("python"):
+            name = re.match(r"# (\w+\.py)\n", source)
+            if name is not None:
+                (made / name[1]).write_text(source.removeprefix(name[0]))
+        yield made
+
+
+def told(folder: Path, command: str) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": "kubeconfig", "COLUMNS": "120", "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["sh", "-c", f"{{ {command}\n}} 2>&1"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1)
+    return done.stdout
+
+
+def test_the_page_shows_what_is_printed(folder: Path) -> None:
+    shown = commands()
+    assert len(shown) >= 8
+    for command, expected in shown:
+        assert normal(told(folder, command)) == normal(expected), command
+
+
+def test_it_begins_with_ten_minutes() -> None:
+    first = next(line for line in PAGE.splitlines() if line.startswith("## "))
+    assert first == "## Write a score provider in ten minutes"
+
+
+def test_the_first_provider_is_the_example_and_is_short() -> None:
+    first = blocks("python")[0].removeprefix("# queue.py\n")
+    assert first == (ROOT / "examples" / "providers" / "queue.py").read_text(encoding="utf-8")
+    assert sum(bool(line.strip()) for line in first.splitlines()) <= 10
+
+
+def test_every_piece_of_python_is_python() -> None:
+    for source in blocks("python"):
+        exec(compile(source, "docs/providers.md", "exec"), {"__name__": "page"})
+
+
+def test_the_placement_is_one(folder: Path) -> None:
+    (document,) = [each for each in map(yaml.safe_load, blocks("yaml")) if each["kind"] == "Placement"]
+    placement = decode(document)
+    assert isinstance(placement, Placement)
+    policy = placement.spec.prioritizerPolicy
+    assert policy is not None
+    coordinate = policy.configurations[0].scoreCoordinate
+    assert coordinate is not None
+    assert coordinate.addOn is not None
+    assert (coordinate.addOn.resourceName, coordinate.addOn.scoreName) == ("queue-score", "queueFree")
+    act(folder / "kubeconfig", lambda client: client.create(PLACEMENTS, document, namespace="ns1"))
+
+
+def _rules(document: dict[str, Any]) -> list[dict[str, Any]]:
+    keys = {"apiGroups": "groups", "resources": "resources", "verbs": "verbs"}
+    return [{keys[key]: tuple(value) for key, value in rule.items()} for rule in document["rules"]]
+
+
+def test_the_rights_are_those_that_the_code_names() -> None:
+    roles = {each["kind"]: each for each in map(yaml.safe_load, blocks("yaml"))}
+    assert _rules(roles["Role"]) == [asdict(rule) for rule in rules.CLUSTER_RULES]
+    assert _rules(roles["ClusterRole"]) == [asdict(rule) for rule in rules.FLEET_RULES]
+    assert rules.LEASE_RULES[0].verbs == ("create", "get", "patch")
+    assert rules.ADOPT_RULES[0].verbs == ("patch",)
+    assert rules.CLEANUP_RULES[0].verbs == ("delete", "list")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(intake.BAD_VALUE, intake.UNKNOWN_SCORE, intake.DUPLICATE_SCORE, intake.TOO_MANY_SCORES),
+        *(intake.BAD_RESULT, isolation.TIMED_OUT, isolation.BUSY, NO_VALUES, publication.CONDITION),
+    ],
+)
+def test_reasons_are_on_the_page(word: str) -> None:
+    assert f"`{word}`" in PAGE
+
+
+def test_figures_are_on_the_page() -> None:
+    assert ("three intervals", publication.INTERVALS) == ("three intervals", 3)
+    assert ("at least three minutes" in PAGE, publication.SHORTEST_SECONDS) == (True, 180)
+    assert (f"more than {intake.MOST_SCORES} values" in PAGE, "collected for a second" in PAGE) == (
+        True,
+        True,
+    )
+    assert (lane.DEBOUNCE_SECONDS, lane.ELSEWHERE_SECONDS) == (1.0, 60.0)
+    assert "(2 unless told otherwise)" in PAGE
+
+
+@pytest.mark.parametrize("scale", ["Linear", "Logarithmic", "Direct", "Inverted", "Quantile", "Spread"])
+def test_scales_are_on_the_page(scale: str) -> None:
+    assert re.search(rf"^\| `{scale}\(", PAGE, re.M)
+    assert hasattr(scales, scale)
+
+
+def test_options_on_the_page_are_there() -> None:
+    known = {"--help"}
+    for command in provider.commands.values():
+        known |= {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    assert isinstance(provider, click.Group)
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= known

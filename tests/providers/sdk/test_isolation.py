@@ -1,0 +1,246 @@
+"""Whatever a provider does in its room, the caller is told in time and goes on."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from fairway.providers.isolation import BUSY, CLOSED, TIMED_OUT, OwnThread, Room, SharedRoom, room_of
+from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
+
+SOON = 0.05
+"""Seconds that something is given which never ends."""
+LONG = 60.0
+
+
+class Guest(ClusterProvider):
+    name, resource, scores = "guest", "guest-score", ()
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.wake: Wake | None = None
+        self.thread: int | None = None
+        self.opening: Callable[[], object] = lambda: None
+        self.dies = False
+
+    @asynccontextmanager
+    async def running(self, wake: Wake, /) -> AsyncIterator[None]:
+        self.opening()
+        self.wake, self.thread = wake, threading.get_ident()
+        self.events.append("opened")
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self.dies:
+                    group.create_task(self._die())
+                yield
+        finally:
+            assert threading.get_ident() == self.thread
+            self.events.append("closed")
+
+    async def _die(self) -> None:
+        raise RuntimeError("lost its mind")
+
+    async def read(self) -> Reading:
+        return Reading(values={"thread": threading.get_ident()})
+
+
+@pytest.fixture
+def guest() -> Guest:
+    return Guest()
+
+
+@pytest.fixture(params=[SharedRoom, OwnThread])
+async def room(request: pytest.FixtureRequest, guest: Guest) -> AsyncIterator[Room]:
+    made: Room = request.param(guest)
+    yield made
+    await made.close()
+
+
+def threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "provider guest"]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    for thread in threads():
+        thread.join(LONG)
+    assert not threads()
+
+
+async def once_free(room: Room, guest: Guest) -> Reading:
+    """The next reading, when what went before has ended."""
+    while True:
+        try:
+            return await room.call(guest.read, deadline=LONG)
+        except ProviderError as error:
+            if error.reason != BUSY:
+                raise
+            await asyncio.sleep(0)
+
+
+async def test_it_opens_reads_and_closes(room: Room, guest: Guest) -> None:
+    await room.open(lambda: None, deadline=LONG)
+    assert not room.closed
+    reading = await room.call(guest.read, deadline=LONG)
+    assert reading.values["thread"] == guest.thread
+    assert (guest.thread == threading.get_ident()) is isinstance(room, SharedRoom)
+    await room.close()
+    assert guest.events == ["opened", "closed"]
+    await room.open(lambda: None, deadline=LONG)
+    assert guest.events == ["opened", "closed", "opened"]
+
+
+async def test_what_it_raises_comes_out(room: Room, guest: Guest) -> None:
+    async def read() -> Reading:
+        raise ZeroDivisionError("no queue")
+
+    await room.open(lambda: None, deadline=LONG)
+    with pytest.raises(ZeroDivisionError, match="no queue"):
+        await room.call(read, deadline=LONG)
+    await room.call(guest.read, deadline=LONG)
+
+
+async def test_what_awaits_for_ever_is_ended(room: Room, guest: Guest) -> None:
+    ended = threading.Event()
+
+    async def read() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    await room.open(lambda: None, deadline=LONG)
+    with pytest.raises(ProviderError, match=f"not done within {SOON:g} s") as caught:
+        await room.call(read, deadline=SOON)
+    assert caught.value.reason == TIMED_OUT
+    await asyncio.to_thread(ended.wait, LONG)
+    await once_free(room, guest)
+
+
+async def test_what_blocks_is_left_behind_and_not_begun_again(guest: Guest) -> None:
+    room, go, begun = OwnThread(guest), threading.Event(), []
+
+    async def read() -> None:
+        begun.append(1)
+        go.wait(LONG)
+
+    await room.open(lambda: None, deadline=LONG)
+    with pytest.raises(ProviderError) as caught:
+        await room.call(read, deadline=SOON)
+    assert caught.value.reason == TIMED_OUT
+    for _ in range(3):
+        with pytest.raises(ProviderError, match="still busy") as caught:
+            await room.call(read, deadline=SOON)
+        assert caught.value.reason == BUSY
+    assert begun == [1]
+    assert len(threads()) == 1
+    go.set()
+    await once_free(room, guest)
+    await room.close()
+
+
+async def test_closing_does_not_wait_for_what_blocks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairway.providers.isolation.CLOSING_SECONDS", SOON)
+    room, go = OwnThread(guest), threading.Event()
+
+    async def read() -> None:
+        go.wait(LONG)
+
+    await room.open(lambda: None, deadline=LONG)
+    with pytest.raises(ProviderError):
+        await room.call(read, deadline=SOON)
+    await room.close()
+    (thread,) = threads()
+    assert thread.daemon
+    go.set()
+
+
+async def test_what_will_not_be_cancelled_is_not_begun_again(room: Room, guest: Guest) -> None:
+    go = asyncio.Event() if isinstance(room, SharedRoom) else None
+    free = threading.Event()
+
+    async def read() -> None:
+        while not (go.is_set() if go is not None else free.is_set()):
+            try:
+                await asyncio.sleep(SOON)
+            except asyncio.CancelledError:
+                continue
+
+    await room.open(lambda: None, deadline=LONG)
+    with pytest.raises(ProviderError):
+        await room.call(read, deadline=SOON)
+    with pytest.raises(ProviderError, match="still busy"):
+        await room.call(guest.read, deadline=LONG)
+    free.set()
+    if go is not None:
+        go.set()
+
+
+async def test_it_cannot_end_the_process() -> None:
+    guest = Guest()
+    room = OwnThread(guest)
+
+    async def leave() -> None:
+        sys.exit(3)
+
+    async def cancel() -> None:
+        raise asyncio.CancelledError
+
+    await room.open(lambda: None, deadline=LONG)
+    with pytest.raises(ProviderError, match="SystemExit: 3"):
+        await room.call(leave, deadline=LONG)
+    with pytest.raises(ProviderError, match="cancelled by its own doing"):
+        await room.call(cancel, deadline=LONG)
+    await room.call(guest.read, deadline=LONG)
+    await room.close()
+
+
+async def test_an_opening_that_fails_can_be_tried_again(room: Room, guest: Guest) -> None:
+    def refuse() -> None:
+        raise OSError("no such device")
+
+    guest.opening = refuse
+    with pytest.raises(OSError, match="no such device"):
+        await room.open(lambda: None, deadline=LONG)
+    assert room.closed
+    guest.opening = lambda: None
+    await room.open(lambda: None, deadline=LONG)
+    await room.call(guest.read, deadline=LONG)
+
+
+async def test_an_opening_that_blocks(guest: Guest) -> None:
+    room, go = OwnThread(guest), threading.Event()
+    guest.opening = lambda: go.wait(LONG)
+    with pytest.raises(ProviderError, match="not done within"):
+        await room.open(lambda: None, deadline=SOON)
+    with pytest.raises(ProviderError, match="still busy"):
+        await room.open(lambda: None, deadline=SOON)
+    go.set()
+    while not room.closed:
+        await asyncio.sleep(0)
+    guest.opening = lambda: None
+    await room.open(lambda: None, deadline=LONG)
+    await room.close()
+
+
+async def test_what_it_opened_may_close_by_itself(room: Room, guest: Guest) -> None:
+    guest.dies = True
+    await room.open(lambda: None, deadline=LONG)
+    while not room.closed:
+        await asyncio.sleep(0)
+    with pytest.raises(ProviderError, match="has closed by itself: ExceptionGroup") as caught:
+        await room.call(guest.read, deadline=LONG)
+    assert caught.value.reason == CLOSED
+    guest.dies = False
+    await room.open(lambda: None, deadline=LONG)
+    await room.call(guest.read, deadline=LONG)
+
+
+def test_whose_code_gets_a_thread(guest: Guest) -> None:
+    assert isinstance(room_of(guest), SharedRoom)
+    guest.isolated = True
+    assert isinstance(room_of(guest), OwnThread)
