@@ -21,7 +21,7 @@ from fairway.klusterlet.certificates import Certificate
 from fairway.klusterlet.errors import Refused, StateError
 from fairway.klusterlet.grounds import prepare
 from fairway.klusterlet.klusterlet import Klusterlet, Options
-from fairway.klusterlet.registration import Introduction, register, wanted_of
+from fairway.klusterlet.registration import Introduction, admitted, register, wanted_of
 from fairway.klusterlet.state import State
 from fairway.kube import Client, Connection, KubeError
 
@@ -162,6 +162,7 @@ async def _identify(
     async with Client(bootstrap) as introducing:
         try:
             await register(introducing, introduction, state, tell=tell, seconds=settings.certificate_seconds)
+            await admitted(introducing, settings.name, tell=tell)
         except KubeError as error:
             raise BadInputError(hub_words(error, bootstrap, joining=True)) from error
 

@@ -15,7 +15,7 @@ from fairway.klusterlet.heartbeat import Heartbeat
 from fairway.klusterlet.local_agents import LocalAgents
 from fairway.klusterlet.membership import Membership, let_in
 from fairway.klusterlet.names import CERTIFICATE, KEY
-from fairway.klusterlet.registration import wanted_of
+from fairway.klusterlet.registration import WAITS, wanted_of
 from fairway.klusterlet.renewal import LEFT, Renewal
 from fairway.klusterlet.report import CUSTOM_CLAIMS
 from fairway.klusterlet.reporting import HEALTH_SECONDS, Reporting
@@ -24,7 +24,6 @@ from fairway.kube import SYSTEM_CLOCK, Client, Clock
 
 log: Final = logging.getLogger(__name__)
 
-WAITS: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
 JOINED: Final = "cluster {name} has joined hub {server} as {user}"
 
 
@@ -76,7 +75,6 @@ class Klusterlet:
     async def run(self) -> None:
         """Until cancelled. Raises Refused once the hub has removed the cluster."""
         name, state, options = self._state.cluster, self._state, self._options
-        # Who waits to be accepted may not see its own cluster, but may run out of time: it renews all the same.
         wanted = wanted_of(state, seconds=options.certificate_seconds)
         await let_in(self._hub, name, waiting=lambda: self._tell(WAITS.format(name=name)))
         async with Membership(self._hub, name, clock=self._clock) as membership:

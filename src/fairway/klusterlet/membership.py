@@ -27,6 +27,7 @@ from fairway.kube import (
     NotFound,
     Patch,
 )
+from fairway.kube.notice import Notices
 
 log: Final = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None
 
     Who is not accepted has no rights at all, so there is nothing it could follow; it can only ask again.
     """
-    failures = 0
+    failures, notices = 0, Notices(log)
     while True:
         try:
             await hub.get(MANAGED_CLUSTERS, name)
@@ -61,7 +62,7 @@ async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None
         except KubeError as error:
             if not error.retryable:
                 raise
-            log.warning(WAITS, name, error)
+            notices.say(logging.WARNING, type(error), WAITS, name, error)
         await asyncio.sleep(_BACKOFF.delay(failures))
         failures += 1
 

@@ -4,18 +4,19 @@ All of this is done with a bootstrap identity, which may introduce clusters and 
 """
 
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
-from fairway.api.meta import FALSE, find_condition, format_time
+from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.enrolment import Enrolment, Wanted
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import State
-from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, NotFound
+from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Informer, NotFound
 
 MADE: Final = "ManagedCluster {name} is made on hub {server}"
 FOUND: Final = "ManagedCluster {name} is on hub {server} already"
@@ -24,8 +25,10 @@ NOT_LET_IN: Final = "the hub does not let cluster {name} in: {why}"
 ASKED: Final = "certificate request {request} waits for approval; on the hub run: fairway accept {name}"
 SIGNED: Final = "the certificate is signed, valid until {ends}"
 
-_WAITING_REASONS: Final = frozenset({"HubClusterAdminDenied"})
-"""Of who was denied: that may be changed at any time."""
+WAITS: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
+
+_PASSING: Final = frozenset({"HubClusterAdminDenied", "NamespaceTerminating", "Error"})
+"""Reasons for not being let in that may be gone in a moment, or whenever somebody changes their mind."""
 
 Tell = Callable[[str], None]
 
@@ -91,10 +94,33 @@ async def register(
     tell(SIGNED.format(ends=format_time(pair.check().ends)))
 
 
+async def admitted(bootstrap: Client, name: str, *, tell: Tell) -> None:
+    """Until the hub has let the cluster in. Raises Refused if it will not.
+
+    Its own identity does not show the cluster why it is kept waiting, for it has no rights before it is let in.
+    """
+    told = False
+    async with (
+        Informer(bootstrap, MANAGED_CLUSTERS, fields=f"metadata.name={name}") as informer,
+        aclosing(informer.changes()) as changes,
+    ):
+        async for _ in changes:
+            cluster = informer.get(name)
+            if cluster is None:
+                raise Refused(BEING_REMOVED.format(name=name))
+            _check(cluster)
+            found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+            if found is not None and found.status == TRUE:
+                return
+            if not told and not cluster.spec.hubAcceptsClient:
+                told = True
+                tell(WAITS.format(name=name))
+
+
 def _check(cluster: ManagedCluster) -> None:
     name = cluster.metadata.name
     if cluster.metadata.deletionTimestamp is not None:
         raise Refused(BEING_REMOVED.format(name=name))
     found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
-    if found is not None and found.status == FALSE and found.reason not in _WAITING_REASONS:
+    if found is not None and found.status == FALSE and found.reason not in _PASSING:
         raise Refused(NOT_LET_IN.format(name=name, why=found.message or found.reason))

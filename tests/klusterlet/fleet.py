@@ -1,0 +1,239 @@
+"""A hub with its controllers, a cluster beside it, and a way to make the one known to the other."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.cli.join_token import _grant, _token
+from fairway.cli.main import run
+from fairway.controllers.acceptance import Acceptance
+from fairway.controllers.availability import Availability
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.sources import Sources
+from fairway.klusterlet.registration import Introduction, register
+from fairway.klusterlet.state import State
+from fairway.kube import Client, Connection, Informer, Resource
+from fairway.kube.credentials import Held
+from fairway.kube.resource import T
+from fairway.observe.meters import Meters
+
+DEADLINE = 30.0
+FAIRWAY = (sys.executable, "-m", "fairway")
+
+
+def fresh(word: str = "c") -> str:
+    """A name nobody else uses: a hub serves all tests of a session."""
+    return f"{word}-{uuid.uuid4().hex[:8]}"
+
+
+@asynccontextmanager
+async def controllers(kubeconfig: Path) -> AsyncIterator[None]:
+    """Those that let clusters in, at work on a hub as the only ones."""
+    async with Client.from_kubeconfig(kubeconfig) as client:
+        sources = Sources(client)
+        made = (Acceptance(client, meters=Meters()), Availability(client, meters=Meters()))
+        for each in made:
+            each.watch(sources)
+        async with sources:
+            await sources.synced()
+            tasks = [asyncio.create_task(each.run(ALONE)) for each in made]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Kubeconfigs of the administrators of a hub and of a cluster."""
+
+    hub: Path
+    cluster: Path
+
+    def accept(self, name: str) -> None:
+        assert run(["accept", name, "--kubeconfig", str(self.hub)]) == 0
+
+    async def bootstrap(self) -> Connection:
+        """With a token that may introduce clusters."""
+        async with Client.from_kubeconfig(self.hub) as admin:
+            await _grant(admin)
+            token = (await _token(admin, seconds=3600))["token"]
+            known = admin.connection
+        return Connection(server=known.server, authority=known.authority, credentials=Held(token=token))
+
+    def bootstrap_file(self, folder: Path) -> Path:
+        file = folder / "bootstrap.kubeconfig"
+        if not file.exists():
+            assert run(["join", "token", "--out", str(file), "--kubeconfig", str(self.hub)]) == 0
+        return file
+
+
+@dataclass(kw_only=True)
+class Joined:
+    """A cluster that is registered and accepted, with nobody yet who looks after it."""
+
+    name: str
+    state: State
+    hub: Client
+    """As its agent."""
+    cluster: Client
+    """As the administrator of the cluster."""
+    admin: Client
+    """As the administrator of the hub."""
+
+
+@asynccontextmanager
+async def joined(fleet: Fleet, folder: Path, *, seconds: int | None = None) -> AsyncIterator[Joined]:
+    name = fresh()
+    async with AsyncExitStack() as stack:
+        state = stack.enter_context(State.held(folder / name, cluster=name))
+        admin = await stack.enter_async_context(Client.from_kubeconfig(fleet.hub))
+        asked = asyncio.Event()
+        async with Client(await fleet.bootstrap()) as bootstrap:
+            registering = asyncio.create_task(
+                register(
+                    bootstrap,
+                    Introduction(name=name, url="https://cluster"),
+                    state,
+                    tell=lambda line: asked.set() if "waits" in line else None,
+                    seconds=seconds,
+                )
+            )
+            async with asyncio.timeout(DEADLINE):
+                await asked.wait()
+                await asyncio.to_thread(fleet.accept, name)
+                await registering
+        hub = await stack.enter_async_context(Client(state.connection()))
+        cluster = await stack.enter_async_context(Client.from_kubeconfig(fleet.cluster))
+        yield Joined(name=name, state=state, hub=hub, cluster=cluster, admin=admin)
+
+
+@asynccontextmanager
+async def at_work(*parts: Any) -> AsyncIterator[None]:
+    """Coroutines that do not end by themselves."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        yield
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(
+    client: Client,
+    resource: Resource[T],
+    name: str,
+    wanted: Callable[[T], bool],
+    *,
+    namespace: str | None = None,
+) -> T:
+    """The object, as soon as it is as it should be."""
+    last: T | None = None
+    try:
+        async with (
+            asyncio.timeout(DEADLINE),
+            Informer(client, resource, namespace=namespace, fields=f"metadata.name={name}") as one,
+            aclosing(one.changes()) as changes,
+        ):
+            async for _ in changes:
+                last = one.get(name, namespace=namespace or "")
+                if last is not None and wanted(last):
+                    return last
+    except TimeoutError:
+        pytest.fail(f"{resource.kind} {name} is not as it should be: {last}")
+    raise AssertionError
+
+
+async def gone(client: Client, resource: Resource[T], name: str, *, namespace: str | None = None) -> None:
+    async with (
+        asyncio.timeout(DEADLINE),
+        Informer(client, resource, namespace=namespace, fields=f"metadata.name={name}") as one,
+        aclosing(one.changes()) as changes,
+    ):
+        async for _ in changes:
+            if one.get(name, namespace=namespace or "") is None:
+                return
+
+
+@dataclass
+class JoinProcess:
+    """`fairway join` as people start it."""
+
+    process: "subprocess.Popen[str]"
+    errors: Path
+    lines: list[str] = field(default_factory=list)
+
+    def until(self, text: str) -> str:
+        """The first line it prints with this text in it."""
+        assert self.process.stdout is not None
+        while line := self.process.stdout.readline():
+            self.lines.append(line.rstrip("\n"))
+            if text in line:
+                return line.rstrip("\n")
+        raise AssertionError(f"ended with {self.process.wait()}: {self.lines}\n{self.errors.read_text()}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def environment() -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("FAIRWAY_") and name not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
+    }
+    return {**kept, "PYTHONWARNINGS": "error"}
+
+
+@contextmanager
+def join(folder: Path, *arguments: object) -> Iterator[JoinProcess]:
+    errors = folder / f"join-{uuid.uuid4().hex[:6]}.stderr"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            [*FAIRWAY, "join", "--log-level", "info", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env=environment(),
+        ) as process,
+    ):
+        try:
+            yield JoinProcess(process=process, errors=errors)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+
+def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    """A `fairway join` that ends by itself."""
+    return subprocess.run(
+        [*FAIRWAY, "join", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=DEADLINE,
+    )

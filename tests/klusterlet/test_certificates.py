@@ -1,0 +1,75 @@
+"""Keys, requests and certificates."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+
+from fairway.klusterlet.certificates import (
+    NOT_A_CERTIFICATE,
+    OTHER_KEY,
+    Certificate,
+    CertificateFault,
+    Pair,
+    Subject,
+    new_key,
+    request_for,
+)
+from klusterlet.pairs import signed
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+LONG = Subject(
+    user="system:open-cluster-management:cluster:a-cluster-with-a-long-name:addon:resource-usage-collect:agent:x",
+    groups=(
+        "system:open-cluster-management:cluster:a-cluster-with-a-long-name:addon:resource-usage-collect",
+    ),
+)
+
+
+def test_what_is_asked_for_is_what_the_certificate_says() -> None:
+    subject = Subject(user="u", groups=("g1", "g2"), units=("o",))
+    found = signed(subject, begins=NOON, life=timedelta(hours=1)).check()
+    assert found.subject == subject
+    assert (found.begins, found.ends) == (NOON, NOON + timedelta(hours=1))
+
+
+def test_names_may_be_longer_than_the_standard_wants() -> None:
+    """As those of add-ons are; warnings are errors here."""
+    request_for(new_key(), LONG)
+    assert signed(LONG, begins=NOON, life=timedelta(hours=1)).check().is_for(LONG)
+
+
+def test_the_order_of_groups_does_not_matter_and_all_else_does() -> None:
+    found = Certificate(subject=Subject(user="u", groups=("a", "b")), begins=NOON, ends=NOON)
+    assert found.is_for(Subject(user="u", groups=("b", "a")))
+    assert not found.is_for(Subject(user="u", groups=("a",)))
+    assert not found.is_for(Subject(user="v", groups=("a", "b")))
+    assert not found.is_for(Subject(user="u", groups=("a", "b"), units=("o",)))
+
+
+def test_when_a_part_of_a_life_is_left() -> None:
+    found = Certificate(subject=Subject(user="u"), begins=NOON, ends=NOON + timedelta(hours=10))
+    assert found.moment(left=0.2) == NOON + timedelta(hours=8)
+
+
+def test_a_certificate_for_another_key_is_noticed() -> None:
+    pair = signed(Subject(user="u"), begins=NOON, life=timedelta(hours=1))
+    for key in (new_key(), b"nonsense"):
+        with pytest.raises(CertificateFault, match=OTHER_KEY):
+            Pair(key, pair.chain).check()
+    with pytest.raises(CertificateFault, match=NOT_A_CERTIFICATE):
+        Pair(pair.key, b"nonsense").check()
+
+
+def test_a_request_bears_further_names() -> None:
+    request = x509.load_pem_x509_csr(
+        request_for(new_key(), Subject(user="u"), hosts=("a.example", "b.example"))
+    )
+    found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert found.get_values_for_type(x509.DNSName) == ["a.example", "b.example"]
+    assert request.is_signature_valid
+
+
+def test_a_key_is_not_shown() -> None:
+    pair = signed(Subject(user="u"), begins=NOON, life=timedelta(hours=1))
+    assert "PRIVATE" not in repr(pair)

@@ -1,0 +1,90 @@
+"""Files that change together."""
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairway.klusterlet.folder import CURRENT, Folder, replace_private
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_was_written_is_read_by_its_plain_name(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "deep" / "hub")
+    assert folder.read() == {}
+    assert folder.write({"a": b"1", "b": b"2"})
+    assert (folder.path / "a").read_bytes() == b"1"
+    assert folder.read() == {"a": b"1", "b": b"2"}
+
+
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "hub")
+    folder.write({"key": b"secret"})
+    assert mode(folder.path) == 0o700
+    assert mode(folder.path / "key") == 0o600
+    assert mode(folder.path / CURRENT) == 0o700
+
+
+def test_the_same_again_is_not_written(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write({"a": b"1"})
+    before = (folder.path / CURRENT).readlink()
+    assert not folder.write({"a": b"1"})
+    assert (folder.path / CURRENT).readlink() == before
+
+
+def test_what_is_left_out_goes_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write({"a": b"1", "b": b"2"})
+    folder.write({"b": b"3", "c": b"4"})
+    assert folder.read() == {"b": b"3", "c": b"4"}
+    state = (folder.path / CURRENT).readlink().name
+    assert {each.name for each in tmp_path.iterdir()} == {CURRENT, state, "b", "c"}
+
+
+def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write({"a": b"1"})
+    with pytest.raises(FileNotFoundError):
+        folder.write({"a": b"2", "no/such": b""})
+    assert folder.read() == {"a": b"1"}
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
+    """Through the one link that is replaced: both files are of the same state."""
+    folder = Folder(tmp_path)
+    folder.write({"key": b"0", "certificate": b"0"})
+    over = threading.Event()
+    seen: list[tuple[bytes, bytes]] = []
+
+    def read() -> None:
+        while not over.is_set():
+            try:
+                state = (tmp_path / CURRENT).resolve()
+                seen.append(((state / "key").read_bytes(), (state / "certificate").read_bytes()))
+            except FileNotFoundError:
+                continue  # the state that was found is gone already: the next one is complete, too
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(1, 100):
+        text = str(number).encode()
+        folder.write({"key": text, "certificate": text})
+    over.set()
+    reader.join()
+    assert seen
+    assert all(key == certificate for key, certificate in seen)
+
+
+def test_a_file_is_replaced_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "file"
+    replace_private(file, b"1")
+    replace_private(file, b"2")
+    assert file.read_bytes() == b"2"
+    assert mode(file) == 0o600
+    assert [each.name for each in file.parent.iterdir()] == ["file"]

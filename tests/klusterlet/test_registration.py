@@ -1,0 +1,195 @@
+"""A cluster that comes for the first time: what it makes on the hub, and what becomes of that."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fairway.klusterlet.enrolment import HAS_FAILED, WAS_DENIED
+from fairway.klusterlet.errors import Refused
+from fairway.klusterlet.registration import (
+    BEING_REMOVED,
+    NOT_LET_IN,
+    WAITS,
+    Introduction,
+    admitted,
+    register,
+)
+from fairway.klusterlet.state import State
+from fairway.kube import MANAGED_CLUSTERS, Client, Patch, Unauthorized
+from fairway.kube.credentials import Held
+from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
+from klusterlet.fleet import DEADLINE, Fleet, Joined, fresh, gone, until
+
+
+class Guest:
+    """One that registers in the background; ``request`` is its request once it waits."""
+
+    def __init__(self, bootstrap: Client, state: State) -> None:
+        self._asked: asyncio.Queue[str] = asyncio.Queue()
+        self.lines: list[str] = []
+        introduction = Introduction(name=state.cluster, url="https://here", authority=b"ca", lease_seconds=30)
+        self.task = asyncio.create_task(register(bootstrap, introduction, state, tell=self._tell))
+
+    def _tell(self, line: str) -> None:
+        self.lines.append(line)
+        if line.startswith("certificate request"):
+            self._asked.put_nowait(line.split()[2])
+
+    async def request(self) -> str:
+        async with asyncio.timeout(DEADLINE):
+            return await self._asked.get()
+
+    async def leave(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def decide(admin: Client, name: str, kind: str, message: str) -> None:
+    condition = {"type": kind, "status": "True", "reason": "Test", "message": message}
+    path = SIGNING_REQUESTS.path(name=name)
+    document = msgspec.json.decode((await admin.request("GET", path)).body)
+    document["status"] = {**document.get("status", {}), "conditions": [condition]}
+    await admin.update(
+        SIGNING_REQUESTS, name, document, subresource="status" if kind == "Failed" else "approval"
+    )
+
+
+async def requests_of(admin: Client, cluster: str) -> list[SigningRequest]:
+    labels = f"open-cluster-management.io/cluster-name={cluster}"
+    return list((await admin.list(SIGNING_REQUESTS, labels=labels)).items)
+
+
+async def test_it_is_known_as_itself_afterwards(member: Joined) -> None:
+    cluster = await member.admin.get(MANAGED_CLUSTERS, member.name)
+    assert cluster.spec.leaseDurationSeconds == 60
+    assert [each.url for each in cluster.spec.managedClusterClientConfigs] == ["https://cluster"]
+    certificate = member.state.certificate()
+    assert certificate is not None
+    user = f"system:open-cluster-management:{member.name}:{member.state.agent}"
+    assert certificate.subject.user == user
+    assert set(certificate.subject.groups) == {
+        f"system:open-cluster-management:{member.name}",
+        "system:open-cluster-management:managed-clusters",
+    }
+    answer = await member.hub.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body={})
+    assert msgspec.json.decode(answer.body)["status"]["userInfo"]["username"] == user
+    (request,) = await requests_of(member.admin, member.name)
+    assert request.metadata.name.startswith(f"{member.name}-")
+    assert len(request.metadata.name) == len(member.name) + 6
+
+
+async def test_who_is_interrupted_goes_on_with_the_same_request(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        with State.held(tmp_path / name, cluster=name) as state:
+            first = Guest(bootstrap, state)
+            asked = await first.request()
+            agent = state.agent
+            await first.leave()
+        with State.held(tmp_path / name, cluster=name) as state:
+            second = Guest(bootstrap, state)
+            assert await second.request() == asked
+            await asyncio.to_thread(fleet.accept, name)
+            async with asyncio.timeout(DEADLINE):
+                await second.task
+            assert state.agent == agent
+            assert state.certificate() is not None
+        assert len(await requests_of(admin, name)) == 1
+
+
+async def test_a_request_that_is_gone_is_made_anew(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        with State.held(tmp_path / name, cluster=name) as state:
+            guest = Guest(bootstrap, state)
+            first = await guest.request()
+            await admin.delete(SIGNING_REQUESTS, first)
+            await gone(admin, SIGNING_REQUESTS, first)
+            async with asyncio.timeout(DEADLINE):
+                while not (found := await requests_of(admin, name)):
+                    await asyncio.sleep(0)
+            assert found[0].metadata.name != first
+            await guest.leave()
+
+
+@pytest.mark.parametrize(("kind", "text"), [("Denied", WAS_DENIED), ("Failed", HAS_FAILED)])
+async def test_a_request_that_is_refused_ends_it(fleet: Fleet, tmp_path: Path, kind: str, text: str) -> None:
+    name = fresh()
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        with State.held(tmp_path / name, cluster=name) as state:
+            guest = Guest(bootstrap, state)
+            request = await guest.request()
+            await decide(admin, request, kind, "not this one")
+            async with asyncio.timeout(DEADLINE):
+                with pytest.raises(Refused) as refused:
+                    await guest.task
+            assert str(refused.value) == text.format(name=request, why=": not this one")
+            again = Guest(bootstrap, state)
+            assert await again.request() != request
+            await again.leave()
+
+
+async def test_a_hub_that_does_not_let_it_in_says_why(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        body = {"metadata": {"name": name}, "spec": {"hubAcceptsClient": True}}
+        await admin.create(MANAGED_CLUSTERS, body)
+        found = await until(admin, MANAGED_CLUSTERS, name, lambda each: bool(each.status.conditions))
+        with State.held(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
+            await Guest(bootstrap, state).task
+        why = (found.status.conditions or ())[0].message
+        assert str(refused.value) == NOT_LET_IN.format(name=name, why=why)
+        assert await requests_of(admin, name) == []
+
+
+async def test_what_the_hub_thinks_better_of_ends_the_waiting(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name}})
+        waiting = asyncio.create_task(admitted(bootstrap, name, tell=lines.put_nowait))
+        async with asyncio.timeout(DEADLINE):
+            assert await lines.get() == WAITS.format(name=name)
+            accepted = {"spec": {"hubAcceptsClient": True}}
+            await admin.patch(MANAGED_CLUSTERS, name, accepted, kind=Patch.MERGE)
+            with pytest.raises(Refused, match="may be somebody else's"):
+                await waiting
+
+
+async def test_a_cluster_that_is_being_removed_cannot_join(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "finalizers": ["test.dev/holds"]}})
+        await admin.delete(MANAGED_CLUSTERS, name)
+        with State.held(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
+            await Guest(bootstrap, state).task
+        assert str(refused.value) == BEING_REMOVED.format(name=name)
+        free = {"metadata": {"finalizers": None}}
+        await admin.patch(MANAGED_CLUSTERS, name, free, kind=Patch.MERGE)
+
+
+async def test_the_identity_counts_for_nothing_before_the_cluster_is_accepted(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    name = fresh()
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        with State.held(tmp_path / name, cluster=name) as state:
+            guest = Guest(bootstrap, state)
+            await decide(admin, await guest.request(), "Approved", "")
+            async with asyncio.timeout(DEADLINE):
+                await guest.task
+            async with Client(state.connection()) as agent:
+                with pytest.raises(Exception, match="403 Forbidden"):
+                    await agent.get(MANAGED_CLUSTERS, name)
+
+
+async def test_a_token_of_nobody_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+    connection = replace(await fleet.bootstrap(), credentials=Held(token="x.y.z"))
+    async with Client(connection) as bootstrap:
+        with State.held(tmp_path / "c", cluster="c") as state, pytest.raises(Unauthorized):
+            await Guest(bootstrap, state).task

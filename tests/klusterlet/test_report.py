@@ -1,0 +1,81 @@
+"""What a cluster tells about itself."""
+
+from fairway.api.claim import ClusterClaim, ClusterClaimSpec
+from fairway.api.cluster import ClusterClaim as Told
+from fairway.api.cluster import ClusterVersion, ManagedClusterStatus
+from fairway.api.meta import ObjectMeta
+from fairway.api.node import Node, NodeSpec, NodeStatus
+from fairway.klusterlet.report import SPOKE_ONLY, Report, claims, totals
+
+
+def node(name: str, *, unschedulable: bool = False, **amounts: str) -> Node:
+    capacity: dict[str, str | int | float] = dict(amounts)
+    return Node(
+        metadata=ObjectMeta(name=name),
+        spec=NodeSpec(unschedulable=unschedulable),
+        status=NodeStatus(capacity=capacity, allocatable=capacity),
+    )
+
+
+def claim(name: str, value: str = "v", **labels: str) -> ClusterClaim:
+    return ClusterClaim(metadata=ObjectMeta(name=name, labels=labels), spec=ClusterClaimSpec(value=value))
+
+
+def test_nodes_are_summed_and_a_cordoned_one_gives_nothing() -> None:
+    nodes = [
+        node("a", cpu="3500m", memory="16Gi"),
+        node("b", cpu="500m", memory="16Gi", gpu="2"),
+        node("c", unschedulable=True, cpu="8", gpu="1"),
+    ]
+    assert totals(nodes) == (
+        {"cpu": "12", "gpu": "3", "memory": "32Gi"},
+        {"cpu": "4", "gpu": "2", "memory": "32Gi"},
+    )
+
+
+def test_an_odd_amount_hides_nothing_else() -> None:
+    assert totals([node("a", cpu="many", memory="1Gi"), node("b", cpu="2")])[0] == {
+        "cpu": "2",
+        "memory": "1Gi",
+    }
+
+
+def test_no_nodes_have_nothing() -> None:
+    assert totals([]) == ({}, {})
+
+
+def test_reserved_claims_come_first_and_always() -> None:
+    found = [claim(f"claim{number:02}") for number in range(25)]
+    told, left_out = claims([*found, claim("platform.open-cluster-management.io"), claim("id.k8s.io")])
+    names = [name for name, _ in told]
+    assert names[:2] == ["id.k8s.io", "platform.open-cluster-management.io"]
+    assert names[2:] == [f"claim{number:02}" for number in range(20)]
+    assert left_out == 5
+
+
+def test_what_is_for_the_cluster_only_is_not_told() -> None:
+    told, left_out = claims([claim("a"), claim("b", **{SPOKE_ONLY: ""})])
+    assert (told, left_out) == ((("a", "v"),), 0)
+
+
+def test_what_the_hub_knows_already_is_recognised() -> None:
+    report = Report(
+        version="v1.36.3",
+        capacity={"cpu": "4"},
+        allocatable={"cpu": "3500m"},
+        claims=(("a", "1"),),
+    )
+    known = ManagedClusterStatus(
+        version=ClusterVersion(kubernetes="v1.36.3"),
+        capacity={"cpu": "4000m", "somebody.dev/else": "1"},
+        allocatable={"cpu": 3.5},
+        clusterClaims=(Told(name="a", value="1"),),
+    )
+    assert report.is_in(known)
+    assert not report.is_in(ManagedClusterStatus())
+    assert Report(version="v1.36.3", capacity={}, allocatable={}, claims=(("a", "1"),)).is_in(known)
+    assert not Report(version="v1.36.3", capacity={"gpu": "0"}, allocatable={}, claims=(("a", "1"),)).is_in(
+        known
+    )
+    assert not Report(version="v1.36.3", capacity={}, allocatable={}, claims=(("a", "2"),)).is_in(known)
+    assert not Report(version="v1.37.0", capacity={}, allocatable={}, claims=(("a", "1"),)).is_in(known)

@@ -1,0 +1,118 @@
+"""What is remembered between two runs, and for whom."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fairway.klusterlet.certificates import Subject
+from fairway.klusterlet.errors import StateError
+from fairway.klusterlet.state import (
+    BROKEN,
+    IN_USE,
+    NOT_A_FOLDER,
+    OTHER_CLUSTER,
+    OTHER_HUB,
+    State,
+    kubeconfig_for,
+)
+from fairway.kube import Connection
+from fairway.kube.tls import Pem
+from klusterlet.pairs import signed
+
+HUB = Connection(server="https://hub:6443", authority=Pem(data=b"authority"))
+PAIR = signed(
+    Subject(user="system:open-cluster-management:c1:a1"), begins=datetime.now(UTC), life=timedelta(hours=1)
+)
+
+
+def test_the_name_of_the_agent_stays(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1") as state:
+        name = state.agent
+        assert len(name) == 5
+        assert state.agent == name
+    with State.held(tmp_path, cluster="c1") as state:
+        assert state.agent == name
+
+
+def test_an_identity_is_kept_with_its_way_to_the_hub(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1") as state:
+        agent = state.agent
+        assert state.certificate() is None
+        state.keep(PAIR, hub=HUB)
+        found = state.certificate()
+        assert found is not None
+        assert found.subject.user == "system:open-cluster-management:c1:a1"
+        connection = state.connection()
+        assert connection.server == HUB.server
+        assert connection.authority is not None
+        assert connection.authority.read() == b"authority"
+        assert connection.namespace == "configuration"
+        assert state.agent == agent
+
+
+async def test_a_renewed_certificate_is_shown_without_a_new_connection(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1") as state:
+        state.keep(PAIR, hub=HUB)
+        credentials = state.connection().credentials
+        before = (await credentials.proof()).certificate
+        later = signed(Subject(user="later"), begins=datetime.now(UTC), life=timedelta(hours=1))
+        state.renew(later)
+        after = (await credentials.proof()).certificate
+        assert before is not None
+        assert after is not None
+        assert (before.chain, before.key) == (PAIR.chain, PAIR.key)
+        assert (after.chain, after.key) == (later.chain, later.key)
+
+
+def test_the_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1") as state:
+        assert state.agent
+    with pytest.raises(StateError) as refused, State.held(tmp_path, cluster="c2"):
+        pass
+    assert str(refused.value) == OTHER_CLUSTER.format(folder=tmp_path, found="c1", name="c2")
+
+
+def test_a_folder_is_used_by_one_at_a_time(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1"):
+        with pytest.raises(StateError) as refused, State.held(tmp_path, cluster="c1"):
+            pass
+        assert str(refused.value).startswith(IN_USE.partition("(")[0].format(folder=tmp_path))
+    with State.held(tmp_path, cluster="c1"):
+        pass
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateError) as refused, State.held(tmp_path / "file", cluster="c1"):
+        pass
+    assert str(refused.value) == NOT_A_FOLDER.format(folder=tmp_path / "file", why="File exists")
+
+
+def test_an_identity_that_is_none_is_refused(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1") as state:
+        state.keep(replace(PAIR, chain=b"nonsense"), hub=HUB)
+        with pytest.raises(StateError) as refused:
+            state.certificate()
+        assert str(refused.value).startswith(BROKEN.partition(" (")[0].format(folder=tmp_path))
+
+
+def test_a_hub_that_moved_is_followed_and_another_one_is_not(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1") as state:
+        state.keep(PAIR, hub=HUB)
+        state.move(replace(HUB, server="https://hub:7443"))
+        assert state.connection().server == "https://hub:7443"
+        other = Connection(server="https://other:6443", authority=Pem(data=b"another"))
+        with pytest.raises(StateError) as refused:
+            state.move(other)
+        assert str(refused.value) == OTHER_HUB.format(
+            folder=tmp_path, name="c1", found="https://hub:7443", server="https://other:6443"
+        )
+
+
+def test_a_kubeconfig_refers_to_the_files_beside_it() -> None:
+    text = kubeconfig_for(HUB).decode()
+    assert '"client-certificate": "tls.crt"' in text
+    assert '"client-key": "tls.key"' in text
+    assert '"tokenFile": "token"' in kubeconfig_for(HUB, token=True).decode()
