@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSet
 from fairway.api.decision import PlacementDecision
+from fairway.api.meta import Condition
 from fairway.api.placement import (
     DecisionGroup,
     DecisionStrategy,
@@ -23,6 +25,8 @@ from fairway.api.placement import (
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.fleet.instant import to_micros
+from fairway.fleet.scores import SILENT
+from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -103,12 +107,16 @@ def cluster_sets(draw: st.DrawFn) -> ManagedClusterSet:
 
 @st.composite
 def scores(draw: st.DrawFn, values: st.SearchStrategy[int] = usual_value) -> AddOnPlacementScore:
-    return builders.score(
+    made = builders.score(
         draw(names),
         draw(st.dictionaries(st.sampled_from(SCORE_NAMES), values)),
         name=draw(st.sampled_from(["default", "other"])),
         valid_until=draw(moments),
     )
+    if draw(st.sampled_from([False, False, False, True])):
+        silent = Condition(type=SILENT, status=draw(st.sampled_from(["True", "True", "False"])))
+        made = structs.replace(made, status=structs.replace(made.status, conditions=(silent,)))
+    return made
 
 
 @st.composite
@@ -140,8 +148,29 @@ EXPRESSIONS = (
     'managedCluster.status.clusterClaims.exists(c, c.name == "zone" && c.value == "a")',
     'managedCluster.status.version.kubernetes.startsWith("v1.30")',
     'managedCluster.scores("default").exists(s, s.name == "cpu" && s.value > 0)',
+    'managedCluster.scores("other").size() > 0 || "env" in managedCluster.metadata.labels',
+    '!(managedCluster.scores("default").exists(s, s.value < 0) && managedCluster.scores("other").size() > 0)',
+    'managedCluster.scores(managedCluster.metadata.labels["gpu"] == "true" ? "default" : "other").size() > 0',
     'quantity(managedCluster.status.allocatable["cpu"]).isGreaterThan(quantity("1"))',
 )
+
+trusts = st.fixed_dictionaries(
+    {},
+    optional={
+        MISSING_SCORE: st.sampled_from(
+            [
+                "zero",
+                "worst",
+                "exclude",
+                "exclude,default/mem=zero,resourceratiocpu=worst",
+                "default/cpu=worst, Latency=exclude",
+                "worst,default/cpu=nonsense",
+            ]
+        ),
+        EXPIRED_SCORES: st.sampled_from(["absent", "absent", "present", "nonsense"]),
+    },
+)
+"""Annotations of placements about scores that are missing or have run out."""
 
 tolerations = st.builds(
     Toleration,
@@ -221,6 +250,7 @@ def placements(draw: st.DrawFn, *, spread: bool = True) -> Placement:
             decisionStrategy=DecisionStrategy(groupStrategy=draw(groups)),
             sortBy=draw(st.sampled_from(["", "ClusterName", "Score"])),
         ),
+        annotations=draw(st.one_of(st.just({}), trusts)),
     )
 
 

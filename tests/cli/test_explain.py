@@ -155,6 +155,7 @@ def test_for_programs(capsys: Capture) -> None:
                 "weight": 1,
                 "points": 66,
                 "known": True,
+                "note": "",
             }
         ],
     }
@@ -180,6 +181,7 @@ def test_for_programs(capsys: Capture) -> None:
             "missing": False,
             "ranOut": "",
             "weighed": ["cpuAvailable"],
+            "silenced": False,
         }
     ]
     assert [each["kind"] for each in what["alternatives"][0]] == ["WantMore"]

@@ -24,7 +24,9 @@ from fairway.fleet.bitmap import Bits, Rows
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import Allocatable
 from fairway.plugins.balance import Balance
+from fairway.plugins.calculator import Calculator
 from fairway.plugins.clustersets import ClusterSets
+from fairway.plugins.missing_score import MissingScore
 from fairway.plugins.predicate import Predicate
 from fairway.plugins.taints import TaintToleration
 
@@ -151,7 +153,9 @@ class WholeFleet(Timeless):
         (TaintToleration, {"Filter", "FleetFilter", "Reader", "Waker"}),
         (Balance, {"PreScore", "Score", "FleetScore", "Reader"}),
         (Allocatable, {"Score", "FleetScore", "NormalizeScore", "Reader"}),
-        (AddOnScore, {"PreScore", "Cautious", "Score", "FleetScore", "Reader"}),
+        (AddOnScore, {"PreScore", "Cautious", "Score", "FleetScore", "Reader", "Remarks"}),
+        (Calculator, {"PreScore", "Score", "FleetScore", "NormalizeScore", "Reader", "Remarks"}),
+        (MissingScore, {"Filter", "FleetFilter", "CautiousFilter", "Reader"}),
         (object, set()),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",

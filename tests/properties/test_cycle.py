@@ -23,6 +23,7 @@ from fairway.fleet.instant import SECOND
 from fairway.fleet.journal import Journal
 from fairway.plugins.expressions import Expressions, Scores
 from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
 from fairway.whatif.world import World
 from strategies import (
@@ -239,6 +240,37 @@ USUAL = (
                 builders.builtin("TaintPreference"), builders.addon("mem", 5), mode="Exact"
             ),
         )
+    ),
+    builders.placement(
+        spec=PlacementSpec(
+            numberOfClusters=2,
+            prioritizerPolicy=builders.policy(
+                builders.addon("cpu"),
+                builders.addon("mem", -2, resource="other"),
+                builders.builtin("Latency", 3),
+                mode="Exact",
+            ),
+        ),
+        annotations={MISSING_SCORE: "worst"},
+    ),
+    builders.placement(
+        spec=PlacementSpec(
+            numberOfClusters=2,
+            prioritizerPolicy=builders.policy(
+                builders.addon("cpu"), builders.addon("cpu", -1, resource="other"), mode="Exact"
+            ),
+        ),
+        annotations={MISSING_SCORE: "default/cpu=exclude,worst"},
+    ),
+    builders.placement(
+        spec=PlacementSpec(
+            numberOfClusters=2,
+            predicates=(
+                builders.predicate(cel=['managedCluster.scores("default").exists(s, s.value > 0)']),
+                builders.predicate(cel=['managedCluster.scores("other").size() > 0 || false']),
+            ),
+        ),
+        annotations={EXPIRED_SCORES: "absent"},
     ),
 )
 """Placements that between them read about everything, and whose cycles can be followed."""

@@ -14,6 +14,7 @@ from fairway.api.placement import (
     SpreadPolicy,
 )
 from fairway.fleet.instant import to_micros
+from fairway.plugins.trust import MISSING_SCORE
 from fairway.testing import builders
 from fairway.whatif import advice
 from fairway.whatif.advice import Advice, advise, left_alone
@@ -219,3 +220,56 @@ def test_names_are_found_or_suggested() -> None:
         find_cluster(world, "app-fra")
     assert suggestion("x", []) == "the input has none"
     assert suggestion("x", list("abcdefg")) == "known are a, b, c, d, e and 2 more"
+
+
+def test_advice_about_annotations_on_scores() -> None:
+    old = builders.score("c1", {"cpu": 1}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
+
+    def told(says: str) -> list[tuple[str, str]]:
+        made = builders.placement(spec=by_cpu(number=1), annotations={MISSING_SCORE: says})
+        world = World([*BOUND, builders.cluster("c1"), builders.cluster("c2"), old, made])
+        return [(each.message, each.remedy) for each in advise(made, world.look(KEY, now=MICROS))]
+
+    assert told("worst") == [
+        (
+            "AddOnPlacementScores c1/default expired and count as the worst, by annotation fairway.dev/missing-score",
+            advice.WORST_UNTIL,
+        )
+    ]
+    assert told("exclude")[0] == (
+        "AddOnPlacementScores c1/default expired, so annotation fairway.dev/missing-score excludes the clusters",
+        advice.LET_IN_AGAIN,
+    )
+    assert told("wurst") == [
+        ("AddOnPlacementScores c1/default expired", advice.PUBLISH_AGAIN),
+        (
+            "annotation fairway.dev/missing-score: 'wurst' is none of zero, worst and exclude, so it has no effect",
+            advice.CORRECT,
+        ),
+    ]
+
+
+def test_a_long_list_of_what_ran_out_is_cut_short() -> None:
+    names = " ".join(f"c{at}/default" for at in range(20))
+    for ending in ("", " and count as the worst, by annotation fairway.dev/missing-score"):
+        long = Advice(advice.WARNING, f"AddOnPlacementScores {names} expired{ending}", "")
+        assert (
+            long.brief == f"AddOnPlacementScores c0/default c1/default c2/default and 17 more expired{ending}"
+        )
+
+
+def test_what_would_make_a_cluster_win_that_is_left_out_for_its_score() -> None:
+    def asked(says: str, *scores: object) -> tuple[str, ...]:
+        made = builders.placement(spec=by_cpu(number=1, weight=1), annotations={MISSING_SCORE: says})
+        known = builders.score("c1", {"cpu": -40})
+        world = World([*BOUND, builders.cluster("c1"), builders.cluster("c2"), known, *scores, made])
+        answer = about(world, "c2").cluster
+        assert answer is not None
+        return tuple(each.describe() for each in answer.counterfactual.edits)
+
+    old = builders.score("c2", {"cpu": 90}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
+    assert asked("exclude") == ("publish score default/cpu for cluster c2, which has none, as 0",)
+    assert asked("exclude", old) == (
+        "publish score default/cpu of cluster c2 again, which ran out at 2026-01-01T00:00:00Z, as 0",
+    )
+    assert asked("worst") == ("publish score default/cpu for cluster c2, which has none, as -39",)

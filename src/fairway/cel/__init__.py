@@ -19,7 +19,7 @@ from fairway.cel.errors import (
     EvaluationError,
     InstantiationError,
 )
-from fairway.cel.libraries.scores import ScoreSource
+from fairway.cel.libraries.scores import ScoreSource, Withheld
 from fairway.cel.program import DEFAULT_COST_LIMIT, Outcome, Program
 from fairway.cel.types import Type
 
@@ -41,6 +41,7 @@ __all__ = [
     "Program",
     "ScoreSource",
     "Type",
+    "Withheld",
     "cluster_environment",
     "rule_environment",
 ]

@@ -53,7 +53,7 @@ have meanwhile; where one would change its mind about the same cluster, Balance 
   placement, wanted (null: all), clusters, satisfied, reason, message, leftAlone,
   advice[]      kind, message, remedy
   recorded      names of the clusters that are decided on the hub (null: not decided, or no hub)
-  chosen[]      cluster, rank, total, contributions[]: plugin, score, weight, points, known
+  chosen[]      cluster, rank, total, contributions[]: plugin, score, weight, points, known, note
   passedOver[]  as chosen, and reason
   rejected[]    plugin, reason, count, clusters[]
   cluster       name, selected, rejectedBy, reason, rank, total, contributions[], checks[]: plugin, passed,

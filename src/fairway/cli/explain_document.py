@@ -48,6 +48,7 @@ def _standing(host: "HostTrace") -> dict[str, Any]:
                 "weight": each.weight,
                 "points": each.points,
                 "known": each.known,
+                "note": each.note,
             }
             for each in host.contributions
         ],

@@ -99,7 +99,10 @@ def _table(rows: Sequence[Row], columns: dict[str, str], *, indent: str) -> Iter
 
 
 def _product(part: "Contribution") -> str:
-    return f"{part.score} × {part.weight} = {part.points}" if part.known else NO_SCORE
+    product = f"{part.score} × {part.weight} = {part.points}"
+    if part.known:
+        return product
+    return f"{NO_SCORE}: {product}" if part.points else NO_SCORE
 
 
 def _others(found: "Explanation", *, everything: bool) -> Iterator[str]:
@@ -143,6 +146,7 @@ def _about(answer: "ClusterAnswer") -> Iterator[str]:
         yield f"  rank {trace.rank} with {trace.total} points" + (f": {terms}" if terms else "")
         if trace.reason:
             yield f"  {trace.reason}"
+        yield from (f"  {part.plugin}: {cell(part.note)}" for part in trace.contributions if part.note)
     if answer.comparison is not None:
         other, gap = answer.comparison.other, answer.comparison.gap
         behind = (

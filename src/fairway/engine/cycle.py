@@ -13,6 +13,7 @@ from fairway.engine.outcome import Details, Outcome, Scored, Stage
 from fairway.engine.points import (
     NEVER_CHANGES,
     Amounts,
+    CautiousFilter,
     Context,
     Extent,
     Filter,
@@ -47,9 +48,13 @@ def run(
     stages: list[Stage] = []
     survivors = eligible
     for plugin in profile.filters:
-        status, survivors = filter_rows(context, plugin, survivors, whole_fleet=whole_fleet)
+        before = survivors
+        status, survivors = filter_rows(context, plugin, before, whole_fleet=whole_fleet)
         if status.aborts:
             return _aborted(context, profile, status, Details(eligible=eligible, stages=tuple(stages)))
+        if "CautiousFilter" in points_of(type(plugin)):
+            warner = cast("CautiousFilter", plugin)
+            status = warner.caution(context, doubted(context, warner, before, survivors))
         if status.code is Code.WARNING:
             final = status
         stages.append(Stage(plugin.name, survivors))
@@ -126,6 +131,11 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits]:
     return final, eligible
 
 
+def doubted(context: Context, plugin: CautiousFilter, before: Bits, after: Bits) -> Rows:
+    """The rows a filter turned away that it warns of."""
+    return plugin.doubtful(context, bitmap.rows_of(before & ~after))
+
+
 def post_filter(context: Context, profile: Profile) -> Status:
     """The first answer that settles the matter: room will be made, cannot be made, or something is broken."""
     rejections = {
@@ -183,16 +193,19 @@ def score_rows(context: Context, scorer: Weighted, rows: Rows, *, whole_fleet: b
     else:
         raw = _host_by_host(context, plugin, rows)
     if "NormalizeScore" not in points:
-        return status, Scored(plugin.name, scorer.weight, cast("Scores", raw.values), raw.present)
+        plain = cast("Scores", raw.values)
+        if scorer.missing and raw.present is not None:
+            plain = np.where(raw.present, plain, scorer.missing)
+        return status, Scored(plugin.name, scorer.weight, plain, raw.present)
     extent = extent_of(raw)
     if extent is None:
-        scores = np.zeros(len(rows), dtype=np.int64)
+        scores = np.full(len(rows), scorer.missing, dtype=np.int64)
     elif whole_fleet:
         scores = cast("NormalizeScore", plugin).normalize_fleet(raw.values, extent)
         if raw.present is not None:
-            scores[~raw.present] = 0
+            scores[~raw.present] = scorer.missing
     else:
-        scores = _normalized_one_by_one(cast("NormalizeScore", plugin), raw, extent)
+        scores = _normalized_one_by_one(cast("NormalizeScore", plugin), raw, extent, missing=scorer.missing)
     return status, Scored(plugin.name, scorer.weight, scores, raw.present, extent, raw.values)
 
 
@@ -218,11 +231,11 @@ def _host_by_host(context: Context, plugin: Score, rows: Rows) -> Raw:
     return Raw(values, None if present.all() else present)
 
 
-def _normalized_one_by_one(plugin: NormalizeScore, raw: Raw, extent: Extent) -> Scores:
+def _normalized_one_by_one(plugin: NormalizeScore, raw: Raw, extent: Extent, *, missing: int) -> Scores:
     present = raw.present
     return np.array(
         [
-            plugin.normalize(value, extent) if present is None or present[at] else 0
+            plugin.normalize(value, extent) if present is None or present[at] else missing
             for at, value in enumerate(raw.values.tolist())
         ],
         dtype=np.int64,

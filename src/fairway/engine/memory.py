@@ -7,7 +7,7 @@ after a change of something shared, when a normalising prioritizer's range moved
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from fairway.engine.outcome import Outcome, Scored
 from fairway.engine.points import (
     Amounts,
     Cautious,
+    CautiousFilter,
     Context,
     Extent,
     Reader,
@@ -94,11 +95,13 @@ class _Memo:
     ranges: list[_Range | None]
     doubts: list[set[int] | None]
     """Of each prioritizer that warns of single rows, the rows."""
+    turned_away: list[tuple[CautiousFilter, set[int]]]
+    """Filters that warn of rows they do not let pass, and the rows."""
     prepares: list[bool]
     """Of each prioritizer, whether it must be asked before it scores a row. One with a basis has been: it is equal."""
     front: Front
-    warned: tuple[Cautious, Rows] | None = None
-    """The last prioritizer that warns, and of which rows."""
+    warned: tuple[Cautious | CautiousFilter, Rows] | None = None
+    """The last plugin that warns, and of which rows."""
     stale: bool = True
     """Whether the doubts have changed since."""
     counted: int = 0
@@ -180,7 +183,12 @@ def _remember(outcome: Outcome) -> _Memo | None:
     if not ranking.fits(details.totals):
         return None
     doubts = [_doubts(each.plugin, context, details.rows) for each in profile.scores]
-    if outcome.status.code is not Code.SUCCESS and not any(doubts):
+    turned_away = list(_turned_away(outcome))
+    if (
+        outcome.status.code is not Code.SUCCESS
+        and not any(doubts)
+        and not any(each for _, each in turned_away)
+    ):
         return None
     snapshot = outcome.snapshot
     if snapshot.generation != snapshot.journal.generation:
@@ -229,6 +237,7 @@ def _remember(outcome: Outcome) -> _Memo | None:
         keys=keys,
         ranges=ranges,
         doubts=doubts,
+        turned_away=turned_away,
         prepares=[
             "PreScore" in points_of(type(each.plugin)) and id(each.plugin) not in settled
             for each in profile.scores
@@ -241,6 +250,16 @@ def _doubts(plugin: Any, context: Context, rows: Rows) -> set[int] | None:
     if "Cautious" not in points_of(type(plugin)):
         return None
     return set(cast("Cautious", plugin).doubtful(context, rows).tolist())
+
+
+def _turned_away(outcome: Outcome) -> Iterator[tuple[CautiousFilter, set[int]]]:
+    details = outcome.details
+    before = details.eligible
+    for plugin, stage in zip(outcome.profile.filters, details.stages, strict=True):
+        if "CautiousFilter" in points_of(type(plugin)):
+            warner = cast("CautiousFilter", plugin)
+            yield warner, set(cycle.doubted(outcome.context, warner, before, stage.survivors).tolist())
+        before = stage.survivors
 
 
 def _range(scored: Scored, rows: Rows, *, capacity: int) -> _Range | None:
@@ -318,6 +337,9 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
     status = _admission(memo.profile, context, row)
     if status.aborts or status.code is Code.WARNING:
         return False
+    for warner, doubted in memo.turned_away:
+        rejected = status.rejects and status.plugin == warner.name
+        _doubt(memo, doubted, row, rejected and bool(len(warner.doubtful(context, np.array([row])))))
     if status.rejects:
         return _leave(memo, row)
     total = 0
@@ -329,12 +351,12 @@ def _ask(memo: _Memo, context: Context, row: int) -> bool:
         plugin: Any = scorer.plugin
         raw = plugin.score(context, row)
         if kept is None:
-            total += scorer.weight * (raw or 0)
+            total += scorer.weight * (scorer.missing if raw is None else raw)
         else:
             if not kept.replace(row, raw):
                 return False
-            if raw is not None:
-                total += scorer.weight * plugin.normalize(raw, kept.extent)
+            normal = scorer.missing if raw is None else plugin.normalize(raw, kept.extent)
+            total += scorer.weight * normal
         if doubts is not None:
             _doubt(memo, doubts, row, bool(len(plugin.doubtful(context, alone))))
         elif prepares and plugin.pre_score(context, alone).code is not Code.SUCCESS:
@@ -359,6 +381,9 @@ def _status(memo: _Memo, context: Context) -> Status:
     """The last warning, as in a cycle from scratch. A memo keeps no status: its words hold on to a snapshot."""
     if memo.stale:
         memo.warned = None
+        for warner, doubted in memo.turned_away:
+            if doubted:
+                memo.warned = (warner, np.fromiter(doubted, np.int64, len(doubted)))
         for scorer, doubts in zip(memo.profile.scores, memo.doubts, strict=True):
             if doubts:
                 rows = np.fromiter(doubts, np.int64, len(doubts))

@@ -35,7 +35,8 @@ class Scored:
     weight: int
     scores: Scores
     present: Mask | None = None
-    """False where the prioritizer knows nothing of the host, which then counts 0. None: it knows all."""
+    """False where the prioritizer knows nothing of the host, which then counts 0 or what the profile says for that.
+    None: it knows all."""
     extent: Extent | None = None
     raw: Amounts | None = None
     """What a normalised score was before."""

@@ -163,6 +163,25 @@ class Cautious(PreScore, Protocol):
 
 
 @runtime_checkable
+class CautiousFilter(Filter, Protocol):
+    """A filter that warns of some of those it turns away, host by host."""
+
+    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+        """Those of the rows, all of which it turned away, that give reason to warn."""
+
+    def caution(self, context: Context, rows: Rows, /) -> Status:
+        """The warning about these, if there are any."""
+
+
+@runtime_checkable
+class Remarks(Plugin, Protocol):
+    """A prioritizer whose scores do not always speak for themselves."""
+
+    def remark(self, context: Context, row: int, /) -> str:
+        """What is to be said of this host's score; empty for nothing."""
+
+
+@runtime_checkable
 class Score(Plugin, Protocol):
     def score(self, context: Context, row: int, /) -> int | float | None:
         """A raw score; None when nothing is known of this host."""
@@ -229,7 +248,16 @@ EXTENSION_POINTS: Mapping[str, type[Any]] = {
 }
 
 
-_FORMS: tuple[type[Any], ...] = (*EXTENSION_POINTS.values(), FleetFilter, FleetScore, Cautious, Reader, Waker)
+_FORMS: tuple[type[Any], ...] = (
+    *EXTENSION_POINTS.values(),
+    FleetFilter,
+    FleetScore,
+    Cautious,
+    CautiousFilter,
+    Remarks,
+    Reader,
+    Waker,
+)
 _KNOWN: dict[type[Any], frozenset[str]] = {}
 
 

@@ -15,6 +15,8 @@ class Weighted:
 
     plugin: Score
     weight: int
+    missing: int = 0
+    """The score that counts for hosts the plugin knows nothing of."""
 
 
 Choice = Callable[[Context, Rows, Scores], Rows]

@@ -6,11 +6,13 @@ keeps nothing for it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from fairway.engine.cycle import rejection
 from fairway.engine.outcome import Outcome
+from fairway.engine.points import Remarks, Score, points_of
 from fairway.engine.status import Status
 
 NOT_CHOSEN = "passed every filter, but {better} better hosts fill the {wanted} wanted"
@@ -19,12 +21,16 @@ LEFT_OUT = "passed every filter, but was not chosen"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """score × weight = points; ``known`` is False where the prioritizer has nothing on the host."""
+    """score × weight = points; ``known`` is False where the prioritizer has nothing on the host.
+
+    ``note``: what the prioritizer has to say of the score beyond the number.
+    """
 
     plugin: str
     score: int
     weight: int
     known: bool = True
+    note: str = ""
 
     @property
     def points(self) -> int:
@@ -99,10 +105,16 @@ class Trace:
                     score=int(each.scores[at]),
                     weight=each.weight,
                     known=each.present is None or bool(each.present[at]),
+                    note=self._note(scorer.plugin, row),
                 )
-                for each in details.scored
+                for each, scorer in zip(details.scored, outcome.profile.scores, strict=True)
             ),
         )
+
+    def _note(self, plugin: Score, row: int) -> str:
+        if "Remarks" not in points_of(type(plugin)):
+            return ""
+        return cast("Remarks", plugin).remark(self._outcome.context, row)
 
     def _why_not(self, row: int, rank: int) -> str:
         outcome = self._outcome

@@ -24,6 +24,11 @@ PATH = "path"
 """A value somewhere in the cluster's JSON, for expressions: ``("path", "status", "version", "kubernetes")``."""
 SCORE = "score"
 """``("score", resource name, score name)``, from AddOnPlacementScore."""
+SCORE_OBJECT = "score-object"
+"""``("score-object", resource name)``: whether a cluster has that AddOnPlacementScore, until when it is true, and 1 if
+it was declared silent. Its changes are reported as those of SCORES."""
+PUBLISHED = (SCORE, SCORE_OBJECT)
+"""Kinds of columns that are read off AddOnPlacementScores."""
 SCORES = "scores"
 """``("scores", resource name)``: any change of that AddOnPlacementScore. Never a column, only reported."""
 CALCULATOR = "calculator"
@@ -70,7 +75,7 @@ def new_column(key: Key, *, capacity: int, stamp: int) -> Column:
     kind = key[0]
     if kind in (ALLOCATABLE, CAPACITY):
         return NumberColumn(capacity=capacity, stamp=stamp)
-    if kind in (SCORE, CALCULATOR):
+    if kind in (SCORE, SCORE_OBJECT, CALCULATOR):
         return ScoreColumn(capacity=capacity, stamp=stamp)
     if key == DECISIONS:
         return CountColumn(capacity=capacity, stamp=stamp)

@@ -139,7 +139,7 @@ class Fleet:
                 if name in decisions.outsiders:
                     self._own_column(key).write(row, self._own_decisions().outsiders.pop(name))
                     changed.add(key)
-            elif kind == cells.SCORE:
+            elif kind in cells.PUBLISHED:
                 self._own_column(key).write(row, score_cell(parts.scores, name, key))
                 changed.add(key)
             elif kind == cells.CALCULATOR:
@@ -213,7 +213,7 @@ class Fleet:
         for score in scores:
             tables.setdefault(score.metadata.name, {})[score.metadata.namespace] = score
         self._parts.scores = tables
-        for key in [key for key in self._parts.columns if key[0] == cells.SCORE]:
+        for key in [key for key in self._parts.columns if key[0] in cells.PUBLISHED]:
             del self._parts.columns[key]
         self._journal.forget()
 
@@ -232,9 +232,9 @@ class Fleet:
             if old is None or score is None or score_item(old, item) != score_item(score, item):
                 changed.add((cells.SCORE, name, item))
         for key in parts.columns:
-            if key[0] == cells.SCORE and key[1] == name and row is not None:
+            if key[0] in cells.PUBLISHED and key[1] == name and row is not None:
                 cell = score_cell(parts.scores, cluster, key)
-                if self._own_column(key).write(row, cell):
+                if self._own_column(key).write(row, cell) and key[0] == cells.SCORE:
                     changed.add(key)
         return self._record(() if row is None else (row,), changed)
 

@@ -1,10 +1,16 @@
-"""Published scores as cells: which score of which object, and until when it is true."""
+"""Published scores as cells: which score of which object, until when it is true, and whether it was given up."""
 
 from collections.abc import Mapping
+from typing import Final
 
+from fairway.api.meta import TRUE
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.fleet.cells import SCORE_OBJECT
 from fairway.fleet.column import NEVER, Key
 from fairway.fleet.instant import Micros, to_micros
+
+SILENT: Final = "fairway.dev/Silent"
+"""The condition of an AddOnPlacementScore whose provider fell silent, and whose values are no longer its own."""
 
 ScoreTable = dict[str, AddOnPlacementScore]
 """AddOnPlacementScores of one name, by cluster."""
@@ -25,10 +31,22 @@ def score_item(score: AddOnPlacementScore, name: str) -> tuple[int | None, Micro
     return None, expiry(score)
 
 
+def is_silent(score: AddOnPlacementScore) -> bool:
+    return any(each.type == SILENT and each.status == TRUE for each in score.status.conditions)
+
+
+def score_object(score: AddOnPlacementScore) -> tuple[int, Micros]:
+    """(1 if it was declared silent or else 0, expiry)."""
+    return int(is_silent(score)), expiry(score)
+
+
+def cell_of(score: AddOnPlacementScore, key: Key) -> tuple[int | None, Micros]:
+    return score_object(score) if key[0] == SCORE_OBJECT else score_item(score, key[2])
+
+
 def score_cell(tables: Mapping[str, ScoreTable], cluster: str, key: Key) -> tuple[int | None, Micros] | None:
-    _, resource, name = key
-    score = tables.get(resource, {}).get(cluster)
-    return None if score is None else score_item(score, name)
+    score = tables.get(key[1], {}).get(cluster)
+    return None if score is None else cell_of(score, key)
 
 
 def calculator_of(score: ManagedClusterScore) -> str | None:

@@ -15,7 +15,7 @@ from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.hostset import HostSet
 from fairway.fleet.journal import Journal
-from fairway.fleet.scores import CalculatorTable, ScoreTable, score_item
+from fairway.fleet.scores import CalculatorTable, ScoreTable, cell_of
 
 DERIVED_LIMIT = 1024
 
@@ -125,11 +125,10 @@ class Snapshot:
     def _published(self, key: Key) -> Iterator[tuple[int, tuple[int | None, int]]]:
         """Rows of clusters that have the score object of this column, and the cell."""
         row_of = self.hosts.row_of
-        if key[0] == cells.SCORE:
-            _, resource, name = key
-            for cluster, score in self.scores.get(resource, {}).items():
+        if key[0] in cells.PUBLISHED:
+            for cluster, score in self.scores.get(key[1], {}).items():
                 if cluster in row_of:
-                    yield row_of[cluster], score_item(score, name)
+                    yield row_of[cluster], cell_of(score, key)
         else:
             for cluster, single in self.calculators.get(key[1], {}).items():
                 if cluster in row_of:

@@ -1,7 +1,8 @@
 """Scores of one calculator, read from ManagedClusterScore: ResourceRatioCPU, ResourceRatioMemory, or any other name.
 
 Calculators may publish scores between -100 and 100, which count as they are, or amounts of any size, such as
-bytes: then the candidates' amounts are stretched over -100 to 100. A cluster without the score counts 0.
+bytes: then the candidates' amounts are stretched over -100 to 100. A cluster without the score counts 0, unless its
+placement says that it counts as the worst.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, 
 from fairway.engine.status import OK, Status, misconfigured
 from fairway.fleet import cells
 from fairway.fleet.bitmap import Rows
+from fairway.plugins.trust import COUNTS_WORST, COUNTS_ZERO, NO_CALCULATOR, Missing
 
 RATIOS = ("ResourceRatioCPU", "ResourceRatioMemory")
 UNKNOWN = "incorrect builtin prioritizer: {name}"
@@ -17,8 +19,9 @@ LOWEST, HIGHEST = -100, 100
 
 
 class Calculator(Timeless):
-    def __init__(self, *, name: str) -> None:
+    def __init__(self, *, name: str, missing: Missing = Missing.ZERO) -> None:
         self.name = name
+        self._missing = missing
         self._column = (cells.CALCULATOR, name.lower())
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
@@ -35,6 +38,12 @@ class Calculator(Timeless):
         column = context.snapshot.score_column(self._column)
         present = column.present[rows]
         return Raw(column.values[rows], None if present.all() else present)
+
+    def remark(self, context: Context, row: int, /) -> str:
+        if context.snapshot.score_column(self._column).present[row]:
+            return ""
+        words = COUNTS_WORST if self._missing is Missing.WORST else COUNTS_ZERO
+        return words.format(why=NO_CALCULATOR.format(calculator=self.name))
 
     def normalize(self, raw: float, extent: Extent, /) -> int:
         if extent.low >= LOWEST and extent.high <= HIGHEST:

@@ -21,6 +21,7 @@ from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.balance import Balance
 from fairway.plugins.calculator import Calculator
 from fairway.plugins.clustersets import ClusterSets
+from fairway.plugins.missing_score import AddOn, Calculated, MissingScore, Wanted
 from fairway.plugins.predicate import Predicate
 from fairway.plugins.spread import Spread
 from fairway.plugins.steady import NAME as STEADY
@@ -28,6 +29,7 @@ from fairway.plugins.steady import Steady
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
 from fairway.plugins.taint_preference import TaintPreference
 from fairway.plugins.taints import TaintToleration
+from fairway.plugins.trust import Missing, Trust, trust_of
 
 WRONG_MODE = "incorrect prioritizer policy mode: {mode}"
 COORDINATE_NEEDED = "scoreCoordinate field is required"
@@ -45,11 +47,12 @@ DEFAULTS = (BALANCE, STEADY)
 class PlacementWorkload:
     """A Placement as the engine sees it, with the profile made for it."""
 
-    __slots__ = ("placement", "profile")
+    __slots__ = ("placement", "profile", "trust")
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
-        self.profile = profile_of(placement)
+        self.trust = trust_of(placement.metadata.annotations)
+        self.profile = profile_of(placement, trust=self.trust)
 
     @property
     def namespace(self) -> str:
@@ -89,24 +92,30 @@ class _RefusedError(Exception):
         self.status = misconfigured(reason)
 
 
-def profile_of(placement: Placement) -> Profile:
+def profile_of(placement: Placement, *, trust: Trust | None = None) -> Profile:
     spec = placement.spec
+    trust = trust or trust_of(placement.metadata.annotations)
     owner = (placement.metadata.namespace, placement.metadata.name)
     scores: tuple[Weighted, ...] = ()
     refusal: Status | None = None
     try:
-        scores = tuple(_scores(placement, owner))
+        scores = tuple(_scores(placement, owner, trust))
     except _RefusedError as error:
         refusal = error.status
     filters: list[Filter] = [
-        Predicate(predicates=spec.predicates),
+        Predicate(predicates=spec.predicates, hides_expired=trust.hides_expired),
         TaintToleration(tolerations=spec.tolerations, owner=owner),
     ]
     spread = Spread(constraints=spec.spreadPolicy.spreadConstraints)
+    if spread.hard:
+        filters.append(spread)
+    known = tuple(dict.fromkeys(_excluding(scores, trust)))
+    if known:
+        filters.append(MissingScore(wanted=known))
     return Profile(
         name="placement",
         pre_filters=(ClusterSets(namespace=owner[0], wanted=spec.clusterSets),),
-        filters=(*filters, spread) if spread.hard else tuple(filters),
+        filters=tuple(filters),
         scores=scores,
         refusal=refusal,
         choice=spread.choose if spread.constraints else None,
@@ -114,7 +123,7 @@ def profile_of(placement: Placement) -> Profile:
     )
 
 
-def _scores(placement: Placement, owner: tuple[str, str]) -> Iterable[Weighted]:
+def _scores(placement: Placement, owner: tuple[str, str], trust: Trust) -> Iterable[Weighted]:
     builtin: dict[str, Callable[[], Score]] = {
         BALANCE: lambda: Balance(owner=owner),
         STEADY: lambda: Steady(owner=owner),
@@ -127,8 +136,10 @@ def _scores(placement: Placement, owner: tuple[str, str]) -> Iterable[Weighted]:
         if coordinate.type != BUILT_IN:
             if coordinate.addOn is None:
                 raise _RefusedError(ADDON_NEEDED)
-            addon = coordinate.addOn
-            yield Weighted(AddOnScore(resource=addon.resourceName, score=addon.scoreName), entry.weight)
+            resource, score = coordinate.addOn.resourceName, coordinate.addOn.scoreName
+            missing = trust.addon(resource, score)
+            addon = AddOnScore(resource=resource, score=score, missing=missing)
+            yield Weighted(addon, entry.weight, missing.points(entry.weight))
             continue
         name = coordinate.builtIn
         make = builtin.get(name)
@@ -137,7 +148,19 @@ def _scores(placement: Placement, owner: tuple[str, str]) -> Iterable[Weighted]:
         elif name in RESOURCES:
             yield Weighted(Allocatable(name=name), entry.weight)
         else:
-            yield Weighted(Calculator(name=name), entry.weight)
+            missing = trust.calculator(name)
+            yield Weighted(Calculator(name=name, missing=missing), entry.weight, missing.points(entry.weight))
+
+
+def _excluding(scores: Iterable[Weighted], trust: Trust) -> Iterable[Wanted]:
+    """The scores without which a cluster is not feasible."""
+    for each in scores:
+        plugin = each.plugin
+        if isinstance(plugin, AddOnScore):
+            if trust.addon(plugin.resource, plugin.score_name) is Missing.EXCLUDE:
+                yield AddOn(plugin.resource, plugin.score_name)
+        elif isinstance(plugin, Calculator) and trust.calculator(plugin.name) is Missing.EXCLUDE:
+            yield Calculated(plugin.name)
 
 
 def _entries(placement: Placement) -> Iterable[_Entry]:

@@ -1,5 +1,6 @@
 """What is wrong with a placement, in words, and what to do about it."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,8 +9,9 @@ from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
 from fairway.engine.status import Code, Status
 from fairway.fleet.snapshot import Snapshot
-from fairway.plugins import clustersets, conditions, placement, predicate, taints
+from fairway.plugins import clustersets, conditions, missing_score, placement, predicate, taints
 from fairway.plugins.addon_score import EXPIRED
+from fairway.plugins.trust import trust_of
 from fairway.plugins.verdict import LABEL_LENGTH, Verdict
 
 ERROR: Final = "Error"
@@ -32,6 +34,15 @@ RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"
 MEND_SET: Final = "correct spec.clusterSelector of the ManagedClusterSet"
 MEND: Final = "correct {field}"
 PUBLISH_AGAIN: Final = "these scores count 0 until their provider publishes them again"
+WORST_UNTIL: Final = "these scores count as the worst until their provider publishes them again"
+LET_IN_AGAIN: Final = "these clusters are left out until the provider publishes their scores again"
+NO_EFFECT: Final = "annotation {annotation}: {words}, so it has no effect"
+CORRECT: Final = "correct the annotation or remove it"
+
+_EXPIRED: Final = re.compile(
+    f"(?P<before>{EXPIRED.partition('{')[0]})(?P<names>.*?)(?P<after>{EXPIRED.partition('}')[2]}.*)",
+    re.DOTALL,
+)
 
 BRIEF: Final = 240
 NAMES_SHOWN: Final = 3
@@ -54,10 +65,10 @@ class Advice:
     def brief(self) -> str:
         """The message on one line, cut short where it lists half the fleet."""
         words = self.message.split()
-        before, after = EXPIRED.split("{scores}")
-        if self.message.startswith(before) and self.message.endswith(after) and len(words) > NAMES_SHOWN + 2:
-            names = words[1:-1]
-            return f"{before}{' '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more{after}"
+        listed = _EXPIRED.fullmatch(self.message)
+        if listed is not None and len(names := listed["names"].split()) > NAMES_SHOWN:
+            more = len(names) - NAMES_SHOWN
+            return f"{listed['before']}{' '.join(names[:NAMES_SHOWN])} and {more:,} more{listed['after']}"
         text = " ".join(words)
         return text if len(text) <= BRIEF else f"{text[:BRIEF].rsplit(' ', 1)[0]} …"
 
@@ -83,14 +94,25 @@ def advise(source: Placement, found: Verdict) -> tuple[Advice, ...]:
     elif status.code is Code.MISCONFIGURED:
         advice.append(Advice(MISCONFIGURED, status.message, MEND.format(field=field_to_mend(status))))
     elif status.code is Code.WARNING:
-        expired = status.message.startswith(EXPIRED.split(" ", 1)[0])
-        advice.append(Advice(WARNING, status.message, PUBLISH_AGAIN if expired else ""))
+        advice.append(Advice(WARNING, status.message, _about_scores(status)))
+    for fault in trust_of(source.metadata.annotations).faults:
+        words = NO_EFFECT.format(annotation=fault.annotation, words=fault.words)
+        advice.append(Advice(WARNING, words, CORRECT))
     good, reason = satisfied(found)
     if not good and not status.aborts:
         condition = find_condition(found.conditions, conditions.SATISFIED)
         message = "" if condition is None else condition.message
         advice.append(Advice(UNSATISFIED, message, _remedy(reason, source, found)))
     return tuple(advice)
+
+
+def _about_scores(status: Status) -> str:
+    if status.plugin == missing_score.NAME:
+        return LET_IN_AGAIN
+    if not _EXPIRED.fullmatch(status.message):
+        return ""
+    worst = not status.message.endswith(EXPIRED.rpartition(" ")[2])
+    return WORST_UNTIL if worst else PUBLISH_AGAIN
 
 
 def field_to_mend(status: Status) -> str:

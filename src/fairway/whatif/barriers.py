@@ -18,16 +18,18 @@ from fairway.engine.trace import Trace
 from fairway.fleet import cells
 from fairway.fleet.bitmap import Mask
 from fairway.fleet.column import Key as ColumnKey
-from fairway.plugins import clustersets, predicate, spread, taints
+from fairway.plugins import clustersets, missing_score, predicate, spread, taints
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import RESOURCES, Allocatable
 from fairway.plugins.calculator import Calculator
 from fairway.plugins.clustersets import ClusterSets
 from fairway.plugins.expressions import Expressions
+from fairway.plugins.missing_score import AddOn, MissingScore
 from fairway.plugins.placement import PlacementWorkload
 from fairway.plugins.predicate import Predicate
 from fairway.plugins.spread import Spread
 from fairway.plugins.taint_preference import TaintPreference
+from fairway.plugins.trust import Missing
 from fairway.whatif.edits import (
     Bind,
     Edit,
@@ -90,6 +92,8 @@ def barrier_of(outcome: Outcome, world: World, workload: PlacementWorkload, clus
             edits = asked.taints(status.message)
         case spread.NAME:
             edits = asked.topologies()
+        case missing_score.NAME:
+            return asked.unknown(status.message)
         case _:
             edits = iter(())
     return Barrier(plugin=status.plugin, words=status.message, edits=tuple(dict.fromkeys(edits)))
@@ -153,9 +157,10 @@ class _Question:
 
     def _expressed(self, expressions: tuple[str, ...]) -> Iterator[Edit]:
         now = self._outcome.context.now
+        wary = self._workload.trust.hides_expired
         for text in expressions:
-            if not Expressions((text,)).matches(self._snapshot, self._row):
-                yield from hinted(text, self._snapshot, self._world, self._cluster, now=now)
+            if not Expressions((text,)).matches(self._snapshot, self._row, now=now if wary else None):
+                yield from hinted(text, self._snapshot, self._world, self._cluster, now=now, wary=wary)
                 return
 
     def _selected_by(self, selector: Selector, kind: str) -> Iterator[Edit]:
@@ -206,6 +211,26 @@ class _Question:
             yield from (
                 self._value(each.kind, each.key, value) for value in values or ([] if mine else [PLAIN_VALUE])
             )
+
+    def unknown(self, words: str) -> Barrier:
+        """The first score that is not known has to be; as what, depends on who else there is."""
+        weights: dict[str, int] = {}
+        for each in self._outcome.profile.scores:
+            weights[each.plugin.name] = weights.get(each.plugin.name, 0) + each.weight
+        plugin = next(each for each in self._outcome.profile.filters if isinstance(each, MissingScore))
+        wanted = next(each for each in plugin.wanted if each.why_not(self._outcome.context, self._row))
+        edit: NumericEdit
+        if isinstance(wanted, AddOn):
+            name = f"AddOn/{wanted.resource}/{wanted.score}"
+            edit, _ = self._score(name, list(weights), up=weights[name] >= 0)
+        else:
+            edit, _ = self._calculator(wanted.resource, up=weights[wanted.resource] >= 0)
+        return Barrier(
+            plugin=missing_score.NAME,
+            words=words,
+            edits=(edit.turned(0),),
+            dials=(Dial(edit=edit, guesses=()),) if edit.steps else (),
+        )
 
     def ranking(self) -> Barrier:
         details, wanted = self._outcome.details, self._workload.wanted
@@ -282,13 +307,24 @@ class _Question:
         _, resource, score = name.split("/", 2)
         prefix = f"AddOn/{resource}/"
         weighed = tuple(sorted(each.removeprefix(prefix) for each in plugins if each.startswith(prefix)))
-        now = self._outcome.context.now
-        return score_edit(self._world, self._cluster, resource, score, up=up, now=now, weighed=weighed)
+        scorers = (each for each in self._outcome.profile.scores if each.plugin.name == name)
+        return score_edit(
+            self._world,
+            self._cluster,
+            resource,
+            score,
+            up=up,
+            now=self._outcome.context.now,
+            weighed=weighed,
+            missing=next(each.missing for each in scorers),
+            wary=self._workload.trust.addon(resource, score) is not Missing.ZERO,
+        )
 
     def _calculator(self, name: str, *, up: bool) -> tuple[NumericEdit, int]:
         column = self._snapshot.score_column((cells.CALCULATOR, name.lower()))
         present = bool(column.present[self._row])
-        base = int(column.values[self._row]) if present else 0
+        scorers = (each for each in self._outcome.profile.scores if each.plugin.name == name)
+        base = int(column.values[self._row]) if present else next(each.missing for each in scorers)
         values = np.abs(column.values[self._outcome.details.rows].astype(np.float64))
         farthest = min(FARTHEST * max(100, int(values.max(initial=0.0))), LARGEST)
         edit = PublishClusterScore(

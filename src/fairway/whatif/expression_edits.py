@@ -28,8 +28,10 @@ PLAIN_VALUE: Final = "true"
 """What a label or claim is set to when any value will do and no cluster has one."""
 
 
-def hinted(text: str, snapshot: Snapshot, world: World, cluster: str, *, now: Micros) -> Iterator[Edit]:
-    """Of one expression; literals first."""
+def hinted(
+    text: str, snapshot: Snapshot, world: World, cluster: str, *, now: Micros, wary: bool = False
+) -> Iterator[Edit]:
+    """Of one expression; literals first. ``wary``: whether scores that were declared silent are not seen."""
     source = snapshot.cluster(snapshot.hosts.row_of[cluster])
     literals = list(dict.fromkeys(_pick(match) for match in _LITERAL.finditer(text)))
     numbers = [int(match[0]) for match in _NUMBER.finditer(text)]
@@ -60,8 +62,10 @@ def hinted(text: str, snapshot: Snapshot, world: World, cluster: str, *, now: Mi
         for name in names:
             for number in near:
                 if LOWEST_SCORE <= number <= HIGHEST_SCORE:
-                    edit, _ = score_edit(world, cluster, resource, name, up=True, now=now, weighed=())
-                    if number != edit.base or edit.missing:
+                    edit, _ = score_edit(
+                        world, cluster, resource, name, up=True, now=now, weighed=(), wary=wary
+                    )
+                    if number != edit.base or edit.missing or edit.ran_out or edit.silenced:
                         yield replace(edit, value=number)
 
 

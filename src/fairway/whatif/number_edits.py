@@ -18,6 +18,7 @@ from fairway.api.score import (
 )
 from fairway.fleet.cells import amount_of
 from fairway.fleet.instant import Micros, to_micros
+from fairway.fleet.scores import SILENT, is_silent
 from fairway.whatif.edits import ClusterEdit, NumericEdit, Undo
 from fairway.whatif.world import World
 
@@ -34,9 +35,9 @@ _COARSE_FROM: Final = 10
 class PublishScore(NumericEdit):
     """Another value of one score of an AddOnPlacementScore, one point a step.
 
-    ``base`` is what counts now: 0 for a score that is missing or has run out. ``ran_out`` says when. Publishing
-    again would bring back everything else in the object too; what the placement weighs of it (``weighed``) is left
-    out, so that an edit moves one number.
+    ``base`` is what counts now: for a score that is missing or has run out, what the placement has it count, mostly 0.
+    ``ran_out`` says when it did, ``silenced`` that it was declared silent. Publishing again would bring back everything
+    else in the object too; what the placement weighs of it (``weighed``) is left out, so that an edit moves one number.
     """
 
     preference = 8
@@ -48,6 +49,7 @@ class PublishScore(NumericEdit):
     missing: bool = False
     ran_out: str = ""
     weighed: tuple[str, ...] = ()
+    silenced: bool = False
 
     @property
     def target(self) -> tuple[object, ...]:
@@ -64,6 +66,10 @@ class PublishScore(NumericEdit):
         name = f"score {self.resource}/{self.score}"
         if self.ran_out:
             return f"publish {name} of cluster {self.cluster} again, which ran out at {self.ran_out}, as {self.value}"
+        if self.silenced:
+            return (
+                f"publish {name} of cluster {self.cluster} again, which was declared silent, as {self.value}"
+            )
         if self.missing:
             return f"publish {name} for cluster {self.cluster}, which has none, as {self.value}"
         return _moved(name, self.cluster, self.base, self.value)
@@ -80,25 +86,42 @@ class PublishScore(NumericEdit):
         if source is None:
             meta = ObjectMeta(name=self.resource, namespace=self.cluster)
             return AddOnPlacementScore(metadata=meta, status=AddOnPlacementScoreStatus(scores=(item,)))
-        dropped = {self.score, *self.weighed} if self.ran_out else {self.score}
+        lapsed = bool(self.ran_out) or self.silenced
+        dropped = {self.score, *self.weighed} if lapsed else {self.score}
         kept = tuple(each for each in source.status.scores if each.name not in dropped)
-        until = None if self.ran_out else source.status.validUntil
-        status = structs.replace(source.status, scores=(*kept, item), validUntil=until)
+        until = None if lapsed else source.status.validUntil
+        conditions = source.status.conditions
+        if lapsed:
+            conditions = tuple(each for each in conditions if each.type != SILENT)
+        status = structs.replace(source.status, scores=(*kept, item), validUntil=until, conditions=conditions)
         return structs.replace(source, status=status)
 
 
 def score_edit(
-    world: World, cluster: str, resource: str, score: str, *, up: bool, now: Micros, weighed: tuple[str, ...]
+    world: World,
+    cluster: str,
+    resource: str,
+    score: str,
+    *,
+    up: bool,
+    now: Micros,
+    weighed: tuple[str, ...],
+    missing: int = 0,
+    wary: bool = False,
 ) -> tuple[PublishScore, int]:
-    """The edit at its bound, and how many steps that is."""
+    """The edit at its bound, and how many steps that is.
+
+    ``missing``: what a score counts that is not there. ``wary``: whether one that was declared silent is not, either.
+    """
     source = world.fleet.snapshot().score_object(cluster, resource)
-    value, ran_out = None, ""
+    value, ran_out, silenced = None, "", False
     if source is not None:
         value = next((each.value for each in reversed(source.status.scores) if each.name == score), None)
         until = source.status.validUntil
         if until is not None and to_micros(until) < now:
             ran_out = format_time(until)
-    base = 0 if value is None or ran_out else value
+        silenced = wary and not ran_out and is_silent(source)
+    base = missing if value is None or ran_out or silenced else value
     bound = max(base, HIGHEST_SCORE) if up else min(base, LOWEST_SCORE)
     edit = PublishScore(
         cluster=cluster,
@@ -109,6 +132,7 @@ def score_edit(
         missing=value is None,
         ran_out=ran_out,
         weighed=weighed,
+        silenced=silenced,
     )
     return edit, edit.steps
 

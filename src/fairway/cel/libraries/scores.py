@@ -14,8 +14,13 @@ from fairway.cel.values import LISTS, MAPS, find, length
 NO_METADATA = "failed to get cluster metadata"
 NO_NAME = "failed to get cluster name"
 NO_SOURCE = "scoreLister is nil"
+GET_FAILED = "failed to get score: {}"
 NOT_FOUND = 'failed to get score: addonplacementscore.cluster.open-cluster-management.io "{}" not found'
 NOT_A_CLUSTER = "internal error: the receiver of scores() is not a cluster"
+
+
+class Withheld(Exception):
+    """Raised by a source instead of giving scores that are there but do not count; says why."""
 
 
 class ScoreSource(Protocol):
@@ -42,7 +47,10 @@ def scores(context: Any, cluster: object, name: object) -> object:
         raise Failure(NO_NAME)
     if not isinstance(cluster_name, str):
         raise Abort(NOT_A_CLUSTER)
-    found: Sequence[tuple[str, int]] | None = context.scores(cluster_name, name)
+    try:
+        found: Sequence[tuple[str, int]] | None = context.scores(cluster_name, name)
+    except Withheld as reason:
+        raise Failure(GET_FAILED.format(reason)) from None
     if found is None:
         raise Failure(NOT_FOUND.format(name))
     return [{"name": score, "value": value} for score, value in found]

@@ -54,7 +54,8 @@ def _prioritized(outcome: Outcome, scored: Scored) -> dict[str, Any]:
     names = outcome.snapshot.hosts.names
     rows, scores = outcome.details.rows, scored.scores
     if scored.present is not None:
-        rows, scores = rows[scored.present], scores[scored.present]
+        told = scored.present | (scores != 0)  # what is not known may count all the same, by annotation
+        rows, scores = rows[told], scores[told]
     by_name = {names[row]: score for row, score in zip(rows.tolist(), scores.tolist(), strict=True)}
     return {"name": scored.plugin, "weight": scored.weight, "scores": by_name}
 

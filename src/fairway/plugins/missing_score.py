@@ -1,0 +1,150 @@
+"""MissingScore: keeps out clusters of which a score is not known, for placements whose annotation says ``exclude``."""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
+from fairway.engine.status import OK, Status, unschedulable, warning
+from fairway.fleet import bitmap, cells
+from fairway.fleet.bitmap import Bits, Mask, Rows
+from fairway.fleet.column import Key
+from fairway.fleet.instant import Micros
+from fairway.plugins import trust
+from fairway.plugins.trust import MISSING_SCORE, NO_CALCULATOR
+
+NAME: Final = "MissingScore"
+KEPT_OUT: Final = f"{{why}}, and by annotation {MISSING_SCORE} such clusters are excluded"
+EXPIRED: Final = (
+    f"AddOnPlacementScores {{scores}} expired, so annotation {MISSING_SCORE} excludes the clusters"
+)
+
+
+class Wanted(Protocol):
+    """One score that must be known."""
+
+    @property
+    def reads(self) -> frozenset[Key]: ...
+
+    def present(self, context: Context, rows: Rows) -> Mask:
+        """Of which of the rows it is written down, true or not."""
+
+    def lapsed(self, context: Context, rows: Rows) -> Mask:
+        """Of which of the rows what is written down is no longer true."""
+
+    def why_not(self, context: Context, row: int) -> str:
+        """Empty if it is known."""
+
+    def until(self, context: Context, rows: Rows) -> Micros: ...
+
+    @property
+    def resource(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AddOn:
+    resource: str
+    score: str
+
+    @property
+    def reads(self) -> frozenset[Key]:
+        return frozenset({self._column, (cells.SCORES, self.resource)})
+
+    @property
+    def _column(self) -> Key:
+        return (cells.SCORE, self.resource, self.score)
+
+    def present(self, context: Context, rows: Rows) -> Mask:
+        present: Mask = context.snapshot.score_column(self._column).present[rows]
+        return present
+
+    def why_not(self, context: Context, row: int) -> str:
+        return trust.why_missing(context.snapshot, self.resource, self.score, row, now=context.now)
+
+    def until(self, context: Context, rows: Rows) -> Micros:
+        return trust.lapses(context.snapshot, self.resource, rows, now=context.now)
+
+    def lapsed(self, context: Context, rows: Rows) -> Mask:
+        return trust.lapsed(context.snapshot, self.resource, rows, now=context.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Calculated:
+    calculator: str
+
+    @property
+    def resource(self) -> str:
+        return self.calculator
+
+    @property
+    def reads(self) -> frozenset[Key]:
+        return frozenset({self._column})
+
+    @property
+    def _column(self) -> Key:
+        return (cells.CALCULATOR, self.calculator.lower())
+
+    def present(self, context: Context, rows: Rows) -> Mask:
+        present: Mask = context.snapshot.score_column(self._column).present[rows]
+        return present
+
+    def why_not(self, context: Context, row: int) -> str:
+        if context.snapshot.score_column(self._column).present[row]:
+            return ""
+        return NO_CALCULATOR.format(calculator=self.calculator)
+
+    def until(self, _context: Context, _rows: Rows) -> Micros:
+        return NEVER_CHANGES
+
+    def lapsed(self, _context: Context, rows: Rows) -> Mask:
+        return np.zeros(len(rows), dtype=np.bool_)
+
+
+class MissingScore(Timeless):
+    name = NAME
+
+    def __init__(self, *, wanted: tuple[Wanted, ...]) -> None:
+        self.wanted = wanted
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        for each in self.wanted:
+            why = each.why_not(context, row)
+            if why:
+                return unschedulable(KEPT_OUT.format(why=why), plugin=NAME)
+        return OK
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        rows = bitmap.rows_of(candidates)
+        known = np.ones(len(rows), dtype=np.bool_)
+        for each in self.wanted:
+            known &= each.present(context, rows)
+            known &= ~each.lapsed(context, rows)
+        return OK, candidates if known.all() else bitmap.from_rows(rows[known], context.snapshot.capacity)
+
+    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+        """Those that would be let in had nothing run out. That a score was never there is no news."""
+        there = np.ones(len(rows), dtype=np.bool_)
+        late = np.zeros(len(rows), dtype=np.bool_)
+        for each in self.wanted:
+            there &= each.present(context, rows)
+            late |= each.lapsed(context, rows)
+        return rows[there & late]
+
+    def caution(self, context: Context, rows: Rows, /) -> Status:
+        def words() -> str:
+            names = context.snapshot.hosts.names
+            scores = {
+                f"{names[row]}/{each.resource}"
+                for each in self.wanted
+                for row in rows[each.lapsed(context, rows)].tolist()
+            }
+            return EXPIRED.format(scores=" ".join(sorted(scores)))
+
+        return warning(words, plugin=NAME) if len(rows) else OK
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads(cells=frozenset(key for each in self.wanted for key in each.reads))
+
+    def until(self, context: Context, rows: Rows, /) -> Micros:
+        return min((each.until(context, rows) for each in self.wanted), default=NEVER_CHANGES)

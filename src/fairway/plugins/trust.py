@@ -1,0 +1,161 @@
+"""How far a Placement trusts scores: what a missing one counts, and whether CEL still sees one that has run out.
+
+OCM counts a missing or expired score as 0, the middle of the scale: a cluster nobody knows anything about beats one
+with a truthful -40, and with a negative weight it may be the best of all. Annotations of the Placement choose
+otherwise. A value that makes no sense has no effect, as with all annotations; ``faults`` says so in words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from fairway.api.meta import format_time
+from fairway.api.score import AddOnPlacementScore
+from fairway.engine.points import NEVER_CHANGES
+from fairway.fleet import cells
+from fairway.fleet.bitmap import Mask, Rows
+from fairway.fleet.column import NEVER
+from fairway.fleet.instant import Micros, from_micros
+from fairway.fleet.scores import expiry, is_silent
+from fairway.fleet.snapshot import Snapshot
+
+MISSING_SCORE: Final = "fairway.dev/missing-score"
+EXPIRED_SCORES: Final = "fairway.dev/expired-scores"
+ABSENT: Final = "absent"
+PRESENT: Final = "present"
+
+WRONG_POLICY: Final = "{text!r} is none of zero, worst and exclude"
+WRONG_SCORE: Final = "{text!r} names no score: write resource/score=worst, or Calculator=worst"
+TWICE: Final = "{text!r} is said after something else was said of the same"
+WRONG_EXPIRED: Final = "{text!r} is neither absent nor present"
+
+NO_OBJECT: Final = "there is no AddOnPlacementScore {resource}"
+NO_ITEM: Final = "AddOnPlacementScore {resource} has no score {score}"
+RAN_OUT: Final = "AddOnPlacementScore {resource} ran out at {moment}"
+SILENCED: Final = "AddOnPlacementScore {resource} was declared silent"
+NO_CALCULATOR: Final = "there is no ManagedClusterScore {calculator}"
+COUNTS_ZERO: Final = "{why}, which counts 0"
+COUNTS_WORST: Final = f"{{why}}, which counts as the worst by annotation {MISSING_SCORE}"
+
+
+class Missing(StrEnum):
+    """What a score that is missing or has run out counts."""
+
+    ZERO = "zero"
+    """As in OCM."""
+    WORST = "worst"
+    """-100, or 100 if the weight is negative: not to be known is never an advantage."""
+    EXCLUDE = "exclude"
+    """The cluster is not feasible."""
+
+    def points(self, weight: int) -> int:
+        """The score that counts in the place of the missing one."""
+        if self is not Missing.WORST:
+            return 0
+        return -100 if weight > 0 else 100
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A part of an annotation that has no effect."""
+
+    annotation: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    default: Missing = Missing.ZERO
+    by_score: Mapping[str, Missing] = field(default_factory=dict)
+    """By ``resource/score``, or by a calculator's name in lower case."""
+    hides_expired: bool = False
+    """Whether expressions see objects that have run out as if there were none."""
+    faults: tuple[Fault, ...] = ()
+
+    def addon(self, resource: str, score: str) -> Missing:
+        return self.by_score.get(f"{resource}/{score}", self.default)
+
+    def calculator(self, name: str) -> Missing:
+        return self.by_score.get(name.lower(), self.default)
+
+
+PLAIN: Final = Trust()
+
+
+def trust_of(annotations: Mapping[str, str]) -> Trust:
+    missing, expired = annotations.get(MISSING_SCORE), annotations.get(EXPIRED_SCORES)
+    if missing is None and expired is None:
+        return PLAIN
+    faults: list[Fault] = []
+    policies: dict[str, Missing] = {}
+    for part in (missing or "").split(",") if missing is not None else ():
+        fault = _read(part.strip(), policies)
+        if fault:
+            faults.append(Fault(MISSING_SCORE, fault))
+    if expired not in (None, ABSENT, PRESENT):
+        faults.append(Fault(EXPIRED_SCORES, WRONG_EXPIRED.format(text=expired)))
+    return Trust(
+        default=policies.pop("", Missing.ZERO),
+        by_score=policies,
+        hides_expired=expired == ABSENT,
+        faults=tuple(faults),
+    )
+
+
+def _read(part: str, policies: dict[str, Missing]) -> str:
+    """Adds what one part of the annotation says; what is wrong with it, if anything."""
+    name, equals, word = part.rpartition("=")
+    name, word = name.strip(), word.strip()
+    try:
+        policy = Missing(word)
+    except ValueError:
+        return WRONG_POLICY.format(text=word)
+    resource, slash, score = name.partition("/")
+    if equals and (not resource or (slash and not score)):
+        return WRONG_SCORE.format(text=part)
+    key = name if slash else name.lower()
+    if key in policies:
+        return TWICE.format(text=part)
+    policies[key] = policy
+    return ""
+
+
+# Which of the clusters have an object that counts
+
+
+def lapsed(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Mask:
+    """Of which rows the object has run out or was declared silent; not of those that have none."""
+    column = snapshot.score_column((cells.SCORE_OBJECT, resource))
+    late: Mask = column.expires[rows] < now
+    late |= column.values[rows] != 0
+    return late
+
+
+def lapses(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Micros:
+    """The first moment at which one more of these rows will have."""
+    expires = snapshot.score_column((cells.SCORE_OBJECT, resource)).expires[rows]
+    ahead = expires[(expires >= now) & (expires != NEVER)]
+    return int(np.min(ahead)) + 1 if len(ahead) else NEVER_CHANGES
+
+
+def why_lapsed(score: AddOnPlacementScore) -> str:
+    """Of an object that has run out or is silent."""
+    resource = score.metadata.name
+    if is_silent(score):
+        return SILENCED.format(resource=resource)
+    return RAN_OUT.format(resource=resource, moment=format_time(from_micros(expiry(score))))
+
+
+def why_missing(snapshot: Snapshot, resource: str, score: str, row: int, *, now: Micros) -> str:
+    """Empty if the score is there and counts."""
+    found = snapshot.score_object(snapshot.hosts.names[row], resource)
+    if found is None:
+        return NO_OBJECT.format(resource=resource)
+    if expiry(found) < now or is_silent(found):
+        return why_lapsed(found)
+    if not snapshot.score_column((cells.SCORE, resource, score)).present[row]:
+        return NO_ITEM.format(resource=resource, score=score)
+    return ""

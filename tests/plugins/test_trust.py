@@ -1,0 +1,409 @@
+"""Placements that say what a missing score counts, and whether expressions still see one that has run out."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import pytest
+from msgspec import structs
+
+from fairway.api.meta import Condition
+from fairway.api.placement import PlacementSpec, PrioritizerConfig
+from fairway.api.score import AddOnPlacementScore
+from fairway.engine import cycle
+from fairway.engine.memory import Memory
+from fairway.engine.points import NEVER_CHANGES
+from fairway.engine.status import Code
+from fairway.engine.trace import Trace
+from fairway.fleet.instant import SECOND, to_micros
+from fairway.fleet.scores import SILENT
+from fairway.plugins import missing_score
+from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.trust import (
+    EXPIRED_SCORES,
+    MISSING_SCORE,
+    PLAIN,
+    Missing,
+    trust_of,
+)
+from fairway.plugins.verdict import Verdict
+from fairway.testing.builders import (
+    addon,
+    binding,
+    builtin,
+    cluster,
+    cluster_score,
+    cluster_set,
+    placement,
+    policy,
+    predicate,
+    score,
+)
+from fairway.whatif.world import World
+from strategies import NOW, NOW_MICROS
+
+KEY = ("ns1", "p1")
+LATE = NOW - timedelta(seconds=1)
+SOON = NOW + timedelta(seconds=5)
+THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
+HAS_FREE = 'managedCluster.scores("default").exists(s, s.name == "free" && s.value > 0)'
+
+
+def hub(*objects: object, spec: PlacementSpec, annotations: Mapping[str, str]) -> World:
+    made = placement(spec=spec, annotations=annotations)
+    return World([cluster_set("default"), binding("default"), *objects, made])
+
+
+def by(*prioritizers: PrioritizerConfig, number: int | None = None) -> PlacementSpec:
+    return PlacementSpec(numberOfClusters=number, prioritizerPolicy=policy(*prioritizers, mode="Exact"))
+
+
+def seen(
+    *scores: object, says: str, spec: PlacementSpec | None = None, clusters: tuple[object, ...] = THREE
+) -> Verdict:
+    world = hub(*clusters, *scores, spec=spec or by(addon("free")), annotations={MISSING_SCORE: says})
+    return world.look(KEY, now=NOW_MICROS)
+
+
+def late(name: str, value: int = 30, *, until: datetime = LATE) -> AddOnPlacementScore:
+    return score(name, {"free": value}, valid_until=until)
+
+
+def silent(made: AddOnPlacementScore) -> AddOnPlacementScore:
+    condition = Condition(type=SILENT, status="True", reason="Expired", message="")
+    return structs.replace(made, status=structs.replace(made.status, conditions=(condition,)))
+
+
+# What the annotations say
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zero", Missing.ZERO),
+        ("worst", Missing.WORST),
+        (" exclude ", Missing.EXCLUDE),
+        ("default/free=worst", Missing.WORST),
+        ("exclude, default/free = worst", Missing.WORST),
+        ("exclude,default/other=worst", Missing.EXCLUDE),
+        ("Default/free=worst", Missing.ZERO),
+    ],
+)
+def test_of_an_add_on_score(text: str, expected: Missing) -> None:
+    found = trust_of({MISSING_SCORE: text})
+    assert found.addon("default", "free") is expected
+    assert found.faults == ()
+
+
+def test_of_a_calculator_in_any_case() -> None:
+    found = trust_of({MISSING_SCORE: "worst,resourceRatioCPU=exclude"})
+    assert found.calculator("ResourceRatioCPU") is Missing.EXCLUDE
+    assert found.calculator("Latency") is Missing.WORST
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        ({MISSING_SCORE: "best"}, ("'best' is none of zero, worst and exclude",)),
+        ({MISSING_SCORE: ""}, ("'' is none of zero, worst and exclude",)),
+        ({MISSING_SCORE: "Worst"}, ("'Worst' is none of zero, worst and exclude",)),
+        (
+            {MISSING_SCORE: "default/=worst"},
+            ("'default/=worst' names no score: write resource/score=worst, or Calculator=worst",),
+        ),
+        (
+            {MISSING_SCORE: "=worst"},
+            ("'=worst' names no score: write resource/score=worst, or Calculator=worst",),
+        ),
+        (
+            {MISSING_SCORE: "zero,worst"},
+            ("'worst' is said after something else was said of the same",),
+        ),
+        ({EXPIRED_SCORES: "gone"}, ("'gone' is neither absent nor present",)),
+    ],
+)
+def test_what_makes_no_sense_has_no_effect(annotations: dict[str, str], words: tuple[str, ...]) -> None:
+    found = trust_of(annotations)
+    assert tuple(each.words for each in found.faults) == words
+    assert found.default is Missing.ZERO
+    assert not found.hides_expired
+
+
+def test_one_wrong_part_leaves_the_others_alone() -> None:
+    found = trust_of({MISSING_SCORE: "worst,default/free=bad"})
+    assert found.addon("default", "free") is Missing.WORST
+    assert len(found.faults) == 1
+
+
+def test_without_annotations_nothing_is_said() -> None:
+    assert trust_of({"example.com/other": "worst"}) is PLAIN
+
+
+# Worst
+
+
+@pytest.mark.parametrize(("weight", "worst"), [(1, -100), (3, -100), (-1, 100), (-3, 100)])
+def test_the_worst_depends_on_the_weight(weight: int, worst: int) -> None:
+    found = seen(score("c1", {"free": 30}), late("c2"), says="worst", spec=by(addon("free", weight)))
+    assert found.outcome.totals_by_name() == {"c1": 30 * weight, "c2": worst * weight, "c3": worst * weight}
+    assert found.outcome.selected[0] == "c1"
+
+
+def test_an_object_without_the_score_and_a_silent_one_are_as_good_as_none() -> None:
+    found = seen(
+        score("c1", {"other": 99}), silent(score("c2", {"free": -3})), score("c3", {"free": -3}), says="worst"
+    )
+    assert found.outcome.totals_by_name() == {"c1": -100, "c2": -100, "c3": -3}
+
+
+def test_a_silent_score_counts_as_written_for_others() -> None:
+    found = seen(silent(score("c1", {"free": -3})), says="zero")
+    assert found.outcome.totals_by_name() == {"c1": -3, "c2": 0, "c3": 0}
+
+
+@pytest.mark.parametrize(("weight", "worst"), [(2, -100), (-2, 100)])
+def test_the_worst_of_a_calculator(weight: int, worst: int) -> None:
+    found = seen(
+        cluster_score("c1", "Latency", 1000),
+        cluster_score("c2", "Latency", 3000),
+        says="worst",
+        spec=by(builtin("Latency", weight)),
+    )
+    assert found.outcome.totals_by_name() == {"c1": -100 * weight, "c2": 100 * weight, "c3": worst * weight}
+
+
+def test_the_worst_of_a_calculator_nobody_has_published() -> None:
+    found = seen(says="worst", spec=by(builtin("ResourceRatioCPU")))
+    assert found.outcome.totals_by_name() == {"c1": -100, "c2": -100, "c3": -100}
+
+
+def test_one_score_of_several_counts_as_the_worst() -> None:
+    found = seen(
+        score("c1", {"free": 1, "mem": 1}),
+        says="default/mem=worst",
+        spec=by(addon("free"), addon("mem")),
+    )
+    assert found.outcome.totals_by_name() == {"c1": 2, "c2": -100, "c3": -100}
+
+
+def test_the_warning_says_what_they_count() -> None:
+    found = seen(late("c1"), silent(score("c2", {"free": 1})), says="worst")
+    assert found.status.code is Code.WARNING
+    assert found.error == (
+        "AddOnPlacementScores c1/default c2/default expired and count as the worst, "
+        "by annotation fairway.dev/missing-score"
+    )
+
+
+# Exclude
+
+
+def test_clusters_without_the_score_are_not_feasible() -> None:
+    found = seen(
+        score("c1", {"free": -100}),
+        late("c2"),
+        says="exclude",
+        clusters=(*THREE, cluster("c4")),
+    )
+    assert found.outcome.selected == ["c1"]
+    trace = Trace(found.outcome)
+    assert [(trace.host(name).rejected_by, trace.host(name).reason) for name in ("c2", "c3")] == [
+        (
+            "MissingScore",
+            "AddOnPlacementScore default ran out at 2026-03-01T11:59:59Z, "
+            "and by annotation fairway.dev/missing-score such clusters are excluded",
+        ),
+        (
+            "MissingScore",
+            "there is no AddOnPlacementScore default, "
+            "and by annotation fairway.dev/missing-score such clusters are excluded",
+        ),
+    ]
+    assert found.error == (
+        "AddOnPlacementScores c2/default expired, so annotation fairway.dev/missing-score excludes the clusters"
+    )
+    assert found.status.plugin == missing_score.NAME
+
+
+def test_whoever_never_had_a_score_is_no_news() -> None:
+    found = seen(score("c1", {"free": 5}), score("c2", {"mem": 5}, valid_until=LATE), says="exclude")
+    assert found.outcome.selected == ["c1"]
+    assert found.status.code is Code.SUCCESS
+
+
+def test_a_silent_score_excludes() -> None:
+    found = seen(silent(score("c1", {"free": 99})), score("c2", {"free": 1}), says="exclude")
+    assert found.outcome.selected == ["c2"]
+    assert "was declared silent" in Trace(found.outcome).host("c1").reason
+
+
+def test_a_calculator_excludes_too() -> None:
+    found = seen(cluster_score("c2", "Latency", 7), says="exclude", spec=by(builtin("Latency")))
+    assert found.outcome.selected == ["c2"]
+    assert Trace(found.outcome).host("c1").reason.startswith("there is no ManagedClusterScore Latency")
+
+
+def test_scores_without_a_weight_exclude_nobody() -> None:
+    found = seen(says="exclude", spec=by(addon("free", 0), builtin("ResourceAllocatableCPU")))
+    assert len(found.outcome.selected) == 3
+    assert [each.name for each in found.outcome.profile.filters] == ["Predicate", "TaintToleration"]
+
+
+# In time
+
+
+@pytest.mark.parametrize("says", ["worst", "exclude"])
+def test_the_next_look_is_when_a_score_runs_out(says: str) -> None:
+    found = seen(late("c1", until=SOON), score("c2", {"free": 1}), late("c3"), says=says)
+    assert found.outcome.until == NOW_MICROS + 5 * SECOND + 1
+
+
+@pytest.mark.parametrize("says", ["worst", "exclude"])
+def test_followed_until_then_and_from_scratch_after(says: str) -> None:
+    spec = by(addon("free"), number=1)
+    world = hub(
+        *THREE, late("c1", 90), late("c2", 10, until=SOON), spec=spec, annotations={MISSING_SCORE: says}
+    )
+    workload, memory = world.workload(KEY), Memory()
+
+    def run(now: int) -> list[str]:
+        found = memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+        fresh = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+        assert (found.selected, found.status, found.until) == (fresh.selected, fresh.status, fresh.until)
+        return found.selected
+
+    assert run(NOW_MICROS) == ["c2"]
+    world.put(late("c1", 80, until=SOON + timedelta(seconds=5)))
+    assert run(NOW_MICROS) == ["c1"]
+    assert memory.followed == 1
+    world.fleet.delete_score("c1", "default")
+    assert run(NOW_MICROS) == ["c2"]
+    assert memory.followed == 2
+    assert run(to_micros(SOON)) == ["c2"]
+    assert memory.followed == 3
+    assert run(to_micros(SOON) + 1) == ([] if says == "exclude" else ["c1"])
+    assert memory.followed == 3
+
+
+# What is told
+
+
+def test_a_trace_says_why_a_score_is_what_it_is() -> None:
+    def notes(says: str, *scores: object) -> list[str]:
+        trace = Trace(seen(*scores, says=says).outcome)
+        return [trace.host(name).contributions[0].note for name in ("c1", "c2", "c3")]
+
+    published = (score("c1", {"free": 1}), late("c2"), score("c3", {"mem": 1}))
+    assert notes("worst", *published) == [
+        "",
+        "AddOnPlacementScore default ran out at 2026-03-01T11:59:59Z, "
+        "which counts as the worst by annotation fairway.dev/missing-score",
+        "AddOnPlacementScore default has no score free, "
+        "which counts as the worst by annotation fairway.dev/missing-score",
+    ]
+    assert notes("zero", *published, silent(score("c1", {"free": -100}))) == [
+        "AddOnPlacementScore default was declared silent, and what stands there is not what its provider wrote",
+        "AddOnPlacementScore default ran out at 2026-03-01T11:59:59Z, which counts 0",
+        "AddOnPlacementScore default has no score free, which counts 0",
+    ]
+
+
+def test_a_trace_of_a_calculator_says_it_too() -> None:
+    for says, what in (("zero", "0"), ("worst", "as the worst by annotation fairway.dev/missing-score")):
+        trace = Trace(seen(says=says, spec=by(builtin("ResourceRatioCPU"))).outcome)
+        (part,) = trace.host("c1").contributions
+        assert part.note == f"there is no ManagedClusterScore ResourceRatioCPU, which counts {what}"
+        assert not part.known
+
+
+# Expressions
+
+
+def chosen(*scores: object, says: str = "absent", cel: str = HAS_FREE, now: datetime = NOW) -> Verdict:
+    spec = PlacementSpec(predicates=(predicate(cel=[cel]),))
+    world = hub(*THREE, *scores, spec=spec, annotations={EXPIRED_SCORES: says})
+    workload, micros = world.workload(KEY), to_micros(now)
+    slow = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=micros, whole_fleet=False)
+    found = world.look(KEY, now=micros)
+    assert slow.selected == found.outcome.selected
+    return found
+
+
+def test_expressions_do_not_see_what_has_run_out() -> None:
+    found = chosen(late("c1"), late("c2", until=SOON), silent(score("c3", {"free": 5})))
+    assert found.outcome.selected == ["c2"]
+    assert Trace(found.outcome).host("c1").reason == (
+        f"CEL expression {HAS_FREE!r} fails: failed to get score: AddOnPlacementScore default ran out at "
+        "2026-03-01T11:59:59Z, and counts as absent by annotation fairway.dev/expired-scores"
+    )
+    assert "was declared silent" in Trace(found.outcome).host("c3").reason
+
+
+@pytest.mark.parametrize("says", ["present", "nonsense"])
+def test_they_do_unless_asked_not_to(says: str) -> None:
+    assert chosen(late("c1"), says=says).outcome.selected == ["c1"]
+    assert chosen(late("c1"), says=says).outcome.until == NEVER_CHANGES
+
+
+def test_a_score_is_seen_up_to_and_including_the_moment_it_says() -> None:
+    assert chosen(late("c1", until=NOW)).outcome.selected == ["c1"]
+    assert chosen(late("c1", until=NOW), now=NOW + timedelta(microseconds=1)).outcome.selected == []
+
+
+def test_what_else_an_expression_says_still_counts() -> None:
+    either = f'managedCluster.metadata.name == "c1" || {HAS_FREE}'
+    assert chosen(late("c1"), late("c2"), cel=either).outcome.selected == ["c1"]
+
+
+def test_a_name_that_is_worked_out() -> None:
+    cel = 'managedCluster.scores(managedCluster.metadata.name == "c1" ? "default" : "other").size() > 0'
+    found = chosen(late("c1"), score("c2", {"free": 1}, name="other", valid_until=SOON), cel=cel)
+    assert found.outcome.selected == ["c2"]
+    assert found.outcome.until == to_micros(SOON) + 1
+
+
+def test_the_next_look_is_when_what_an_expression_sees_runs_out() -> None:
+    later = SOON + timedelta(seconds=1)
+    found = chosen(late("c1", until=later), late("c2", until=SOON), late("c3", -5, until=NOW))
+    assert found.outcome.until == to_micros(SOON) + 1, "c3 is turned away for good"
+
+
+def test_answers_are_kept_by_what_a_cluster_has_lost() -> None:
+    """Time that passes costs no evaluation where nothing runs out, and one where something does."""
+    spec = PlacementSpec(numberOfClusters=3, predicates=(predicate(cel=[HAS_FREE]),))
+    world = hub(
+        *THREE,
+        late("c1", until=SOON),
+        score("c2", {"free": 1}),
+        spec=spec,
+        annotations={EXPIRED_SCORES: "absent"},
+    )
+    workload = world.workload(KEY)
+    memory = Memory()
+
+    def run(now: datetime) -> list[str]:
+        return memory.run(world.fleet.snapshot(), workload, workload.profile, now=to_micros(now)).selected
+
+    assert run(NOW) == ["c1", "c2"]
+    assert run(SOON) == ["c1", "c2"]
+    assert run(SOON + timedelta(seconds=1)) == ["c2"]
+    world.put(late("c1", until=SOON + timedelta(seconds=9)))
+    assert run(SOON + timedelta(seconds=1)) == ["c1", "c2"]
+    assert run(NOW) == ["c1", "c2"], "time may go back"
+
+
+def test_an_expression_may_ask_for_more_scores_than_can_be_told_apart() -> None:
+    names = [f"score-{at}" for at in range(70)]
+    cel = " || ".join(f'managedCluster.scores("{name}").size() > 0' for name in names)
+    made = [score("c1", {"free": 1}, name=name, valid_until=LATE) for name in names]
+    found = chosen(*made, score("c2", {"free": 1}, name="score-69"), cel=cel)
+    assert found.outcome.selected == ["c2"]
+
+
+def test_both_annotations_together() -> None:
+    spec = PlacementSpec(
+        predicates=(predicate(cel=[HAS_FREE]),), prioritizerPolicy=policy(addon("mem"), mode="Exact")
+    )
+    says = {EXPIRED_SCORES: "absent", MISSING_SCORE: "worst"}
+    world = hub(*THREE, score("c1", {"free": 1}), late("c2"), spec=spec, annotations=says)
+    assert world.look(KEY, now=NOW_MICROS).outcome.totals_by_name() == {"c1": -100}
+    assert PlacementWorkload(world.placements[KEY]).trust.hides_expired
