@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fairway.api import crds
 from fairway.cli.dumper import dump_yaml
-from fairway.controllers import acceptance, addons, availability, clustersets, recovery, serving
+from fairway.controllers import acceptance, addons, availability, bridge, clustersets, recovery, serving
 from fairway.controllers.placement import rules as placement
 from fairway.controllers.rules import Rule
 
@@ -21,6 +21,7 @@ RIGHTS: Final[Mapping[str, Iterable[Rule]]] = {
     "acceptance": acceptance.RULES,
     "addons": addons.RULES,
     "availability": availability.RULES,
+    "bridge": bridge.RULES,
     "clustersets": clustersets.RULES,
     "placement": placement.RULES,
     "recovery": recovery.RULES,

@@ -2,11 +2,13 @@
 
 import os
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Final
 
 import click
 
 from fairway.cli.live import HubChoice, hub_options
+from fairway.cli.run_config import configured
 from fairway.cli.run_process import serve
 from fairway.cli.serving_options import Listening, serving_options
 from fairway.controllers import manager
@@ -26,7 +28,7 @@ USUAL: Final = (
     manager.ACCEPTANCE,
     manager.ADD_ONS,
 )
-NAMES: Final = (*USUAL, manager.RECOVERY)
+NAMES: Final = (*USUAL, manager.BRIDGE, manager.RECOVERY)
 POD_VARIABLE: Final = "POD_NAME"
 """Begins the identity of a pod, so that a Lease tells which one leads."""
 DEFAULTS: Final = Settings()
@@ -74,7 +76,7 @@ Examples:
   fairway run                                     all controllers, on the hub of the current context
   fairway run --context hub --controllers placement
   fairway run --controllers=-acceptance,-availability
-  fairway run --controllers=+recovery             the usual ones, and that
+  fairway run --controllers=+recovery --config recovery.yaml
   fairway run --shadow --metrics-address :8080    only compare with what OCM's controller writes
   fairway run --shard 0/3 --controllers placement one of three processes that share the placements
   fairway run --log-format json --health-address :8081
@@ -92,7 +94,14 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
     default=",".join(USUAL),
     show_default=True,
     metavar="NAMES",
-    help=f"Which ones to run; -NAME leaves one out, +NAME adds one. There is also {manager.RECOVERY}.",
+    help="Which ones to run; -NAME leaves one out, +NAME adds one. "
+    f"There are also {manager.BRIDGE} and {manager.RECOVERY}.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What is to be said about single controllers, as YAML: docs/operate.md.",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
@@ -166,6 +175,7 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
 @hub_options
 def run(
     controllers: frozenset[str],
+    config: Path | None,
     leader_elect: bool,
     lease_namespace: str,
     identity: str | None,
@@ -203,5 +213,7 @@ def run(
         grace=grace,
         default_label=default_set,
     )
+    if config is not None:
+        settings = configured(settings, config)
     logs.configure(format=log_format, level=log_level)
     serve(hub, settings, listening)

@@ -16,6 +16,8 @@ from typing import Any, Final
 from fairway.controllers.acceptance import Acceptance
 from fairway.controllers.addons import AddOns
 from fairway.controllers.availability import Availability
+from fairway.controllers.bridge import Bridge
+from fairway.controllers.bridge import Options as BridgeOptions
 from fairway.controllers.clustersets import ClusterSets
 from fairway.controllers.leadership import ALONE, Elected, Leadership
 from fairway.controllers.placement import PlacementController, ocm
@@ -60,10 +62,11 @@ CLUSTER_SETS: Final = "clustersets"
 AVAILABILITY: Final = "availability"
 ACCEPTANCE: Final = "acceptance"
 ADD_ONS: Final = "addons"
+BRIDGE: Final = "bridge"
 RECOVERY: Final = "recovery"
 DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS})
 """What runs unless somebody says otherwise. Who takes clusters out of service, or writes scores, must be asked for."""
-ALL: Final = DEFAULT | {RECOVERY}
+ALL: Final = DEFAULT | {BRIDGE, RECOVERY}
 
 NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
     ADD_ONS: (
@@ -73,6 +76,7 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
         MANAGED_CLUSTER_ADD_ONS,
         MANIFEST_WORKS,
     ),
+    BRIDGE: (MANAGED_CLUSTER_SCORES,),
 }
 """Kinds that not every hub serves, and without which a controller has nothing to do."""
 
@@ -119,6 +123,7 @@ class Settings:
     """How many durations of its lease a cluster may stay silent."""
     default_label: bool = True
     """Whether clusters without a cluster set are put into ``default``."""
+    bridge: BridgeOptions = field(default_factory=BridgeOptions)
     recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
 
 
@@ -351,6 +356,7 @@ def _makers(
         AVAILABILITY: lambda: Availability(client, meters=meters, grace=settings.grace, clock=clock),
         ACCEPTANCE: lambda: Acceptance(client, meters=meters, clock=clock),
         ADD_ONS: lambda: AddOns(client, meters=meters, clock=clock),
+        BRIDGE: lambda: Bridge(client, meters=meters, options=settings.bridge, clock=clock),
         RECOVERY: lambda: Recovery(client, meters=meters, policy=settings.recovery, clock=clock),
     }
 

@@ -1,0 +1,130 @@
+"""The file of `fairway run --config`: what is to be said about single controllers, a section for each.
+
+recovery:
+  health: health-score/health      # RESOURCE/SCORE, or the calculator of a ManagedClusterScore
+  below: -20
+  above: 20
+  dwell: 5m
+  recoveryDwell: 15m
+  fleet: {percent: 10}
+bridge:
+  toManaged: true
+  ttl: 5m
+  ranges:
+    resourceratiocpu: {low: 0, high: 100}
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from msgspec import Struct, field
+
+from fairway.cli.errors import BadInputError
+from fairway.controllers import bridge, recovery
+from fairway.controllers.manager import BRIDGE, RECOVERY, Settings
+from fairway.providers.document import Document, DocumentError, Seconds, read
+
+_RECOVERY: Final = recovery.Policy()
+_BRIDGE: Final = bridge.Options()
+_Made = TypeVar("_Made")
+
+
+class _Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    percent: int
+    count: int | None = None
+
+    def budget(self) -> recovery.Budget:
+        return recovery.Budget(percent=self.percent, count=self.count)
+
+
+def _budget(given: recovery.Budget) -> _Budget:
+    return _Budget(percent=given.percent, count=given.count)
+
+
+class _Recovery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    health: str = str(_RECOVERY.health)
+    below: int = _RECOVERY.below
+    above: int = _RECOVERY.above
+    dwell: Seconds = Seconds(_RECOVERY.dwell)
+    recovery_dwell: Seconds = Seconds(_RECOVERY.recovery_dwell)
+    effect: str = _RECOVERY.effect
+    missing: str = _RECOVERY.missing
+    fleet: _Budget = _budget(_RECOVERY.fleet)
+    per_set: _Budget = _budget(_RECOVERY.per_set)
+    suspect_percent: int = _RECOVERY.suspect_percent
+    suspect_window: Seconds = Seconds(_RECOVERY.suspect_window)
+    fresh: Seconds | None = None
+
+    def policy(self) -> recovery.Policy:
+        """Raises ValueError."""
+        return recovery.Policy(
+            health=recovery.Coordinate.parse(self.health),
+            below=self.below,
+            above=self.above,
+            dwell=float(self.dwell),
+            recovery_dwell=float(self.recovery_dwell),
+            effect=self.effect,
+            missing=self.missing,
+            fleet=self.fleet.budget(),
+            per_set=self.per_set.budget(),
+            suspect_percent=self.suspect_percent,
+            suspect_window=float(self.suspect_window),
+            fresh=None if self.fresh is None else float(self.fresh),
+        )
+
+
+class _Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    low: int
+    high: int
+
+
+class _Bridge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    to_add_on: bool = _BRIDGE.to_add_on
+    to_managed: bool = _BRIDGE.to_managed
+    ttl: Seconds = Seconds(_BRIDGE.ttl)
+    resource: str = _BRIDGE.resource
+    calculators: frozenset[str] = frozenset()
+    ranges: dict[str, _Range] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    resources: frozenset[str] = frozenset()
+
+    def options(self) -> bridge.Options:
+        """Raises ValueError."""
+        return bridge.Options(
+            to_add_on=self.to_add_on,
+            to_managed=self.to_managed,
+            ttl=float(self.ttl),
+            resource=self.resource,
+            calculators=self.calculators,
+            ranges={name: bridge.Range(low=each.low, high=each.high) for name, each in self.ranges.items()},
+            names=self.names,
+            resources=self.resources,
+        )
+
+
+class _Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    recovery: _Recovery = _Recovery()
+    bridge: _Bridge = _Bridge()
+
+
+def configured(settings: Settings, path: Path) -> Settings:
+    """With what the file says. Raises BadInputError."""
+    try:
+        document = read(path)
+        config = document.convert(_Config)
+        return replace(
+            settings,
+            recovery=_made(document, RECOVERY, config.recovery.policy),
+            bridge=_made(document, BRIDGE, config.bridge.options),
+        )
+    except DocumentError as error:
+        raise BadInputError(str(error)) from None
+
+
+def _made(document: Document, section: str, make: Callable[[], _Made]) -> _Made:
+    try:
+        return make()
+    except ValueError as error:
+        raise document.error(str(error), section) from None

@@ -1,0 +1,110 @@
+"""The file of `fairway run --config`."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairway.cli.errors import BadInputError
+from fairway.cli.run_config import configured
+from fairway.controllers import bridge, recovery
+from fairway.controllers.manager import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def config(tmp_path: Path, text: str) -> Settings:
+    file = tmp_path / "fairway.yaml"
+    file.write_text(text, encoding="utf-8")
+    return configured(Settings(grace=7), file)
+
+
+def test_what_is_not_said_is_as_without_a_file(tmp_path: Path) -> None:
+    assert config(tmp_path, "recovery: {}\n") == Settings(grace=7)
+
+
+def test_every_section(tmp_path: Path) -> None:
+    text = """
+recovery:
+  health: nodes/ready
+  below: 0
+  above: 50
+  dwell: 10m
+  recoveryDwell: 1h
+  effect: NoSelectIfNew
+  missing: unhealthy
+  fleet: {percent: 5, count: 3}
+  perSet: {percent: 50}
+  suspectPercent: 30
+  suspectWindow: 120
+  fresh: 5m
+bridge:
+  toAddOn: true
+  toManaged: true
+  ttl: 90
+  resource: calculators
+  calculators: [resourceratiocpu]
+  ranges: {resourceratiocpu: {low: 0, high: 100}}
+  names: {resourceratiocpu: cpu}
+  resources: [resource-usage-score]
+"""
+    found = config(tmp_path, text)
+    assert found.recovery == recovery.Policy(
+        health=recovery.Coordinate(resource="nodes", score="ready"),
+        below=0,
+        above=50,
+        dwell=600,
+        recovery_dwell=3600,
+        effect="NoSelectIfNew",
+        missing="unhealthy",
+        fleet=recovery.Budget(percent=5, count=3),
+        per_set=recovery.Budget(percent=50),
+        suspect_percent=30,
+        suspect_window=120,
+        fresh=300,
+    )
+    assert found.bridge == bridge.Options(
+        to_add_on=True,
+        to_managed=True,
+        ttl=90,
+        resource="calculators",
+        calculators=frozenset({"resourceratiocpu"}),
+        ranges={"resourceratiocpu": bridge.Range(low=0, high=100)},
+        names={"resourceratiocpu": "cpu"},
+        resources=frozenset({"resource-usage-score"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", r"fairway.yaml: is empty"),
+        ("recovry: {}\n", r"fairway.yaml:1: recovry: is not known here.*recovery"),
+        ("recovery:\n  dwell: soon\n", r"fairway.yaml:2: recovery.dwell: expected a duration"),
+        ("recovery:\n  above: -30\n", r"fairway.yaml:1: recovery: a cluster is well from -30"),
+        ("recovery:\n  health: a/b/c\n", r"names no score: write RESOURCE/SCORE"),
+        ("recovery:\n  fleet: {count: 3}\n", r"fairway.yaml:2: recovery.fleet: misses the field 'percent'"),
+        ("bridge:\n  ttl: 0\n", r"fairway.yaml:1: bridge: ttl is 0"),
+        ("bridge:\n  toAddOn: false\n", r"the bridge leads nowhere"),
+        ("- recovery\n", r"fairway.yaml:1: expected a mapping"),
+    ],
+)
+def test_a_mistake_names_file_line_and_field(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(BadInputError) as error:
+        config(tmp_path, text)
+    assert re.search(told, str(error.value))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"none.yaml: cannot be read"):
+        configured(Settings(), tmp_path / "none.yaml")
+
+
+def test_the_file_the_documents_show_is_a_good_one(tmp_path: Path) -> None:
+    shown = re.findall(
+        r"```yaml\n(# fairway.yaml\n.*?)```",
+        (ROOT / "docs/operate.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    (text,) = shown
+    assert config(tmp_path, text).recovery.dwell == 600
