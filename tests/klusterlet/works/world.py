@@ -130,6 +130,10 @@ class World:
     def work(self, word: str) -> ManifestWork | None:
         return self._works.get(self.full(word), namespace=self.name)
 
+    def names(self) -> set[str]:
+        """Of all works there are, in full."""
+        return {each.metadata.name for each in self._works.store.values()}
+
     def condition(self, word: str, type_: str, *, manifest: int | None = None) -> Condition | None:
         """One of the work as it is now, or of one of its manifests; None if it is about an older one."""
         work = self.work(word)

@@ -104,8 +104,7 @@ class WorkAgent:
         try:
             async with self._works, self._applied:
                 # Before everything is known, a record whose work is not there would look like one to be evicted.
-                await self._works.synced.wait()
-                await self._applied.synced.wait()
+                await self.synced()
                 async with asyncio.TaskGroup() as group:
                     for _ in range(self._workers):
                         group.create_task(self._work())
@@ -120,6 +119,11 @@ class WorkAgent:
             for informer, where in informers
             if not informer.synced.is_set()
         ]
+
+    async def synced(self) -> None:
+        """Until everything there is has been seen once."""
+        await self._works.synced.wait()
+        await self._applied.synced.wait()
 
     async def quiet(self) -> None:
         """Until nothing that is known of is left to do, except what waits for a later attempt."""

@@ -151,6 +151,8 @@ def _respectful(body: Object, live: Object | None, ignored: tuple[IgnoreField, .
     }
     if live is None:
         return body
+    # The fields are written as they were read. If they are others by now, that must not undo it.
+    metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
     left_alone(body, live, always)
     if (live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION) == asked:
         left_alone(body, live, until_changed)

@@ -1,0 +1,159 @@
+"""Whatever happens, in whatever order: in the end the cluster is exactly what the works say."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairway.api.work import ManifestWork
+from fairway.kube import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS, KubeError, NotFound
+from klusterlet.works.conftest import Pair
+from klusterlet.works.world import World
+
+WORKS = ("a", "b", "c")
+MAPS = ("one", "two", "three")
+Contents = dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Edit:
+    work: str
+    maps: Contents
+
+
+@dataclass(frozen=True)
+class Delete:
+    work: str
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Somebody with kubectl: changes, adds or (None) deletes."""
+
+    map: str
+    data: Mapping[str, str | None] | None
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The agent dies wherever it is, and another one begins."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The agent dies, and what comes next happens without one."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Until the agent has done all it knows of."""
+
+
+Step = Edit | Delete | Drift | Restart | Stop | Wait
+
+data = st.dictionaries(st.sampled_from("kl"), st.sampled_from("12"), max_size=2)
+steps = st.one_of(
+    st.builds(
+        Edit,
+        st.sampled_from(WORKS),
+        st.dictionaries(st.sampled_from(MAPS), data, max_size=3),
+    ),
+    st.builds(Delete, st.sampled_from(WORKS)),
+    st.builds(
+        Drift,
+        st.sampled_from(MAPS),
+        st.none() | st.dictionaries(st.sampled_from("klm"), st.none() | st.just("drifted"), min_size=1),
+    ),
+    st.builds(Restart),
+    st.builds(Stop),
+    st.builds(Wait),
+)
+
+
+class Play:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.stack = AsyncExitStack()
+        self.agent: Any = None
+
+    async def start(self) -> None:
+        if self.agent is None:
+            self.agent = await self.stack.enter_async_context(self.world.agent())
+
+    async def stop(self) -> None:
+        self.agent = None
+        await self.stack.aclose()
+
+    async def step(self, step: Step) -> None:
+        world = self.world
+        match step:
+            case Edit(work, maps):
+                # One that is being deleted can still be changed, and may be gone between two looks at it.
+                with suppress(NotFound):
+                    await world.give(work, *(world.config_map(name, held) for name, held in maps.items()))
+            case Delete(work):
+                await world.take_back(work)
+            case Drift(name, None):
+                with suppress(KubeError):
+                    await world.cluster.request("DELETE", world.at(name))
+            case Drift(name, changed):
+                with suppress(NotFound):
+                    await world.edit(world.at(name), {"data": changed})
+            case Restart():
+                await self.stop()
+                await self.start()
+            case Stop():
+                await self.stop()
+            case Wait():
+                if self.agent is not None:
+                    await self.agent.synced()
+                    await self.agent.quiet()
+
+
+def expected(works: list[ManifestWork]) -> Contents:
+    """The oldest work that has an object decides."""
+    found: Contents = {}
+    alive = [each for each in works if each.metadata.deletionTimestamp is None]
+    for work in sorted(alive, key=lambda each: (str(each.metadata.creationTimestamp), each.metadata.name)):
+        for manifest in work.spec.workload.manifests:
+            found.setdefault(manifest["metadata"]["name"], manifest["data"])
+    return found
+
+
+async def played(pair: Pair, script: list[Step]) -> None:
+    async with World(pair.hub, pair.cluster) as world:
+        foreign = world.config_map("foreign", {"k": "mine"})
+        await world.cluster.request("POST", f"/api/v1/namespaces/{world.name}/configmaps", body=foreign)
+        play = Play(world)
+        await play.start()
+        try:
+            for each in script:
+                await play.step(each)
+            await play.start()
+            works = list((await world.hub.list(MANIFEST_WORKS, namespace=world.name)).items)
+            wanted = {"foreign": {"k": "mine"}, **expected(works)}
+            alive = {each.metadata.name for each in works if each.metadata.deletionTimestamp is None}
+            await world.eventually(lambda: world.maps() == wanted and world.names() == alive)
+            # And it stays so, with nothing left that nobody answers for.
+            await play.agent.synced()
+            await play.agent.quiet()
+        finally:
+            await play.stop()
+        assert world.maps() == wanted
+        records = (await world.cluster.list(APPLIED_MANIFEST_WORKS)).items
+        ours = [each for each in records if each.spec.agentID == world.name]
+        assert {each.spec.manifestWorkName for each in ours} == alive
+        for work in alive:
+            await world.hub.delete(MANIFEST_WORKS, work, namespace=world.name)
+        async with world.agent():
+            await world.eventually(lambda: not world.names() and world.maps() == {"foreign": {"k": "mine"}})
+
+
+@given(script=st.lists(steps, max_size=12))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_cluster_ends_as_the_works_say(embedded_pair: Pair, complaints: None, script: list[Step]) -> None:
+    asyncio.run(played(embedded_pair, script))

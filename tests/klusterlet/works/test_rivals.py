@@ -1,0 +1,81 @@
+"""Works that have the same object and do not agree."""
+
+from typing import Any
+
+from fairway.klusterlet.works import words
+from klusterlet.works.world import World
+
+
+async def test_the_older_work_decides_and_the_younger_is_told(small_world: World) -> None:
+    world = small_world
+    async with world.agent() as agent:
+        await world.give("a", world.config_map("one", {"k": "old"}))
+        await world.applied("a")
+        await world.give("b", world.config_map("one", {"k": "young"}), world.config_map("two", {}))
+        message = await world.refused("b", 0)
+        assert message == (
+            f"Failed to apply manifest: manifest 0 (ConfigMap {world.name}/one): is also in ManifestWork "
+            f"{world.full('a')}, which was there first and says something else; {words.RIVAL_REMEDY}"
+        )
+        await agent.quiet()
+        assert world.maps() == {"one": {"k": "old"}, "two": {}}
+        # The younger one has it as soon as the older one is gone, and it was never away.
+        before = await world.get(world.at("one"))
+        await world.take_back("a")
+        await world.gone("a")
+        await world.applied("b")
+    after = await world.get(world.at("one"))
+    assert before is not None
+    assert after is not None
+    assert after["data"] == {"k": "young"}
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_they_may_agree_later(small_world: World) -> None:
+    world = small_world
+    async with world.agent():
+        await world.give("a", world.config_map("one", {"k": "old"}))
+        await world.applied("a")
+        await world.give("b", world.config_map("one", {"k": "young"}))
+        await world.refused("b", 0)
+        await world.give("a", world.config_map("one", {"k": "young"}))
+        await world.applied("b")
+        await world.eventually(lambda: world.maps() == {"one": {"k": "young"}})
+
+
+async def test_an_object_moves_from_one_work_to_another(small_world: World) -> None:
+    world = small_world
+    rule = {"resource": "configmaps", "namespace": world.name, "name": "one"}
+    option = {"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}}
+    async with world.agent():
+        await world.give("a", world.config_map("one", {"k": "1"}), world.config_map("two", {}))
+        await world.applied("a")
+        await world.give("b", world.config_map("one", {"k": "2"}))
+        await world.refused("b", 0)
+        # A work that would leave it behind gives way to the one that keeps it.
+        await world.give(
+            "a", world.config_map("one", {"k": "1"}), world.config_map("two", {}), deleteOption=option
+        )
+        await world.applied("b")
+        assert words.KEEPS in await world.refused("a", 0)
+        await world.give("a", world.config_map("two", {}), deleteOption=option)
+        await world.applied("a")
+        await world.take_back("a")
+        await world.gone("a")
+        assert world.maps() == {"one": {"k": "2"}}
+
+
+async def test_works_that_own_different_fields_of_one_object(small_world: World) -> None:
+    world = small_world
+
+    def config(manager: str) -> list[Any]:
+        identifier = {"resource": "configmaps", "namespace": world.name, "name": "o*"}
+        apply = {"type": "ServerSideApply", "serverSideApply": {"fieldManager": manager}}
+        return [{"resourceIdentifier": identifier, "updateStrategy": apply}]
+
+    async with world.agent():
+        await world.give("a", world.config_map("one", {"a": "1"}), manifestConfigs=config("work-agent-a"))
+        await world.give("b", world.config_map("one", {"b": "2"}), manifestConfigs=config("work-agent-b"))
+        await world.applied("a")
+        await world.applied("b")
+        await world.eventually(lambda: world.maps() == {"one": {"a": "1", "b": "2"}})
