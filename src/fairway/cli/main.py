@@ -53,6 +53,8 @@ class Verb(NamedTuple):
 
 VERBS: Final[dict[str, Verb]] = {
     "accept": Verb("fairway.cli.accept:accept", "Let clusters in that ask to join."),
+    "addon": Verb("fairway.cli.addon:addon", "Install Fairway's add-on on managed clusters."),
+    "agent": Verb("fairway.cli.agent:agent", "Run the agent of the add-on on a managed cluster."),
     "clusterset": Verb("fairway.cli.clusterset:clusterset", "Bind sets to namespaces, and fill them."),
     "completion": Verb("fairway.cli.completion:completion", "Print the completion script of a shell."),
     "conformance": Verb(

@@ -1,0 +1,327 @@
+"""What `fairway addon install` writes to a hub, as plain documents in the order they are needed in."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairway import __version__
+from fairway.api.addon import ADD_ON_GROUP, INSTALL_NAMESPACE
+
+Document = dict[str, Any]
+
+ADD_ONS: Final[Mapping[str, str]] = {"resource-usage": "resource-usage-collect"}
+"""What can be installed: the provider, and what OCM calls the add-on."""
+
+NAMESPACE: Final = "open-cluster-management-addon"
+IMAGE: Final = f"fairway:{__version__}"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+FAIRWAY: Final = "fairway"
+PART_OF: Final = "fairway.dev/addon"
+"""Of all that was written for an add-on; its value is the add-on."""
+SCORE_LABEL: Final = "fairway.dev/provider"
+
+VARIABLES: Final[Mapping[str, str]] = {
+    "PROVIDERS": "",
+    "INTERVAL": "60s",
+    "MAXCPUCOUNT": "",
+    "MAXMEMCOUNT": "",
+    "LOG_FORMAT": "json",
+}
+"""What --set may say, and what holds otherwise. An empty limit is chosen by the agent."""
+
+RBAC: Final = "rbac.authorization.k8s.io"
+CLUSTER: Final = "cluster.open-cluster-management.io"
+GLOBAL: Final = "global"
+UNREACHABLE: Final = (f"{CLUSTER}/unreachable", f"{CLUSTER}/unavailable")
+"""Taints of clusters that an add-on stays on: it is not for a moment of silence to uninstall it."""
+GRANTED: Final = (
+    {
+        "kind": "ServiceAccount",
+        "name": "addon-manager-controller-sa",
+        "namespace": "open-cluster-management-hub",
+    },
+    {"kind": "ServiceAccount", "name": "fairway", "namespace": "fairway-system"},
+)
+"""Who may hand the role of the agents on to them: OCM's addon-manager, and Fairway's controllers."""
+
+HEALTH_PORT: Final = 8081
+METRICS_PORT: Final = 8080
+
+_READ: Final = ["get", "list", "watch"]
+_PLACEMENT: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-.a-z0-9]{0,252})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """``placement`` is one that is there already; otherwise one is made, for the clusters ``selector`` selects."""
+
+    provider: str
+    namespace: str = NAMESPACE
+    image: str = IMAGE
+    selector: Document | None = None
+    placement: tuple[str, str] | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return ADD_ONS[self.provider]
+
+    @property
+    def agent(self) -> str:
+        return f"{self.name}-agent"
+
+    @property
+    def role(self) -> str:
+        return f"open-cluster-management:{self.name}:agent"
+
+    @property
+    def chosen_by(self) -> tuple[str, str]:
+        return self.placement or (self.namespace, self.name)
+
+
+def placement_of(text: str) -> tuple[str, str] | None:
+    """Namespace and name."""
+    found = _PLACEMENT.fullmatch(text)
+    return None if found is None else (found[1], found[2])
+
+
+def documents(plan: Plan) -> Iterator[Document]:
+    yield _object("v1", "Namespace", plan.namespace, plan)
+    if plan.placement is None:
+        yield _binding_of_set(plan)
+        yield _placement(plan)
+    yield from _rights(plan)
+    yield _template(plan)
+    yield _deployment_config(plan)
+    yield _offer(plan)
+
+
+def _object(version: str, kind: str, name: str, plan: Plan, **more: Any) -> Document:
+    namespace = more.pop("namespace", None)
+    metadata: Document = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    metadata["labels"] = {MANAGED_BY: FAIRWAY, PART_OF: plan.name}
+    if annotations := more.pop("annotations", None):
+        metadata["annotations"] = annotations
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
+
+
+def _binding_of_set(plan: Plan) -> Document:
+    return _object(
+        f"{CLUSTER}/v1beta2",
+        "ManagedClusterSetBinding",
+        GLOBAL,
+        plan,
+        namespace=plan.namespace,
+        spec={"clusterSet": GLOBAL},
+    )
+
+
+def _placement(plan: Plan) -> Document:
+    spec: Document = {
+        "clusterSets": [GLOBAL],
+        "tolerations": [{"key": each, "operator": "Exists"} for each in UNREACHABLE],
+    }
+    if plan.selector is not None:
+        spec["predicates"] = [{"requiredClusterSelector": {"labelSelector": plan.selector}}]
+    return _object(f"{CLUSTER}/v1beta1", "Placement", plan.name, plan, namespace=plan.namespace, spec=spec)
+
+
+def _rights(plan: Plan) -> Iterator[Document]:
+    """Of an agent in the namespace of its cluster; and the right to hand just these on."""
+    scores = "addonplacementscores"
+    yield _object(
+        f"{RBAC}/v1",
+        "ClusterRole",
+        plan.role,
+        plan,
+        rules=[
+            {"apiGroups": [CLUSTER], "resources": [scores], "verbs": [*_READ, "create", "delete"]},
+            {"apiGroups": [CLUSTER], "resources": [f"{scores}/status"], "verbs": ["get", "patch", "update"]},
+        ],
+    )
+    handing_on = f"open-cluster-management:{plan.name}:bind-agent"
+    rule = {
+        "apiGroups": [RBAC],
+        "resources": ["clusterroles"],
+        "resourceNames": [plan.role],
+        "verbs": ["bind"],
+    }
+    yield _object(f"{RBAC}/v1", "ClusterRole", handing_on, plan, rules=[rule])
+    yield _object(
+        f"{RBAC}/v1",
+        "ClusterRoleBinding",
+        handing_on,
+        plan,
+        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": handing_on},
+        subjects=[dict(each) for each in GRANTED],
+    )
+
+
+def _template(plan: Plan) -> Document:
+    registration = {
+        "type": "KubeClient",
+        "kubeClient": {
+            "hubPermissions": [{"type": "CurrentCluster", "currentCluster": {"clusterRoleName": plan.role}}]
+        },
+    }
+    return _object(
+        f"{ADD_ON_GROUP}/v1alpha1",
+        "AddOnTemplate",
+        plan.name,
+        plan,
+        spec={
+            "addonName": plan.name,
+            "agentSpec": {"workload": {"manifests": list(_manifests(plan))}},
+            "registration": [registration],
+        },
+    )
+
+
+def _manifests(plan: Plan) -> Iterator[Document]:
+    """On the managed cluster."""
+    account = f"{plan.agent}-sa"
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": INSTALL_NAMESPACE}
+
+    def manifest(version: str, kind: str, name: str, *, everywhere: bool = False, **more: Any) -> Document:
+        metadata: Document = {"name": name, "labels": {MANAGED_BY: FAIRWAY, PART_OF: plan.name}}
+        if not everywhere:
+            metadata["namespace"] = INSTALL_NAMESPACE
+        return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
+
+    def bound(kind: str, *, everywhere: bool) -> Document:
+        to = kind.removesuffix("Binding")
+        reference = {"apiGroup": RBAC, "kind": to, "name": plan.agent}
+        return manifest(
+            f"{RBAC}/v1", kind, plan.agent, everywhere=everywhere, roleRef=reference, subjects=[dict(subject)]
+        )
+
+    yield manifest("v1", "ServiceAccount", account)
+    reading = [
+        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": _READ},
+        {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes", "pods"], "verbs": ["get", "list"]},
+    ]
+    yield manifest(f"{RBAC}/v1", "ClusterRole", plan.agent, everywhere=True, rules=reading)
+    yield bound("ClusterRoleBinding", everywhere=True)
+    # To create something, no name can be required.
+    leases: Document = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    renewing = [
+        {**leases, "verbs": ["create"]},
+        {**leases, "resourceNames": [plan.name], "verbs": ["get", "patch", "update"]},
+    ]
+    yield manifest(f"{RBAC}/v1", "Role", plan.agent, rules=renewing)
+    yield bound("RoleBinding", everywhere=False)
+    yield manifest("apps/v1", "Deployment", plan.agent, spec=_deployment(plan, account))
+
+
+def _deployment(plan: Plan, account: str) -> Document:
+    labels = {"app.kubernetes.io/name": plan.agent}
+    return {
+        "replicas": 1,
+        # Two at a time would write the same scores.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": {**labels, MANAGED_BY: FAIRWAY}},
+            "spec": {
+                "serviceAccountName": account,
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 65532,
+                    "runAsGroup": 65532,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [_container(plan)],
+                "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+            },
+        },
+    }
+
+
+def _container(plan: Plan) -> Document:
+    def probe(path: str, **more: int) -> Document:
+        return {"httpGet": {"path": path, "port": "health"}, **more}
+
+    return {
+        "name": "agent",
+        "image": plan.image,
+        "command": ["fairway", "agent", "run"],
+        "args": [
+            "--hub-kubeconfig={{HUB_KUBECONFIG}}",
+            "--cluster-name={{CLUSTER_NAME}}",
+            f"--addon-name={plan.name}",
+            "--addon-namespace={{INSTALL_NAMESPACE}}",
+            "--providers={{PROVIDERS}}",
+            "--interval={{INTERVAL}}",
+            f"--health-address=:{HEALTH_PORT}",
+            f"--metrics-address=:{METRICS_PORT}",
+            "--log-format={{LOG_FORMAT}}",
+        ],
+        "env": [{"name": name, "value": f"{{{{{name}}}}}"} for name in ("MAXCPUCOUNT", "MAXMEMCOUNT")],
+        "ports": [
+            {"name": "health", "containerPort": HEALTH_PORT},
+            {"name": "metrics", "containerPort": METRICS_PORT},
+        ],
+        "livenessProbe": probe("/livez", periodSeconds=10, failureThreshold=6),
+        # Ready means that the scores are on the hub and valid: what OCM takes for a healthy add-on.
+        "readinessProbe": probe("/readyz", periodSeconds=5),
+        "resources": {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+
+
+def _deployment_config(plan: Plan) -> Document:
+    values = {**VARIABLES, "PROVIDERS": plan.provider, **plan.variables}
+    return _object(
+        f"{ADD_ON_GROUP}/v1alpha1",
+        "AddOnDeploymentConfig",
+        plan.name,
+        plan,
+        namespace=plan.namespace,
+        spec={
+            "agentInstallNamespace": INSTALL_NAMESPACE,
+            "customizedVariables": [{"name": name, "value": value} for name, value in values.items()],
+        },
+    )
+
+
+def _offer(plan: Plan) -> Document:
+    namespace, placement = plan.chosen_by
+    return _object(
+        f"{ADD_ON_GROUP}/v1alpha1",
+        "ClusterManagementAddOn",
+        plan.name,
+        plan,
+        annotations={"addon.open-cluster-management.io/lifecycle": "addon-manager"},
+        spec={
+            "addOnMeta": {
+                "displayName": plan.name,
+                "description": "Publishes what is free on a cluster as scores that placements can use.",
+            },
+            "supportedConfigs": [
+                {
+                    "group": ADD_ON_GROUP,
+                    "resource": "addontemplates",
+                    "defaultConfig": {"name": plan.name},
+                },
+                {
+                    "group": ADD_ON_GROUP,
+                    "resource": "addondeploymentconfigs",
+                    "defaultConfig": {"name": plan.name, "namespace": plan.namespace},
+                },
+            ],
+            "installStrategy": {
+                "type": "Placements",
+                "placements": [
+                    {"namespace": namespace, "name": placement, "rolloutStrategy": {"type": "All"}}
+                ],
+            },
+        },
+    )

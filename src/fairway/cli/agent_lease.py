@@ -1,0 +1,92 @@
+"""The pulse of an agent: a Lease on its own cluster that is renewed as long as the agent does what it is there for."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final
+
+from fairway.api.lease import format_micro_time
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Patch
+from fairway.kube.leader import LEASES, unique_identity
+from fairway.kube.notice import Notices
+
+log: Final = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 60.0
+FIRST_SECONDS: Final = 2.0
+"""Between looks whether it is well, as long as it never was."""
+JITTER: Final = 0.25
+"""Of the time between renewals: a thousand agents that were started together do not stay together."""
+LASTS_SECONDS: Final = 60
+
+NOT_RENEWED: Final = "Lease %s/%s could not be renewed: %s"
+
+
+class Pulse:
+    """Use it in ``async with``. ``well`` is asked before every renewal."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str,
+        namespace: str,
+        well: Callable[[], bool],
+        every: float = EVERY_SECONDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._client, self._name, self._namespace = client, name, namespace
+        self._well, self._every, self._clock = well, every, clock
+        self._identity = unique_identity(name)
+        self._notices = Notices(log, every=3600.0)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Pulse":
+        self._task = asyncio.create_task(self._run(), name=f"lease {self._name}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self) -> None:
+        renewed = False
+        while True:
+            if self._well():
+                await self.renew()
+                renewed = True
+            pause = self._every if renewed else FIRST_SECONDS
+            await asyncio.sleep(pause * (1 + random.uniform(-JITTER, 0)))
+
+    async def renew(self) -> None:
+        """A cluster that does not let it is complained about, but goes on being scored."""
+        spec: dict[str, Any] = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": LASTS_SECONDS,
+            "renewTime": format_micro_time(self._clock.wall()),
+        }
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name},
+            "spec": spec,
+        }
+        try:
+            await self._client.patch(
+                LEASES,
+                self._name,
+                body,
+                kind=Patch.APPLY,
+                namespace=self._namespace,
+                field_manager="fairway-agent",
+                force=True,
+            )
+        except KubeError as error:
+            self._notices.say(logging.WARNING, type(error), NOT_RENEWED, self._namespace, self._name, error)
