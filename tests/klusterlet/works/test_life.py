@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fairway.api.work import MANIFEST_WORK_FINALIZER
-from fairway.klusterlet.works import hub_hash
+from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, RULES_HUB_TTL, hub_hash
 from fairway.klusterlet.works.ownership import works_among
-from fairway.kube import APPLIED_MANIFEST_WORKS
+from fairway.kube import APPLIED_MANIFEST_WORKS, Client
 from klusterlet.works.world import World
 
 DEPLOYMENT = {
@@ -362,3 +362,44 @@ async def test_a_work_in_the_name_of_a_service_account(world: World) -> None:
         await world.eventually(lambda: world.maps() == {"one": {"k": "1"}})
         assert "permission escalation" in await world.refused("a", 1)
     assert await world.get(f"{base}/roles/more") is None
+
+
+async def test_with_the_rights_that_are_written_down_and_no_others(world: World) -> None:
+    hub = await world.restricted(world.hub, (*RULES_HUB, *RULES_HUB_TTL), namespace=world.name)
+    cluster = await world.restricted(world.cluster, RULES_CLUSTER)
+    reader = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"{world.name}-reader"},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    }
+    async with (
+        Client(hub) as at_hub,
+        Client(cluster) as at_cluster,
+        world.agent(hub=at_hub, cluster=at_cluster),
+    ):
+        await world.give("a", world.config_map("one", {"k": "1"}), reader)
+        await world.applied("a")
+        await world.edit(world.at("one"), {"data": {"k": "2"}})
+        await world.eventually(lambda: world.maps() == {"one": {"k": "1"}})
+        await world.take_back("a")
+        await world.gone("a")
+    assert world.maps() == {}
+
+
+async def test_an_agent_without_rights_says_what_it_lacks(world: World) -> None:
+    hub = await world.restricted(world.hub, RULES_HUB, namespace=world.name)
+    own = [each for each in RULES_CLUSTER if each.groups == ("work.open-cluster-management.io",)]
+    cluster = await world.restricted(world.cluster, own)
+    async with (
+        Client(hub) as at_hub,
+        Client(cluster) as at_cluster,
+        world.agent(hub=at_hub, cluster=at_cluster),
+    ):
+        await world.give("a", world.config_map("one", {"k": "1"}))
+        message = await world.refused("a", 0)
+    assert "cannot get resource" in message
+    assert message.endswith("; grant it to the work agent")
+    found = world.condition("a", "Available", manifest=0)
+    assert found is not None
+    assert (found.status, found.reason) == ("Unknown", "FetchingResourceFailed")

@@ -2,8 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from msgspec import Struct, field
 
 from fairway.api.meta import Condition, ObjectMeta, find_condition
 from fairway.api.work import AppliedManifestWork, ManifestWork
-from fairway.klusterlet.works import WorkAgent, hub_hash
+from fairway.klusterlet.works import Right, WorkAgent, hub_hash
 from fairway.kube import (
     APPLIED_MANIFEST_WORKS,
     MANIFEST_WORKS,
@@ -28,6 +29,7 @@ from fairway.kube import (
     Patch,
     Resource,
 )
+from fairway.kube.credentials import Impersonation
 
 DEADLINE: Final = 30.0
 IN_VAIN: Final = "waited {seconds} seconds in vain; there is\n{seen}"
@@ -86,11 +88,18 @@ class World:
         return name
 
     @asynccontextmanager
-    async def agent(self, *, clock: Clock = SYSTEM_CLOCK, **options: Any) -> AsyncIterator[WorkAgent]:
-        """One that dies at the end of the block, wherever it is."""
+    async def agent(
+        self,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        hub: Client | None = None,
+        cluster: Client | None = None,
+        **options: Any,
+    ) -> AsyncIterator[WorkAgent]:
+        """One that dies at the end of the block, wherever it is; an administrator unless others are given."""
         agent = WorkAgent(
-            self.hub,
-            self.cluster,
+            hub or self.hub,
+            cluster or self.cluster,
             self.name,
             agent_id=self.name,
             clock=clock,
@@ -103,6 +112,27 @@ class World:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+    async def restricted(self, client: Client, rights: Iterable[Right], *, namespace: str = "") -> Connection:
+        """As somebody who has these rights and no others, in one namespace or everywhere."""
+        user = f"{self.name}-agent"
+        where = f"namespaces/{namespace}/" if namespace else ""
+        role = "Role" if namespace else "ClusterRole"
+        group = "rbac.authorization.k8s.io"
+        plural = f"/apis/{group}/v1/{where}{role.lower()}"
+        rules = [
+            {"apiGroups": list(each.groups), "resources": list(each.resources), "verbs": list(each.verbs)}
+            for each in rights
+        ]
+        meta = {"name": user}
+        await client.request("POST", f"{plural}s", body={"metadata": meta, "rules": rules})
+        binding = {
+            "metadata": meta,
+            "roleRef": {"apiGroup": group, "kind": role, "name": user},
+            "subjects": [{"kind": "User", "apiGroup": group, "name": user}],
+        }
+        await client.request("POST", f"{plural}bindings", body=binding)
+        return replace(client.connection, impersonation=Impersonation(user=user))
 
     # Works
 

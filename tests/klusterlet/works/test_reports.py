@@ -1,0 +1,255 @@
+"""What is said of an object, without a cluster."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controllers.clocks import Stopped
+from fairway.api.meta import Condition, ObjectMeta
+from fairway.api.work import (
+    ConditionRule,
+    DeleteOption,
+    FeedbackRule,
+    FieldValue,
+    JsonPath,
+    ManifestCondition,
+    ManifestConfig,
+    ManifestResourceMeta,
+    ManifestResourceStatus,
+    ManifestWork,
+    ManifestWorkStatus,
+    ResourceIdentifier,
+    SelectivelyOrphans,
+    UpdateStrategy,
+)
+from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, hub_hash, repairs
+from fairway.klusterlet.works.feedback import feedback
+from fairway.klusterlet.works.manifest import config_of, owned
+from fairway.klusterlet.works.objects import Identity
+from fairway.klusterlet.works.repairs import Repairs
+from fairway.klusterlet.works.rules import conditions
+from fairway.klusterlet.works.status import Outcome, status_of
+
+NOW = datetime(2031, 5, 5, 12, tzinfo=UTC)
+EARLIER = datetime(2031, 5, 5, 11, tzinfo=UTC)
+META = ManifestResourceMeta(
+    ordinal=0, version="v1", kind="ConfigMap", resource="configmaps", name="a", namespace="n"
+)
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": status}
+
+
+def paths(**named: str) -> FeedbackRule:
+    return FeedbackRule(
+        type="JSONPaths", jsonPaths=tuple(JsonPath(name=name, path=path) for name, path in named.items())
+    )
+
+
+def test_values_of_all_types() -> None:
+    live = pod(n=3, t="x", yes=True, many=[1, {"a": 2}], nothing=None, half=0.5)
+    rule = paths(
+        n=".status.n", t=".status.t", yes=".status.yes", many=".status.many", nothing=".status.nothing"
+    )
+    found, condition = feedback(live, [rule])
+    assert found is not None
+    assert {each.name: each.fieldValue for each in found.values} == {
+        "n": FieldValue(type="Integer", integer=3),
+        "t": FieldValue(type="String", string="x"),
+        "yes": FieldValue(type="Boolean", boolean=True),
+        "many": FieldValue(type="JsonRaw", jsonRaw='[1,{"a":2}]'),
+    }
+    assert (condition.status, condition.reason) == ("True", "StatusFeedbackSynced")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (paths(half=".status.half"), "the value of half is neither"),
+        (paths(long=".status.long"), "the value of long has 2002 characters of JSON, more than 1024"),
+        (paths(bad=".status["), "'.status[' cannot be read as JSONPath"),
+        (FeedbackRule(type="WellKnownStatus"), "cannot find the wellknown statuses for Odd (e/v1)"),
+        (
+            FeedbackRule(type="JSONPaths", jsonPaths=(JsonPath(name="v", path=".status.n", version="v2"),)),
+            "version set in the path v is not matched: the object is of e/v1",
+        ),
+    ],
+)
+def test_values_that_cannot_be_reported_do_not_hide_the_others(rule: FeedbackRule, message: str) -> None:
+    live = {**pod(half=0.5, long=["x" * 1998], n=1), "apiVersion": "e/v1", "kind": "Odd"}
+    found, condition = feedback(live, [rule, paths(n=".status.n")])
+    assert found is not None
+    assert [each.name for each in found.values] == ["n"]
+    assert (condition.status, condition.reason) == ("False", "StatusFeedbackSyncFailed")
+    assert f"Sync status feedback failed with error {message}" in condition.message
+
+
+def test_what_is_known_of_kinds() -> None:
+    known = [FeedbackRule(type="WellKnownStatus")]
+    found, _ = feedback(pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}]), known)
+    assert found is not None
+    assert [each.name for each in found.values] == ["PodReady", "PodPhase"]
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "status": {"numberReady": 2}}
+    found, condition = feedback(daemons, known)
+    assert found is not None
+    assert [(each.name, each.fieldValue.integer) for each in found.values] == [("NumberReady", 2)]
+    assert condition.status == "True"
+
+
+@pytest.mark.parametrize(
+    ("live", "status", "message"),
+    [
+        (pod(phase="Failed"), "True", "Pod is in phase Failed"),
+        (pod(phase="Running"), "False", "Pod is in phase Running"),
+        (pod(), "False", ""),
+        ({"apiVersion": "batch/v1", "kind": "Job"}, "False", "Job is not finished"),
+        (
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "status": {"conditions": [{"type": "Failed", "status": "True"}]},
+            },
+            "True",
+            "Job is finished",
+        ),
+    ],
+)
+def test_objects_that_come_to_an_end(live: dict[str, Any], status: str, message: str) -> None:
+    rule = ConditionRule(condition="Complete", type="WellKnownConditions")
+    (found,) = conditions(live, [rule], generation=7)
+    assert (found.status, found.message, found.observedGeneration) == (status, message, 7)
+    assert not list(conditions({"apiVersion": "v1", "kind": "ConfigMap"}, [rule], generation=7))
+
+
+@pytest.mark.parametrize(
+    ("expression", "status", "reason"),
+    [
+        ("hasConditions(object.status)", "False", "ConditionRuleEvaluated"),
+        ("!hasConditions({}) && !hasConditions('x')", "True", "ConditionRuleEvaluated"),
+        ("object.status.", "False", "ConditionRuleExpressionError"),
+        ("1 + 1", "False", "ConditionRuleExpressionError"),
+        ("nobody.knows", "False", "ConditionRuleExpressionError"),
+    ],
+)
+def test_expressions(expression: str, status: str, reason: str) -> None:
+    rule = ConditionRule(condition="X", type="CEL", celExpressions=("true", expression))
+    (found,) = conditions(pod(), [rule], generation=1)
+    assert (found.status, found.reason) == (status, reason)
+
+
+def test_a_rule_of_an_unknown_type() -> None:
+    (found,) = conditions(pod(), [ConditionRule(condition="X", type="Jq")], generation=1)
+    assert (found.status, found.reason) == ("Unknown", "ConditionRuleInvalid")
+
+
+def test_conditions_of_others_and_old_transitions_stay() -> None:
+    theirs = Condition(type="Theirs", status="True", reason="R", lastTransitionTime=EARLIER)
+    applied = Condition(
+        type="Applied", status="True", reason="AppliedManifestComplete", lastTransitionTime=EARLIER
+    )
+    before = ManifestCondition(resourceMeta=META, conditions=(theirs, applied))
+    work = ManifestWork(
+        metadata=ObjectMeta(name="w", generation=3),
+        status=ManifestWorkStatus(
+            conditions=(theirs,), resourceStatus=ManifestResourceStatus(manifests=(before,))
+        ),
+    )
+    moved = ManifestResourceMeta(
+        ordinal=1, version="v1", kind="ConfigMap", resource="configmaps", name="a", namespace="n"
+    )
+    lost = ManifestResourceMeta(ordinal=0, kind="Odd")
+    found = status_of(work, [Outcome(meta=lost), Outcome(meta=moved, live={"metadata": {}})], now=NOW)
+    assert found.conditions[0] == theirs
+    again = found.resourceStatus.manifests[1]
+    assert again.resourceMeta == moved
+    assert {each.type: each.lastTransitionTime for each in again.conditions} == {
+        "Theirs": EARLIER,
+        "Applied": EARLIER,
+        "Available": NOW,
+        "StatusFeedbackSynced": NOW,
+    }
+    available = found.conditions[2]
+    assert (available.status, available.reason) == ("Unknown", "ResourcesStatusUnknown")
+    assert available.message == "1 of 2 resources have unknown status"
+
+
+def test_progress_is_made_while_any_part_makes_progress() -> None:
+    rules = (ConditionRule(condition="Progressing", type="CEL", celExpressions=("object.going",)),)
+    config = ManifestConfig(conditionRules=rules)
+    outcomes = [
+        Outcome(
+            meta=ManifestResourceMeta(ordinal=ordinal, name=str(ordinal)),
+            config=config,
+            live={"going": going},
+        )
+        for ordinal, going in enumerate((False, True))
+    ]
+    found = status_of(ManifestWork(), outcomes, now=NOW).conditions[-1]
+    assert (found.type, found.status) == ("Progressing", "True")
+    assert found.message == "Aggregated from 2 manifest conditions"
+
+
+def test_configurations_that_match_are_put_together() -> None:
+    rules = (FeedbackRule(type="WellKnownStatus"),)
+    configs = (
+        ManifestConfig(resourceIdentifier=ResourceIdentifier(resource="configmaps", name="b", namespace="n")),
+        ManifestConfig(
+            resourceIdentifier=ResourceIdentifier(resource="configmaps", name="*", namespace="n"),
+            updateStrategy=UpdateStrategy(type="CreateOnly"),
+        ),
+        ManifestConfig(
+            resourceIdentifier=ResourceIdentifier(resource="configmaps", name="a*", namespace="n"),
+            updateStrategy=UpdateStrategy(type="ReadOnly"),
+            feedbackRules=rules,
+        ),
+    )
+    found = config_of(META, configs)
+    assert found.updateStrategy == UpdateStrategy(type="CreateOnly")
+    assert found.feedbackRules == rules
+
+
+def test_what_a_work_owns() -> None:
+    one = Identity(group="", resource="configmaps", namespace="n", name="a")
+    rule = ResourceIdentifier(resource="configmaps", namespace="n", name="a")
+    selective = DeleteOption(
+        propagationPolicy="SelectivelyOrphan", selectivelyOrphans=SelectivelyOrphans(orphaningRules=(rule,))
+    )
+    assert owned(one, None)
+    assert owned(one, DeleteOption())
+    assert not owned(one, DeleteOption(propagationPolicy="Orphan"))
+    assert not owned(one, selective)
+    assert owned(one, DeleteOption(propagationPolicy="SelectivelyOrphan"))
+    assert owned(Identity(group="", resource="secrets", namespace="n", name="a"), selective)
+
+
+def test_repairs_that_do_not_last_come_later_and_later() -> None:
+    class Running(Stopped):
+        seconds = 0.0
+
+        def monotonic(self) -> float:
+            return self.seconds
+
+    clock = Running()
+    kept = Repairs(clock)
+    pauses = []
+    for _ in range(repairs.AT_ONCE + 12):
+        pauses.append(kept.pause("w"))
+        kept.note("w")
+    assert pauses[: repairs.AT_ONCE] == [0.0] * repairs.AT_ONCE
+    assert pauses[repairs.AT_ONCE : repairs.AT_ONCE + 3] == [1.0, 2.0, 4.0]
+    assert pauses[-1] == 300.0
+    assert kept.pause("other") == 0.0
+    clock.seconds = repairs.PEACE_SECONDS
+    assert kept.pause("w") == 0.0
+
+
+def test_a_hub_is_known_by_its_address() -> None:
+    assert hub_hash("https://hub") == "74dba50e7b6143c748e753dcf993f6eff30e2ea797a94bd5785cdc53fcc38573"
+    assert hub_hash("https://hub") != hub_hash("https://hub:6443")
+
+
+def test_rights_name_what_is_used() -> None:
+    assert {verb for each in RULES_HUB for verb in each.verbs} == {"get", "list", "watch", "patch"}
+    assert any("subjectaccessreviews" in each.resources for each in RULES_CLUSTER)
