@@ -137,9 +137,9 @@ def parse(data: bytes, *, place: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = " ".join(part for part in (error.context, error.problem) if part)
-        raise DocumentError(
-            NOT_YAML.format(why=why), place=place, line=mark.line + 1 if mark else 0
-        ) from None
+        # What is missing at the end is looked for on the line after the last.
+        line = min(mark.line, data.count(b"\n")) + 1 if mark else 0
+        raise DocumentError(NOT_YAML.format(why=why), place=place, line=line) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DocumentError(NOT_YAML.format(why=" ".join(str(error).split())), place=place) from None
     finally:

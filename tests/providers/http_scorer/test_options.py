@@ -1,0 +1,42 @@
+from typing import Any
+
+import pytest
+
+from fairway.providers.catalogue import OptionsError
+from fairway.providers.scales import Direct
+from providers.tools.asking import built
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return {"url": "http://scorer:8000", "score": {"name": "mine"}, **more}
+
+
+def test_what_a_scorer_answers_is_a_score_already() -> None:
+    found = built("http-scorer", options())
+    assert found.scores[0].scale == Direct()
+    assert (found.name, found.resource) == ("http-scorer", "http-scorer-score")
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "words"),
+    [
+        ({"url": "http://scorer"}, "", "misses the field 'score'"),
+        (options(path="scoring"), "path", "must start with /"),
+        (options(configPath="config"), "configPath", "must start with /"),
+        (options(healthPath="healthz"), "healthPath", "must start with /"),
+        (options(path="/{cluster}"), "path", "write mode: cluster"),
+        (options(mode="node"), "mode", "'node'"),
+        (options(reduce="sum"), "reduce", "must be last"),
+        (options(breaker={"failures": 0}), "breaker.failures", "at least 1"),
+        (options(concurrency=0), "concurrency", "at least 1"),
+        (options(source={"url": "http://p"}), "source.query", "let the scorer say it with sync: full"),
+        (options(source={"url": "http://p", "query": "a", "range": "5m"}), "source", "range needs step"),
+        (options(source={"url": "p", "query": "a"}), "source.url", "is not the address of a server"),
+        (options(lastGood="forget"), "lastGood", "'forget'"),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(OptionsError) as caught:
+        built("http-scorer", given)
+    assert caught.value.field == field
+    assert words in caught.value.message
