@@ -23,6 +23,7 @@ FORBIDDEN: Final = (
     "nodes of metrics.k8s.io may not be listed (%s): scores are by requests; grant list on them"
 )
 FAILED: Final = "metrics.k8s.io does not answer: %s"
+NEVER: Final = "metrics.k8s.io does not answer ({error}): scores are by requests"
 STALE: Final = "metrics.k8s.io has not answered for {seconds:.0f}s ({error}): scores are by requests"
 BAD_METRICS: Final = "NodeMetrics {name}: usage {reason}"
 
@@ -78,10 +79,10 @@ class Meter:
 
     def _failed(self, error: KubeError) -> dict[str, Amounts] | None:
         self._say(logging.WARNING, FAILED, error)
-        now = self._clock()
         if self._answered is None:
-            self._answered = now - STALE_INTERVALS * self._interval
-        silent = now - self._answered
+            self.problem = NEVER.format(error=error)
+            return {}
+        silent = self._clock() - self._answered
         if silent < STALE_INTERVALS * self._interval:
             return None
         self.problem = STALE.format(seconds=silent, error=error)

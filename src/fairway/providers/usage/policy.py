@@ -16,6 +16,9 @@ BAD_TOLERATION: Final = (
     "if only that is meant"
 )
 
+_SHADOWS: Final = (UNSCHEDULABLE_TAINT, *NOT_READY_TAINTS)
+"""A controller puts them on nodes that are cordoned or not ready, and a moment late: the node itself says it better."""
+
 _TOLERATION: Final = re.compile(
     r"(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)(=(?P<value>[-A-Za-z0-9_.]*))?(:(?P<effect>NoSchedule|NoExecute))?"
 )
@@ -72,10 +75,8 @@ class Policy:
         return frozenset(taint.key for taint in node.repelling if not self._tolerates(taint))
 
     def _tolerates(self, taint: NodeTaint) -> bool:
-        if taint.key == UNSCHEDULABLE_TAINT:
-            return self.cordoned
-        if taint.key in NOT_READY_TAINTS:
-            return self.not_ready
+        if taint.key in _SHADOWS:
+            return True
         if taint.key in CONTROL_PLANE_LABELS and self.control_plane == "count":
             return True
         return any(each.matches(taint) for each in self.tolerated)

@@ -1,0 +1,110 @@
+"""Cases that have a story. That the sums are right whatever happens is a property, see properties/."""
+
+import pytest
+
+from fairway.providers.usage.accounting import Accounting, Basis
+from providers.usage.objects import GIB, as_node, as_pod, node, pod, shape
+
+GPU = "nvidia.com/gpu"
+
+
+def test_a_pod_may_come_before_its_node() -> None:
+    accounting = Accounting()
+    assert accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"})))
+    assert accounting.totals().free == {}
+    assert accounting.node(as_node(node("n1")))
+    assert accounting.totals().free == {"cpu": 12_000, "memory": 64 * GIB, "pods": 109}
+
+
+def test_a_node_made_anew_has_the_pods_that_are_still_bound_to_its_name() -> None:
+    accounting = Accounting()
+    old, new = as_node(node("n1", uid="1")), as_node(node("n1", {"cpu": "8", "pods": "10"}, uid="2"))
+    accounting.node(old)
+    accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"})))
+    assert accounting.no_node(old)
+    assert accounting.totals().free == {}
+    assert accounting.node(new)
+    assert not accounting.no_node(old)
+    assert accounting.totals().free == {"cpu": 4000, "pods": 9}
+
+
+def test_a_change_of_status_alone_changes_nothing() -> None:
+    accounting = Accounting()
+    accounting.node(as_node(node("n1")))
+    accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Pending")))
+    assert not accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Running")))
+    assert not accounting.node(as_node(node("n1", labels={"heartbeat": "1"})))
+    assert accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Succeeded")))
+
+
+def test_a_node_that_gave_away_too_much_is_full_and_takes_nothing_from_others() -> None:
+    for floor, cpu in ((True, 16_000), (False, 12_000)):
+        accounting = Accounting(floor=floor)
+        accounting.node(as_node(node("n1")))
+        accounting.node(as_node(node("n2")))
+        accounting.pod(as_pod(pod("p", "n2", {"cpu": "20"})))
+        assert accounting.totals().free["cpu"] == cpu
+        assert accounting.totals().largest["cpu"] == 16_000
+
+
+def test_the_largest_node_is_found_again_when_it_fills() -> None:
+    accounting = Accounting()
+    for name, cpu in (("n1", "4"), ("n2", "16"), ("n3", "8")):
+        accounting.node(as_node(node(name, {"cpu": cpu, "pods": "9"})))
+    assert accounting.totals().largest["cpu"] == 16_000
+    accounting.pod(as_pod(pod("p", "n2", {"cpu": "10"})))
+    assert accounting.totals().largest["cpu"] == 8000
+    accounting.no_node(as_node(node("n3")))
+    assert accounting.totals().largest["cpu"] == 6000
+
+
+def test_a_device_node_has_room_for_who_wants_the_device() -> None:
+    shapes = (shape("web", {"cpu": "1"}), shape("train", {"cpu": "4", GPU: "2"}))
+    accounting = Accounting(shapes=shapes)
+    accounting.node(as_node(node("plain", {"cpu": "8", "pods": "4"})))
+    devices = {"cpu": "64", "pods": "110", GPU: "8"}
+    accounting.node(as_node(node("devices", devices, taints=[(GPU, "present", "NoSchedule")])))
+    totals = accounting.totals()
+    assert totals.free == {"cpu": 8000, "pods": 4, GPU: 8}
+    assert totals.slots == {"web": 4, "train": 4}
+
+
+@pytest.mark.parametrize(
+    ("basis", "cpu", "memory"),
+    [("requests", 12_000, 63 * GIB), ("usage", 14_000, 60 * GIB), ("both", 12_000, 60 * GIB)],
+)
+def test_what_is_taken_is_what_is_requested_or_used(basis: Basis, cpu: int, memory: int) -> None:
+    accounting = Accounting(basis=basis)
+    accounting.node(as_node(node("n1")))
+    accounting.pod(as_pod(pod("p", "n1", {"cpu": "4", "memory": "1Gi"})))
+    accounting.used({"n1": {"cpu": 2000, "memory": 4 * GIB}})
+    assert accounting.totals().free == {"cpu": cpu, "memory": memory, "pods": 109}
+    accounting.used({})
+    assert accounting.totals().free == {"cpu": 12_000, "memory": 63 * GIB, "pods": 109}
+
+
+def test_pods_that_wait_are_pressure_and_take_nothing() -> None:
+    accounting = Accounting()
+    accounting.node(as_node(node("n1")))
+    accounting.pod(as_pod(pod("a", requests={"cpu": "40"}, phase="Pending")))
+    accounting.pod(as_pod(pod("b", requests={GPU: "1"}, phase="Pending")))
+    totals = accounting.totals()
+    assert (totals.waiting, totals.pending) == (2, {"cpu": 40_000, GPU: 1})
+    assert totals.free["cpu"] == 16_000
+    accounting.pod(as_pod(pod("a", "n1", {"cpu": "40"})))
+    assert accounting.totals().waiting == 1
+
+
+def test_who_cannot_be_read_is_named_until_it_can() -> None:
+    accounting = Accounting()
+    accounting.node(as_node(node("n1", {"cpu": "garbage", "pods": "5"})))
+    accounting.pod(as_pod(pod("p", "n1", {"cpu": "x"}, namespace="shop")))
+    assert [each.partition(": quantity")[0] for each in accounting.problems] == [
+        "Node n1: allocatable cpu",
+        "Pod shop/p: cpu",
+    ]
+    assert accounting.totals().free == {"pods": 4}
+    accounting.node(as_node(node("n1")))
+    accounting.no_pod(as_pod(pod("p", namespace="shop")))
+    assert not accounting.problems
+    assert accounting.totals().free == {"cpu": 16_000, "memory": 64 * GIB, "pods": 110}

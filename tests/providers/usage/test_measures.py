@@ -1,0 +1,159 @@
+from typing import Any
+
+import pytest
+
+from fairway.providers.usage.accounting import Accounting
+from fairway.providers.usage.measures import measures
+from fairway.providers.usage.options import Options
+from providers.usage.objects import as_node, as_pod, node, pod
+
+GPU = "nvidia.com/gpu"
+
+
+def scores(given: dict[str, Any], accounting: Accounting) -> dict[str, int]:
+    totals = accounting.totals()
+    taken = {each.score: each.take(totals) for each in measures(Options.read(given, environment={}))}
+    return {score.name: score.scale.score(value) for score, value in taken.items() if value is not None}
+
+
+def raw(given: dict[str, Any], accounting: Accounting) -> dict[str, float]:
+    totals = accounting.totals()
+    taken = {each.score.name: each.take(totals) for each in measures(Options.read(given, environment={}))}
+    return {name: value for name, value in taken.items() if value is not None}
+
+
+def free(cpu: str = "0", memory: str = "0", **more: str) -> Accounting:
+    accounting = Accounting()
+    accounting.node(as_node(node("n1", {"cpu": cpu, "memory": memory, "pods": "110", **more})))
+    return accounting
+
+
+@pytest.mark.parametrize(
+    ("cores", "score"),
+    [(0, -100), (1, -98), (4, -92), (16, -68), (24, -52), (40, -20), (100, 100), (900, 100)],
+)
+def test_the_cpu_of_ocm_s_example(cores: int, score: int) -> None:
+    assert scores({}, free(cpu=str(cores)))["cpuAvailable"] == score
+
+
+@pytest.mark.parametrize(
+    ("gib", "score"),
+    [
+        (0, -100),
+        (1, -99),
+        (8, -98),
+        (32, -93),
+        (64, -87),
+        (128, -75),
+        (256, -50),
+        (512, 0),
+        (1024, 100),
+        (9999, 100),
+    ],
+)
+def test_the_memory_of_ocm_s_example(gib: int, score: int) -> None:
+    assert scores({}, free(memory=f"{gib}Gi"))["memAvailable"] == score
+
+
+def test_the_simplified_formula_of_ocm_s_article() -> None:
+    article = {"scales": {"available": "share"}, "scores": ["cpuAvailable", "memAvailable"]}
+    assert scores(article, free(cpu="12", memory="41Gi")) == {"cpuAvailable": 12, "memAvailable": 4}
+
+
+def test_other_limits() -> None:
+    given = {
+        "limits": {"cpuAvailable": 32, "mem": "128Gi", "gpuNodeAvailable": 8},
+        "scales": {"node": "linear"},
+    }
+    found = scores(given, free(cpu="16", memory="64Gi", **{GPU: "2"}))
+    assert (found["cpuAvailable"], found["memAvailable"], found["memNodeAvailable"]) == (0, 0, 0)
+    assert found["gpuNodeAvailable"] == -50
+
+
+def test_a_logarithmic_score_tells_small_clusters_apart_and_large_ones() -> None:
+    name = "cpuClusterAvailable"
+    found = [scores({}, free(cpu=str(cores)))[name] for cores in (0, 2, 4, 50, 100, 200, 2000, 4000, 9999)]
+    assert found[0] == -100
+    assert found[4] == 0
+    assert sorted(set(found)) == found
+
+
+def test_what_a_cluster_does_not_have_is_left_out() -> None:
+    assert "gpuNodeAvailable" not in scores({}, free(cpu="4"))
+    busy = free(cpu="4", **{GPU: "1"})
+    busy.pod(as_pod(pod("p", "n1", {GPU: "1"})))
+    assert scores({}, busy)["gpuNodeAvailable"] == -100
+    cordoned = Accounting()
+    cordoned.node(as_node(node("n1", {"cpu": "4", GPU: "1"}, cordoned=True)))
+    assert scores({}, cordoned)["gpuClusterAvailable"] == -100
+
+
+def test_a_cluster_without_nodes_has_no_room() -> None:
+    found = scores({}, Accounting())
+    assert {name for name, score in found.items() if score == -100} == {
+        "cpuAvailable",
+        "memAvailable",
+        "cpuNodeAvailable",
+        "cpuClusterAvailable",
+        "memNodeAvailable",
+        "memClusterAvailable",
+        "podsAvailable",
+    }
+    assert found["podsPending"] == 100
+
+
+def test_raw_values_are_in_units_people_use() -> None:
+    accounting = free(cpu="1500m", memory="3Gi", **{"hugepages-2Mi": "512Mi", "example.com/card": "7"})
+    found = raw({"resources": {"huge": "hugepages-2Mi", "card": "example.com/card"}}, accounting)
+    assert (found["cpuAvailable"], found["memAvailable"], found["podsAvailable"]) == (1.5, 3.0, 110.0)
+    assert (found["hugeNodeAvailable"], found["cardClusterAvailable"]) == (0.5, 7.0)
+
+
+def test_pods_that_wait_lower_what_is_free_if_asked_to() -> None:
+    accounting = free(cpu="16", memory="8Gi")
+    accounting.pod(as_pod(pod("p", requests={"cpu": "4", "memory": "20Gi"}, phase="Pending")))
+    assert raw({}, accounting)["cpuAvailable"] == 16.0
+    found = raw({"countPending": True}, accounting)
+    assert (found["cpuAvailable"], found["memAvailable"], found["podsAvailable"]) == (12.0, 0.0, 109.0)
+    assert found["cpuNodeAvailable"] == 16.0
+    assert scores({}, accounting)["podsPending"] < 100
+
+
+def test_how_many_of_a_shape_fit() -> None:
+    given = {"shapes": {"web": {"cpu": "3", "memory": "1Gi"}}}
+    accounting = Accounting(shapes=Options.read(given, environment={}).shapes)
+    for name in ("n1", "n2"):
+        accounting.node(as_node(node(name, {"cpu": "8", "memory": "64Gi", "pods": "110"})))
+    # Five times three cores are free, but no third pod fits on either node.
+    assert raw(given, accounting)["slots.web"] == 4.0
+
+
+EIGHT = [f"{key}{scope}Available" for key in ("cpu", "mem", "gpu", "tpu") for scope in ("Node", "Cluster")]
+
+
+def upstream(parity: str) -> dict[str, int]:
+    options = Options.read({"parity": parity}, environment={})
+    accounting = Accounting(policy=options.policy, basis=options.basis, floor=False)
+    tainted = [("dedicated", "", "NoSchedule")]
+    accounting.node(as_node(node("n1", {"cpu": "24", "memory": "600Gi", GPU: "3"}, ready=False)))
+    accounting.node(as_node(node("n2", {"cpu": "8", "memory": "64Gi"}, taints=tainted)))
+    accounting.node(as_node(node("n3", {"cpu": "500", "memory": "64Gi"}, cordoned=True)))
+    accounting.pod(as_pod(pod("p", "n2", {"cpu": "20", "memory": "76Gi"})))
+    accounting.pod(as_pod(pod("q", "n1", {"cpu": "4", GPU: "1"}, terminating=True)))
+    return scores({"parity": parity}, accounting)
+
+
+def test_the_eight_numbers_of_ocm_s_add_on() -> None:
+    assert upstream("upstream-fixed") == dict(
+        zip(EIGHT, [-52, -76, 17, 14, -70, -70, -100, -100], strict=True)
+    )
+
+
+def test_and_those_it_gives_today() -> None:
+    assert upstream("upstream") == dict(zip(EIGHT, [-52, -76, 100, 100, -70, -70, -100, -100], strict=True))
+
+
+def test_every_score_explains_itself() -> None:
+    for each in measures(Options.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
+        assert each.score.meaning.endswith(".")
+        assert each.score.unit or each.score.name[:3] in ("gpu", "tpu")

@@ -1,0 +1,118 @@
+"""What nodes use, from an API that is there, is not, or is in trouble."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fairway.kube import Client, Connection
+from fairway.kube.transport import Retry
+from fairway.providers.usage.metrics import Meter
+
+PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
+INTERVAL = 60.0
+
+
+@dataclass
+class Api:
+    """Answers as it was told to last."""
+
+    status: int = 200
+    body: Any = None
+    now: float = 1000.0
+    asked: list[str] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request.path)
+        if self.status != 200:
+            reason = {403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}[self.status]
+            return web.json_response(
+                {
+                    "kind": "Status",
+                    "status": "Failure",
+                    "reason": reason,
+                    "message": "no",
+                    "code": self.status,
+                },
+                status=self.status,
+            )
+        items = [{"metadata": {"name": name}, "usage": usage} for name, usage in self.body.items()]
+        return web.json_response({"kind": "NodeMetricsList", "metadata": {}, "items": items})
+
+
+@asynccontextmanager
+async def serving(api: Api) -> AsyncIterator[Meter]:
+    app = web.Application()
+    app.router.add_get(PATH, api.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        connection = Connection(server=f"http://{host}:{port}")
+        async with Client(connection, retry=Retry(asked=0, failed=0)) as client:
+            yield Meter(client, interval=INTERVAL, clock=lambda: api.now)
+    finally:
+        await runner.cleanup()
+
+
+async def test_what_is_used_is_rounded_up_to_whole_units() -> None:
+    api = Api(body={"n1": {"cpu": "1500300400n", "memory": "2048Ki"}, "n2": {"cpu": "12m", "memory": "1Gi"}})
+    async with serving(api) as meter:
+        assert await meter.ask() == {
+            "n1": {"cpu": 1501, "memory": 2 * 2**20},
+            "n2": {"cpu": 12, "memory": 2**30},
+        }
+    assert api.asked == [PATH]
+
+
+async def test_garbage_of_one_node_costs_only_that_node(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Api(body={"n1": {"cpu": "hot"}, "n2": {"cpu": "1"}})) as meter:
+        assert await meter.ask() == {"n2": {"cpu": 1000}}
+        assert meter.problem == ""
+    assert 'NodeMetrics n1: usage cpu: quantity "hot"' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(404, "does not serve metrics.k8s.io"), (403, "may not be listed")]
+)
+async def test_a_cluster_without_metrics_is_told_of_once_and_is_no_problem(
+    status: int, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    api = Api(status=status)
+    async with serving(api) as meter:
+        for _ in range(3):
+            assert await meter.ask() == {}
+            api.now += INTERVAL
+        assert meter.problem == ""
+    assert [told in each.message for each in caplog.records if each.name.endswith("usage.metrics")] == [True]
+
+
+async def test_metrics_that_fail_are_believed_for_a_while_and_then_missed() -> None:
+    api = Api(body={"n1": {"cpu": "1"}})
+    async with serving(api) as meter:
+        assert await meter.ask() == {"n1": {"cpu": 1000}}
+        api.status = 503
+        for _ in range(2):
+            api.now += INTERVAL
+            assert await meter.ask() is None
+            assert meter.problem == ""
+        api.now += INTERVAL
+        assert await meter.ask() == {}
+        assert meter.problem.startswith("metrics.k8s.io has not answered for 180s (")
+        api.status = 200
+        assert await meter.ask() == {"n1": {"cpu": 1000}}
+        assert meter.problem == ""
+
+
+async def test_metrics_that_fail_from_the_start_are_missed_at_once() -> None:
+    async with serving(Api(status=503)) as meter:
+        assert await meter.ask() == {}
+        assert meter.problem.startswith("metrics.k8s.io does not answer (")
+        assert meter.problem.endswith("): scores are by requests")

@@ -1,0 +1,257 @@
+"""The provider on a cluster whose nodes and pods come and go, watched over the wire."""
+
+import asyncio
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.kube import Client, Connection, Informer
+from fairway.kube.core import NODES, PODS
+from fairway.kube.credentials import Impersonation
+from fairway.providers.provider import ProviderError
+from fairway.providers.usage import RULES
+from fairway.providers.usage.accounting import Totals
+from fairway.testing.hub import hub_in_thread
+from fairway.testing.kubernetes import Tools, real_hub
+from providers.usage.conftest import PATIENCE, Cluster, watched
+from providers.usage.objects import Document, node, pod, recount
+from providers.usage.odd_server import odd_server
+
+ROOMY: Document = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+NO_METRICS: dict[str, Any] = {"basis": "requests"}
+
+
+async def test_every_change_that_matters_wakes_it(cluster: Cluster) -> None:
+    async with watched(cluster.client) as seen:
+        await seen.until(cpuAvailable=0.0)
+        await cluster.node(node("n1", ROOMY))
+        await seen.until(cpuAvailable=16.0, memAvailable=64.0, podsAvailable=110.0)
+        await cluster.pod(pod("a", "n1", {"cpu": "4", "memory": "16Gi"}, init={"cpu": "6"}))
+        await seen.until(cpuAvailable=10.0, memAvailable=48.0, podsAvailable=109.0, cpuNodeAvailable=10.0)
+        await cluster.pod(pod("b", requests={"cpu": "100"}, phase="Pending"))
+        await seen.until(cpuAvailable=10.0, podsPending=1.0)
+        await cluster.phase("a", "Succeeded")
+        await seen.until(cpuAvailable=16.0, podsAvailable=110.0)
+        await cluster.node(node("n1", ROOMY, cordoned=True))
+        await seen.until(cpuAvailable=0.0, podsAvailable=0.0)
+        await cluster.node(node("n1", ROOMY, ready=False))
+        await cluster.no_pod("b")
+        await seen.until(cpuAvailable=0.0, podsPending=0.0)
+        await cluster.node(node("n1", {**ROOMY, "nvidia.com/gpu": "4"}))
+        await seen.until(cpuAvailable=16.0, gpuNodeAvailable=4.0)
+
+
+async def test_pods_outlive_their_node_and_count_on_the_next_of_its_name(cluster: Cluster) -> None:
+    await cluster.node(node("n1", ROOMY))
+    await cluster.pod(pod("a", "n1", {"cpu": "4"}))
+    async with watched(cluster.client, **NO_METRICS) as seen:
+        await seen.until(cpuAvailable=12.0)
+        await cluster.no_node("n1")
+        await seen.until(cpuAvailable=0.0)
+        await cluster.node(node("n1", {**ROOMY, "cpu": "8"}))
+        await seen.until(cpuAvailable=4.0)
+
+
+async def test_in_the_end_it_is_what_a_full_count_says(cluster: Cluster) -> None:
+    chance = random.Random(7)
+    nodes = [node(f"n{number}", {**ROOMY, "cpu": str(8 + number)}) for number in range(4)]
+    nodes[3]["spec"]["unschedulable"] = True
+    for each in nodes:
+        await cluster.node(each)
+    pods: dict[str, Document] = {}
+    async with watched(cluster.client, **NO_METRICS) as seen:
+        for number in range(30):
+            requests = {
+                "cpu": chance.choice(["100m", "1", "250m"]),
+                "memory": chance.choice(["1Gi", "300Mi"]),
+            }
+            phase = chance.choice(["Running", "Running", "Pending", "Failed"])
+            where = "" if phase == "Pending" else f"n{chance.randrange(5)}"
+            pods[f"p{number}"] = pod(f"p{number}", where, requests, phase=phase)
+            await cluster.pod(pods[f"p{number}"])
+            if chance.random() < 0.3:
+                gone = chance.choice(sorted(pods))
+                del pods[gone]
+                await cluster.no_pod(gone)
+        expected = recount(nodes, pods.values())
+        reading = await seen.until(
+            cpuAvailable=expected.free["cpu"] / 1000,
+            memAvailable=expected.free["memory"] / 2**30,
+            podsAvailable=float(expected.free["pods"]),
+            podsPending=float(expected.waiting),
+            cpuNodeAvailable=expected.largest["cpu"] / 1000,
+        )
+        assert reading.problem == ""
+        assert seen.provider.accounting.totals() == expected
+
+
+async def test_only_the_nodes_that_were_asked_for(cluster: Cluster) -> None:
+    await cluster.node(node("n1", ROOMY, labels={"pool": "a"}))
+    await cluster.node(node("n2", ROOMY, labels={"pool": "b"}))
+    async with watched(cluster.client, nodeSelector="pool=b", **NO_METRICS) as seen:
+        await seen.until(cpuAvailable=16.0)
+
+
+METRICS: Document = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "nodes.metrics.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+    },
+    "spec": {
+        "group": "metrics.k8s.io",
+        "scope": "Cluster",
+        "names": {"plural": "nodes", "kind": "NodeMetrics", "listKind": "NodeMetricsList"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "usage": {"type": "object", "additionalProperties": {"type": "string"}}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+async def test_what_is_used_counts_where_it_is_known(tmp_path: Path) -> None:
+    with hub_in_thread(folder=tmp_path, definitions=[METRICS]) as hub:
+        async with Client.from_kubeconfig(hub.kubeconfig) as client:
+            cluster = Cluster(client)
+            await cluster.node(node("n1", ROOMY))
+            await cluster.node(node("n2", ROOMY))
+            await cluster.pod(pod("a", "n1", {"cpu": "2", "memory": "1Gi"}))
+            used = {
+                "apiVersion": "metrics.k8s.io/v1beta1",
+                "kind": "NodeMetrics",
+                "metadata": {"name": "n1"},
+                "usage": {"cpu": "5500000001n", "memory": "512Mi"},
+            }
+            await client.request("POST", "/apis/metrics.k8s.io/v1beta1/nodes", body=used)
+            async with watched(client) as seen:
+                await seen.until(cpuAvailable=26.499, memAvailable=64 + 63.0)
+            async with watched(client, basis="usage") as seen:
+                await seen.until(cpuAvailable=26.499, memAvailable=64 + 63.5)
+            async with watched(client, basis="requests") as seen:
+                await seen.until(cpuAvailable=16 + 14.0, memAvailable=64 + 63.0)
+
+
+async def test_an_object_nobody_can_read_is_named_and_the_rest_counted() -> None:
+    nodes = [node("n1", ROOMY), node("n2", {"cpu": "garbage", "memory": "8Gi", "pods": "5"}), node("n3")]
+    nodes[2]["status"]["conditions"] = "none"
+    pods = [pod("a", "n1", {"cpu": "4", "memory": "much"}, namespace="shop")]
+    content = {"/api/v1/nodes": nodes, "/api/v1/pods": pods}
+    async with odd_server(content) as client, watched(client, **NO_METRICS) as seen:
+        reading = await seen.until(cpuAvailable=12.0, memAvailable=72.0, podsAvailable=114.0)
+    told = reading.problem.split("; ")
+    assert told[0] == 'Node n2: allocatable cpu: quantity "garbage" does not start with a number'
+    assert 'Pod shop/a: memory: quantity "much" does not start with a number' in told
+    assert "Node n3: document n3 at status.conditions: does not have the shape of its kind" in reading.problem
+    assert reading.reason == "Unreadable"
+
+
+async def test_no_more_than_a_few_are_named() -> None:
+    nodes = [node(f"n{number}", {"cpu": "garbage"}) for number in range(9)]
+    content: dict[str, list[Document]] = {"/api/v1/nodes": nodes, "/api/v1/pods": []}
+    async with odd_server(content) as client, watched(client, **NO_METRICS) as seen:
+        reading = await seen.until(cpuAvailable=0.0)
+    assert reading.problem.endswith("; and 4 more")
+
+
+async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster, administrator: Connection) -> None:
+    role = {"metadata": {"name": "usage-reader"}, "rules": list(RULES)}
+    binding = {
+        "metadata": {"name": "usage-reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "usage-reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "usage-reader"}],
+    }
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    await cluster.client.request("POST", f"{rbac}/clusterroles", body=role)
+    await cluster.client.request("POST", f"{rbac}/clusterrolebindings", body=binding)
+    await cluster.node(node("n1", ROOMY))
+    reader = replace(administrator, impersonation=Impersonation(user="usage-reader"))
+    async with Client(reader) as client, watched(client) as seen:
+        reading = await seen.until(cpuAvailable=16.0)
+    assert reading.problem == ""
+
+
+async def test_who_may_not_look_is_told_so(
+    administrator: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway.providers.usage.provider.PATIENCE_SECONDS", 0.5)
+    stranger = replace(administrator, impersonation=Impersonation(user="stranger"))
+    async with Client(stranger) as client, watched(client) as seen:
+        with pytest.raises(
+            ProviderError, match=r"^Nodes of the cluster cannot be listed: .*forbidden"
+        ) as refused:
+            await seen.provider.read()
+    assert refused.value.reason == "NotListed"
+
+
+async def test_what_was_not_heard_of_for_long_is_not_told_as_news(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(cluster.client, **NO_METRICS) as seen:
+        await seen.until(cpuAvailable=0.0)
+        monkeypatch.setattr(Informer, "lag", 61.0)
+        with pytest.raises(
+            ProviderError, match=r"^Nodes of the cluster have not been heard of for 61s$"
+        ) as refused:
+            await seen.provider.read()
+        assert refused.value.reason == "WatchLost"
+
+
+@pytest.mark.kube
+async def test_with_simulated_kubelets(tmp_path: Path, kube_tools: Tools) -> None:
+    async with (
+        real_hub(kube_tools, folder=tmp_path, with_kwok=True) as hub,
+        Client.from_kubeconfig(hub.kubeconfig) as client,
+        watched(client) as seen,
+    ):
+        for number in range(3):
+            await client.create(NODES, {"metadata": {"name": f"n{number}"}})
+        for number in range(12):
+            body = pod(f"p{number}", f"n{number % 4}" if number < 9 else "", {"cpu": "750m", "memory": "1Gi"})
+            document = {"metadata": {"name": f"p{number}"}, "spec": body["spec"]}
+            await client.create(PODS, document, namespace="default")
+        for number in range(0, 12, 5):
+            await client.delete(PODS, f"p{number}", namespace="default")
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                seen.woken.clear()
+                # Kubelets are still at it, so both are asked until they agree; the pods on n3 have no kubelet.
+                served = [
+                    msgspec.json.decode((await client.request("GET", path)).body)["items"]
+                    for path in ("/api/v1/nodes", "/api/v1/pods")
+                ]
+                ready = all(node["status"].get("conditions") for node in served[0])
+                if ready and len(served[1]) == 9:
+                    reading = await seen.provider.read()
+                    expected = _recounted(*served)
+                    if seen.provider.accounting.totals() == expected and expected.waiting == 2:
+                        break
+                await seen.woken.wait()
+        assert reading.values["cpuClusterAvailable"] == expected.free["cpu"] / 1000 > 0
+
+
+def _recounted(nodes: list[Document], pods: list[Document]) -> Totals:
+    """As they are served, where what is empty is left out."""
+    for each in nodes:
+        conditions = [found for found in each["status"]["conditions"] if found["type"] == "Ready"]
+        each["status"]["conditions"] = conditions
+        # Nobody takes it off here, and the node says itself that it is ready.
+        taints = [found for found in each["spec"].get("taints", []) if "not-ready" not in found["key"]]
+        each["spec"] = {"unschedulable": False, "taints": taints}
+    return recount(nodes, pods)
