@@ -84,6 +84,10 @@ class Entry:
 
 
 CATALOGUE: Final[dict[str, Entry]] = {
+    "health": Entry(
+        "fairway.providers.health:health",
+        "How well the cluster is: nodes, API server, add-ons and restarts, as one score and each by itself.",
+    ),
     "hosted-clusters": Entry(
         "fairway.providers.hosted.provider:hosted_clusters",
         "What a hosting cluster carries, and how many more hosted clusters it can.",

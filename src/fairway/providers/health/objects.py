@@ -1,0 +1,133 @@
+"""Nodes and pods as far as they tell of health: a few hundred bytes each, whatever was on the wire.
+
+An informer keeps every object it decodes. What matters of these is known while they are decoded; the rest is let go.
+"""
+
+from datetime import datetime
+from sys import intern
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from fairway.api.annotation import Time
+from fairway.api.meta import TRUE, ObjectMeta
+from fairway.kube.codec import INITIAL_EVENTS_END
+from fairway.kube.resource import Resource
+
+READY: Final = "Ready"
+NETWORK_UNAVAILABLE: Final = "NetworkUnavailable"
+PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
+"""A node under pressure takes no more pods and evicts some it has."""
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+EVICTED: Final = "Evicted"
+
+_NO_LABELS: Final[dict[str, str]] = {}
+
+
+class _Condition(Struct, frozen=True, kw_only=True, gc=False):
+    type: str = ""
+    status: str = ""
+
+
+class _NodeStatus(Struct, frozen=True, kw_only=True, gc=False):
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Terminated(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    finished_at: Time | None = None
+
+
+class _State(Struct, frozen=True, kw_only=True, gc=False):
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    restart_count: int = 0
+    last_state: _State = _State()
+
+
+class _PodStatus(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    conditions: tuple[_Condition, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+
+
+_NO_NODE_STATUS: Final = _NodeStatus()
+_NO_POD_STATUS: Final = _PodStatus()
+
+
+class NodeHealth(Struct, frozen=True, kw_only=True, gc=False):
+    """``status`` is empty once it is decoded."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: _NodeStatus = _NO_NODE_STATUS
+    worth: float = field(default=0.0, name="fairway.dev/worth")
+    """1 if it is ready, a half if it is, but under pressure, 0 if it is not."""
+
+    def __post_init__(self) -> None:
+        said = {each.type: each.status == TRUE for each in self.status.conditions}
+        worth = 1.0 if said.get(READY, False) and not said.get(NETWORK_UNAVAILABLE, False) else 0.0
+        if any(said.get(each, False) for each in PRESSURES):
+            worth /= 2
+        structs.force_setattr(self, "worth", worth)
+        structs.force_setattr(self, "metadata", _slim(self.metadata))
+        structs.force_setattr(self, "status", _NO_NODE_STATUS)
+
+
+class PodHealth(Struct, frozen=True, kw_only=True, gc=False):
+    """``status`` is empty once it is decoded."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: _PodStatus = _NO_POD_STATUS
+    over: bool = field(default=False, name="fairway.dev/over")
+    """It has ended for good."""
+    evicted: bool = field(default=False, name="fairway.dev/evicted")
+    ready: bool = field(default=False, name="fairway.dev/ready")
+    containers: int = field(default=0, name="fairway.dev/containers")
+    """Those that were started."""
+    restarts: int = field(default=0, name="fairway.dev/restarts")
+    """Of all its containers, since they are there."""
+    ended: tuple[datetime, ...] = field(default=(), name="fairway.dev/ended")
+    """When containers that were restarted ended last."""
+
+    def __post_init__(self) -> None:
+        status, put = self.status, structs.force_setattr
+        put(self, "over", status.phase in (SUCCEEDED, FAILED))
+        put(self, "evicted", status.phase == FAILED and status.reason == EVICTED)
+        put(self, "ready", any(each.type == READY and each.status == TRUE for each in status.conditions))
+        every = (*status.container_statuses, *status.init_container_statuses)
+        put(self, "containers", len(status.container_statuses))
+        put(self, "restarts", sum(each.restart_count for each in every))
+        ends = (each.last_state.terminated for each in every if each.restart_count)
+        moments = tuple(
+            each.finished_at for each in ends if each is not None and each.finished_at is not None
+        )
+        put(self, "ended", moments)
+        put(self, "metadata", _slim(self.metadata))
+        put(self, "status", _NO_POD_STATUS)
+
+    @property
+    def leaving(self) -> bool:
+        return self.metadata.deletionTimestamp is not None
+
+
+def _slim(meta: ObjectMeta) -> ObjectMeta:
+    end = meta.annotations.get(INITIAL_EVENTS_END)
+    return ObjectMeta(
+        name=meta.name,
+        namespace=intern(meta.namespace),
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+        deletionTimestamp=meta.deletionTimestamp,
+        labels=_NO_LABELS,
+        annotations=_NO_LABELS if end is None else {INITIAL_EVENTS_END: end},
+    )
+
+
+NODES: Final = Resource(
+    group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=NodeHealth
+)
+PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=PodHealth)

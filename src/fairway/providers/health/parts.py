@@ -1,0 +1,87 @@
+"""What health consists of, and how the parts make one number.
+
+    health = (the worst part + the mean of all parts by weight) / 2
+
+One part that is very bad cannot hide behind others that are well, and several that are a little bad add up. A better
+part never makes worse health. A part that is not known is left out, rather than taken for good or bad.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairway.providers.provider import Score
+from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic
+
+HEALTH: Final = "health"
+NODES: Final = "healthNodes"
+API: Final = "healthApi"
+ADD_ONS: Final = "healthAddOns"
+RESTARTS: Final = "healthRestarts"
+PARTS: Final = (NODES, API, ADD_ONS, RESTARTS)
+
+WEIGHTS: Final[Mapping[str, float]] = {NODES: 3.0, API: 3.0, ADD_ONS: 2.0, RESTARTS: 1.0}
+THRESHOLDS: Final = (-20, 20)
+"""Where recovery looks, unless told otherwise: crossing them is published at once."""
+
+WORST: Final = "the worst part is {name}: {words}"
+ALL_WELL: Final = "all parts are at their best"
+_WORDS: Final = {
+    NODES: "{value:.4g} % of the nodes are ready",
+    API: "9 of 10 requests to the API server took up to {value:.4g} ms",
+    ADD_ONS: "{value:.4g} % of the pods of add-ons and the control plane are ready",
+    RESTARTS: "{value:.4g} restarts per 100 containers and hour",
+}
+
+
+def scores(thresholds: tuple[int, ...] = THRESHOLDS) -> tuple[Score, ...]:
+    """Raw values are chosen so that whole numbers of them say enough."""
+    return (
+        Score(
+            name=HEALTH,
+            scale=Direct(),
+            meaning="How well the cluster is: half its worst part, half the mean of all.",
+            thresholds=thresholds,
+        ),
+        Score(
+            name=NODES,
+            scale=Linear(50, 100),
+            unit="%",
+            meaning="Nodes that are ready; one under memory, disk or PID pressure counts half.",
+        ),
+        Score(
+            name=API,
+            scale=Inverted(Logarithmic(50, 5000)),
+            unit="ms",
+            meaning="What 9 of 10 requests to the API server took at most, those without an answer included.",
+        ),
+        Score(
+            name=ADD_ONS,
+            scale=Linear(50, 100),
+            unit="%",
+            meaning="Pods of the control plane and of add-ons that are ready.",
+        ),
+        Score(
+            name=RESTARTS,
+            scale=Inverted(Linear(0, 100)),
+            unit="per 100 containers and hour",
+            meaning="Restarts of containers lately; an evicted pod counts as one of each of its own.",
+        ),
+    )
+
+
+def combined(parts: Mapping[str, int], weights: Mapping[str, float] = WEIGHTS) -> float | None:
+    """From the scores of the parts that are known and have a weight; None if there are none."""
+    known = {name: score for name, score in parts.items() if weights.get(name, 0.0) > 0.0}
+    if not known:
+        return None
+    total = sum(weights[name] for name in known)
+    mean = sum(weights[name] * score for name, score in known.items()) / total
+    return (min(known.values()) + mean) / 2
+
+
+def worst(parts: Mapping[str, int], values: Mapping[str, float]) -> str:
+    """In words; the first in the order of PARTS if several are."""
+    name = min((name for name in PARTS if name in parts), key=lambda name: parts[name])
+    if parts[name] >= 100:
+        return ALL_WELL
+    return WORST.format(name=name, words=_WORDS[name].format(value=values[name]))

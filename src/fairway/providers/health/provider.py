@@ -1,0 +1,180 @@
+"""The provider of health: nodes, add-ons and restarts by watching, the API server by asking it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+from fairway.kube import SYSTEM_CLOCK, ApiError, Batch, Client, Clock, Informer, KubeError, ServerError
+from fairway.providers.catalogue import Context
+from fairway.providers.health.chart import Chart
+from fairway.providers.health.objects import NODES, PODS, SUCCEEDED, NodeHealth, PodHealth
+from fairway.providers.health.options import Options
+from fairway.providers.health.parts import (
+    ADD_ONS,
+    API,
+    HEALTH,
+    PARTS,
+    RESTARTS,
+    combined,
+    scores,
+    worst,
+)
+from fairway.providers.health.parts import NODES as NODES_PART
+from fairway.providers.health.window import Latency
+from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
+
+NAME: Final = "health"
+RESOURCE: Final = "health-score"
+FIRST_PROBES: Final = 3
+"""At once, so that the first reading does not go by a single one."""
+PATIENCE_SECONDS: Final = 10.0
+STALE_SECONDS: Final = 60.0
+
+PART_UNKNOWN: Final = "PartUnknown"
+ALL_UNKNOWN: Final = "NothingKnown"
+
+UNKNOWN: Final = "{part} is not known and left out: {why}"
+NOTHING: Final = "nothing is known of the cluster: {why}"
+NO_NODES: Final = "the cluster has no nodes"
+NO_ADD_ONS: Final = "there are no pods in {namespaces}"
+NO_CONTAINERS: Final = "no container runs"
+NOT_ASKED: Final = "the API server has not been asked yet"
+CANNOT_LIST: Final = "{kind}s cannot be listed"
+NO_NEWS: Final = "{kind}s have not been heard of for {seconds:.0f} s"
+
+RULES: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
+    {"apiGroups": ("",), "resources": ("nodes", "pods"), "verbs": ("get", "list", "watch")},
+    {"apiGroups": ("",), "resources": ("namespaces",), "resourceNames": ("kube-system",), "verbs": ("get",)},
+)
+"""What it must be allowed on the cluster it reads, as a ClusterRole says it."""
+
+
+class Health(ClusterProvider):
+    """``client`` is of the cluster that is read, and open."""
+
+    name = NAME
+    resource = RESOURCE
+
+    def __init__(
+        self, client: Client, options: Options | None = None, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.options = options = options or Options()
+        self.interval = options.interval
+        self.scores = scores(options.thresholds)
+        self._scales = {each.name: each.scale for each in self.scores}
+        self._client, self._clock = client, clock
+        self._chart = Chart(namespaces=options.namespaces, window=options.window)
+        self._latency = Latency(seconds=options.window)
+        self._nodes: Informer[NodeHealth] = Informer(client, NODES)
+        self._pods: Informer[PodHealth] = Informer(client, PODS, fields=f"status.phase!={SUCCEEDED}")
+        self._probed = asyncio.Event()
+        self._wake: Wake = _nobody
+
+    @asynccontextmanager
+    async def running(self, wake: Wake, /) -> AsyncIterator[None]:
+        self._wake = wake
+        self._nodes.subscribe(self._hear_nodes)
+        self._pods.subscribe(self._hear_pods)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._nodes)
+            await stack.enter_async_context(self._pods)
+            probing = asyncio.create_task(self._keep_probing(), name="API latency")
+            stack.push_async_callback(_end, probing)
+            yield
+
+    async def read(self) -> Reading:
+        waiting = (self._nodes.synced.wait(), self._pods.synced.wait(), self._probed.wait())
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await asyncio.gather(*waiting)
+        except TimeoutError:
+            pass  # what has come by now is worth a reading
+        values, absent, unseen = self._parts()
+        parts = {name: self._scales[name].score(value) for name, value in values.items()}
+        health = combined(parts, self.options.weights)
+        if health is None:
+            raise ProviderError(NOTHING.format(why="; ".join([*unseen, *absent])), reason=ALL_UNKNOWN)
+        return Reading(
+            values={HEALTH: health, **values},
+            problem="; ".join(unseen),
+            reason=PART_UNKNOWN if unseen else "",
+            note="; ".join([worst(parts, values), *absent]),
+        )
+
+    def _parts(self) -> tuple[dict[str, float], list[str], list[str]]:
+        """Raw values; what the cluster does not have; and what could not be seen."""
+        now, chart = self._clock.monotonic(), self._chart
+        nodes, pods = self._out_of_sight(self._nodes), self._out_of_sight(self._pods)
+        high = self._latency.high(now=now)
+        namespaces = ", ".join(self.options.namespaces)
+        found: dict[str, tuple[float | None, str, str]] = {
+            NODES_PART: (chart.nodes_ready(), NO_NODES, nodes),
+            API: (None if high is None else 1000.0 * high, "", "" if high is not None else NOT_ASKED),
+            ADD_ONS: (chart.add_ons_ready(), NO_ADD_ONS.format(namespaces=namespaces), pods),
+            RESTARTS: (chart.restarts(now=now), NO_CONTAINERS, pods),
+        }
+        values: dict[str, float] = {}
+        absent: list[str] = []
+        unseen: list[str] = []
+        for part in PARTS:
+            value, without, hidden = found[part]
+            if hidden:
+                unseen.append(UNKNOWN.format(part=part, why=hidden))
+            elif value is None:
+                absent.append(UNKNOWN.format(part=part, why=without))
+            else:
+                values[part] = value
+        return values, absent, unseen
+
+    def _out_of_sight(self, informer: Informer[Any]) -> str:
+        kind, lag = informer.resource.kind, informer.lag
+        if not informer.synced.is_set():
+            return CANNOT_LIST.format(kind=kind)
+        return NO_NEWS.format(kind=kind, seconds=lag) if lag > max(self.interval, STALE_SECONDS) else ""
+
+    def _hear_nodes(self, batch: Batch[NodeHealth]) -> None:
+        if self._chart.nodes(batch):
+            self._wake()
+
+    def _hear_pods(self, batch: Batch[PodHealth]) -> None:
+        if self._chart.pods(batch, now=self._clock.monotonic(), wall=self._clock.wall):
+            self._wake()
+
+    async def _keep_probing(self) -> None:
+        for _ in range(FIRST_PROBES):
+            await self._probe()
+        self._probed.set()
+        while True:
+            await asyncio.sleep(self.options.probe_interval)
+            await self._probe()
+
+    async def _probe(self) -> None:
+        """An answer is an answer, whatever it says; only one that tells of the server's own trouble is none."""
+        began = self._clock.monotonic()
+        answered = True
+        try:
+            await self._client.request("GET", self.options.probe, timeout=self.options.probe_timeout)
+        except ServerError:
+            answered = False
+        except ApiError:
+            pass
+        except KubeError:
+            answered = False
+        now = self._clock.monotonic()
+        took = now - began if answered else max(now - began, self.options.probe_timeout)
+        self._latency.add(took, now=now)
+
+
+def health(options: Mapping[str, Any], context: Context) -> Health:
+    """The factory of the catalogue. Raises OptionsError."""
+    return Health(context.local_client(), Options.read(options), clock=context.clock)
+
+
+def _nobody() -> None:
+    """Wakes nobody: there is nobody yet."""
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])

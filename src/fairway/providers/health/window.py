@@ -1,0 +1,63 @@
+"""What happened lately: restarts, and how long requests took. Time is an argument, in seconds of any running clock."""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+STEPS: Final = 60
+"""A window is kept in so many steps: what is counted in one is forgotten together."""
+QUANTILE: Final = 0.9
+
+
+class Count:
+    """How often something happened within the last ``seconds``, exact to a step."""
+
+    def __init__(self, *, seconds: float) -> None:
+        self._seconds, self._step = seconds, seconds / STEPS
+        self._counts: deque[tuple[int, int]] = deque()
+        self._total = 0
+
+    def add(self, number: int, *, at: float, now: float) -> None:
+        """``at`` is not after ``now``; what is older than the window does not count."""
+        if number <= 0 or at <= now - self._seconds:
+            return
+        self._total += number
+        step = math.floor(min(at, now) / self._step)
+        if self._counts and self._counts[-1][0] == step:
+            self._counts[-1] = (step, self._counts[-1][1] + number)
+        elif not self._counts or self._counts[-1][0] < step:
+            self._counts.append((step, number))
+        else:  # found out afterwards, as at the start
+            self._counts = deque(sorted([*self._counts, (step, number)]))
+
+    def total(self, *, now: float) -> int:
+        while self._counts and (self._counts[0][0] + 1) * self._step <= now - self._seconds:
+            self._total -= self._counts.popleft()[1]
+        return self._total
+
+
+class Latency:
+    """Seconds that requests took. One without an answer took as long as it was waited for."""
+
+    def __init__(self, *, seconds: float) -> None:
+        self._seconds = seconds
+        self._samples: deque[tuple[float, float]] = deque()
+
+    def add(self, took: float, *, now: float) -> None:
+        self._samples.append((now, took))
+        self._forget(now)
+
+    def high(self, *, now: float) -> float | None:
+        """What nine of ten took at most: the nearest rank, so it is one that was measured. None if there are none."""
+        self._forget(now)
+        return quantile((took for _, took in self._samples), QUANTILE)
+
+    def _forget(self, now: float) -> None:
+        while self._samples and self._samples[0][0] <= now - self._seconds:
+            self._samples.popleft()
+
+
+def quantile(values: Iterable[float], share: float) -> float | None:
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None

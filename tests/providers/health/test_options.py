@@ -1,0 +1,66 @@
+"""What may be said about health, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from fairway.providers.catalogue import CATALOGUE, Context, OptionsError
+from fairway.providers.health import Options, health
+from fairway.providers.health.parts import WEIGHTS
+
+
+def test_nothing_need_be_said() -> None:
+    assert Options.read({}) == Options()
+
+
+def test_everything_can_be_said() -> None:
+    found = Options.read(
+        {
+            "namespaces": ["kube-*"],
+            "weights": {"healthRestarts": 0},
+            "window": "5m",
+            "probe": "/readyz",
+            "probeInterval": "5s",
+            "probeTimeout": 2,
+            "thresholds": [0],
+            "interval": "30s",
+        }
+    )
+    assert found == Options(
+        namespaces=("kube-*",),
+        weights={**WEIGHTS, "healthRestarts": 0.0},
+        window=300.0,
+        probe="/readyz",
+        probe_interval=5.0,
+        probe_timeout=2.0,
+        thresholds=(0,),
+        interval=30.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"window": "1s"}, "window: must be at least 60s"),
+        ({"probeInterval": "20m"}, "probeInterval: must be shorter than the window"),
+        ({"probeInterval": 0}, "probeInterval: must be at least 1s"),
+        ({"weights": {"nodes": 1}}, "weights.nodes: is no part of health; there are healthNodes"),
+        ({"weights": {"healthApi": -1}}, "weights.healthApi: -1.0 is no weight"),
+        ({"weights": dict.fromkeys(WEIGHTS, 0)}, "weights: leaves nothing"),
+        ({"namespaces": []}, "namespaces: must name at least one"),
+        ({"namespaces": [""]}, "namespaces: must name at least one"),
+        ({"probe": "readyz"}, "probe: 'readyz' is no path"),
+        ({"thresholds": [0, 101]}, r"thresholds\[1\]: 101 is no score"),
+        ({"windows": "5m"}, "windows"),
+        ({"interval": "soon"}, "interval"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionsError, match=message):
+        Options.read(given)
+
+
+def test_the_catalogue_has_it_and_it_needs_a_cluster() -> None:
+    assert CATALOGUE["health"].factory() is health
+    with pytest.raises(OptionsError, match="--managed-kubeconfig"):
+        health({}, Context(name="health"))

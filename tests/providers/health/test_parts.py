@@ -1,0 +1,118 @@
+"""How the parts make one number, and in which words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.providers.health.parts import (
+    ADD_ONS,
+    ALL_WELL,
+    API,
+    HEALTH,
+    NODES,
+    PARTS,
+    RESTARTS,
+    combined,
+    scores,
+    worst,
+)
+
+BEST = dict.fromkeys(PARTS, 100)
+values = st.integers(-100, 100)
+known = st.dictionaries(st.sampled_from(PARTS), values, min_size=1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "health"),
+    [
+        (BEST, 100),
+        (dict.fromkeys(PARTS, -100), -100),
+        ({**BEST, NODES: -100}, (-100 + 300 / 9) / 2),
+        ({**BEST, API: -100}, (-100 + 300 / 9) / 2),
+        ({**BEST, ADD_ONS: -100}, (-100 + 500 / 9) / 2),
+        ({**BEST, RESTARTS: -100}, (-100 + 700 / 9) / 2),
+        ({NODES: 40}, 40),
+        ({NODES: 40, RESTARTS: 0}, (0 + 30) / 2),
+    ],
+)
+def test_half_the_worst_and_half_the_mean(parts: dict[str, int], health: float) -> None:
+    assert combined(parts) == pytest.approx(health)
+
+
+def test_one_part_alone_makes_a_cluster_unhealthy_if_it_matters() -> None:
+    """By the thresholds of recovery: restarts do not."""
+    found = {part: combined({**BEST, part: -100}) or 0.0 for part in PARTS}
+    assert {part for part, health in found.items() if health < -20} == {NODES, API, ADD_ONS}
+
+
+def test_what_is_not_known_or_has_no_weight_does_not_count() -> None:
+    assert combined({}) is None
+    assert combined({API: -100}, {API: 0.0}) is None
+    assert combined({API: -100, NODES: 50}, {API: 0.0, NODES: 1.0}) == 50
+
+
+@given(known, st.data())
+def test_a_better_part_never_makes_worse_health(parts: dict[str, int], data: st.DataObject) -> None:
+    part = data.draw(st.sampled_from(sorted(parts)))
+    better = {**parts, part: data.draw(st.integers(parts[part], 100))}
+    before, after = combined(parts), combined(better)
+    assert before is not None
+    assert after is not None
+    assert after >= before - 1e-9
+
+
+@given(known)
+def test_health_is_between_the_worst_and_the_best(parts: dict[str, int]) -> None:
+    health = combined(parts)
+    assert health is not None
+    assert min(parts.values()) - 1e-9 <= health <= max(parts.values()) + 1e-9
+
+
+@given(
+    st.sampled_from(PARTS),
+    st.floats(0, 1e6, allow_nan=False),
+    st.floats(0, 1e6, allow_nan=False),
+)
+def test_parts_are_monotone_in_what_was_measured(part: str, one: float, other: float) -> None:
+    scale = next(each.scale for each in scores() if each.name == part)
+    low, high = sorted((one, other))
+    if part in (NODES, ADD_ONS):
+        assert scale.score(low) <= scale.score(high)
+    else:
+        assert scale.score(low) >= scale.score(high)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "score"),
+    [
+        (NODES, 100, 100),
+        (NODES, 75, 0),
+        (NODES, 50, -100),
+        (NODES, 0, -100),
+        (API, 20, 100),
+        (API, 500, 0),
+        (API, 5000, -100),
+        (ADD_ONS, 95, 80),
+        (RESTARTS, 0, 100),
+        (RESTARTS, 50, 0),
+        (RESTARTS, 400, -100),
+        (HEALTH, -12.4, -12),
+    ],
+)
+def test_scales(part: str, value: float, score: int) -> None:
+    assert next(each.scale for each in scores() if each.name == part).score(value) == score
+
+
+def test_the_worst_part_is_named() -> None:
+    measured = {NODES: 75.0, API: 1200.0, ADD_ONS: 99.5, RESTARTS: 12.0}
+    assert worst({**BEST, API: -50}, measured) == (
+        "the worst part is healthApi: 9 of 10 requests to the API server took up to 1200 ms"
+    )
+    assert worst({**BEST, NODES: 0}, measured) == "the worst part is healthNodes: 75 % of the nodes are ready"
+    assert worst({ADD_ONS: 98, RESTARTS: 76}, measured) == (
+        "the worst part is healthRestarts: 12 restarts per 100 containers and hour"
+    )
+    assert worst({ADD_ONS: 98}, measured) == (
+        "the worst part is healthAddOns: 99.5 % of the pods of add-ons and the control plane are ready"
+    )
+    assert worst(BEST, measured) == ALL_WELL

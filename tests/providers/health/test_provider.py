@@ -1,0 +1,203 @@
+"""Health of a cluster that is served by an embedded API server, nodes and pods and all."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.api.meta import find_condition
+from fairway.api.score import AddOnPlacementScore
+from fairway.controllers.kinds import RBAC_GROUP
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Connection, Informer, Patch, load
+from fairway.kube.credentials import Impersonation
+from fairway.providers.health import RULES, Health, Options
+from fairway.providers.health.parts import ADD_ONS, API, HEALTH, NODES, RESTARTS
+from fairway.providers.provider import ProviderError, Reading
+from fairway.providers.runner import running
+from fairway.testing.hub import hub_in_thread
+
+DEADLINE = 30.0
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[Connection]:
+    """Of an API server that is both the cluster and the hub."""
+    with hub_in_thread(folder=tmp_path) as hub:
+        yield load(hub.kubeconfig).context()
+
+
+@pytest.fixture
+async def client(connection: Connection) -> AsyncIterator[Client]:
+    async with Client(connection) as opened:
+        yield opened
+
+
+async def limited(administrator: Client, connection: Connection, *rules: Any) -> Connection:
+    path = f"/apis/{RBAC_GROUP}/v1"
+    await administrator.request(
+        "POST", f"{path}/clusterroles", body={"metadata": {"name": "agent"}, "rules": list(rules)}
+    )
+    binding = {
+        "metadata": {"name": "agent"},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "agent"},
+        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": "agent"}],
+    }
+    await administrator.request("POST", f"{path}/clusterrolebindings", body=binding)
+    return replace(connection, impersonation=Impersonation(user="agent", groups=("system:authenticated",)))
+
+
+async def node(client: Client, name: str, *, ready: bool = True) -> None:
+    path = f"/api/v1/nodes/{name}"
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    await client.request(
+        "PATCH", f"{path}?fieldManager=t&force=true", body=body, content_type=Patch.APPLY.value
+    )
+    status = {"status": {"conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}}
+    await client.request("PATCH", f"{path}/status", body=status, content_type=Patch.MERGE.value)
+
+
+async def pod(
+    client: Client, name: str, *, namespace: str = "kube-system", ready: bool = True, restarts: int = 0
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    await client.request(
+        "PATCH", f"{path}/{name}?fieldManager=t&force=true", body=body, content_type=Patch.APPLY.value
+    )
+    status = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        "containerStatuses": [
+            {"name": "c", "image": "i", "imageID": "", "ready": ready, "restartCount": restarts}
+        ],
+    }
+    await client.request(
+        "PATCH", f"{path}/{name}/status", body={"status": status}, content_type=Patch.MERGE.value
+    )
+
+
+@asynccontextmanager
+async def reading(provider: Health) -> AsyncIterator[asyncio.Event]:
+    woken = asyncio.Event()
+    async with provider.running(woken.set):
+        yield woken
+
+
+async def eventually(provider: Health, woken: asyncio.Event, **wanted: float) -> Reading:
+    """Once the values are these; whoever wakes us has something new."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            woken.clear()
+            found = await provider.read()
+            if all(found.values.get(name) == pytest.approx(value) for name, value in wanted.items()):
+                return found
+            await woken.wait()
+
+
+async def test_all_parts_with_no_more_rights_than_it_says(client: Client, connection: Connection) -> None:
+    for name in ("n1", "n2", "n3", "n4"):
+        await node(client, name)
+    for name in ("dns", "proxy"):
+        await pod(client, name)
+    agent = await limited(client, connection, *RULES)
+    async with Client(agent) as mine:
+        provider = Health(mine)
+        async with reading(provider) as woken:
+            found = await eventually(provider, woken, **{NODES: 100, ADD_ONS: 100, RESTARTS: 0})
+            assert found.problem == ""
+            assert set(found.values) == {HEALTH, NODES, API, ADD_ONS, RESTARTS}
+            await node(client, "n1", ready=False)
+            found = await eventually(provider, woken, **{NODES: 75})
+            assert found.note == "the worst part is healthNodes: 75 % of the nodes are ready"
+            await pod(client, "dns", ready=False, restarts=3)
+            found = await eventually(provider, woken, **{ADD_ONS: 50})
+            assert found.values[RESTARTS] == pytest.approx(100 * 3 / 2 * 6)
+            assert found.note.startswith("the worst part is healthAddOns: 50 %")
+            assert found.values[HEALTH] < 0
+
+
+async def test_what_a_cluster_does_not_have_is_left_out_and_said(client: Client) -> None:
+    provider = Health(client)
+    async with reading(provider) as woken:
+        found = await eventually(provider, woken)
+    assert set(found.values) == {HEALTH, API}
+    assert found.problem == ""
+    assert "healthNodes is not known and left out: the cluster has no nodes" in found.note
+    assert (
+        "healthAddOns is not known and left out: there are no pods in kube-system, openshift-*" in found.note
+    )
+    assert "healthRestarts is not known and left out: no container runs" in found.note
+
+
+async def test_what_may_not_be_seen_is_left_out_as_a_problem(
+    client: Client, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.5)
+    await node(client, "n1")
+    agent = await limited(
+        client, connection, {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
+    )
+    async with Client(agent) as mine:
+        provider = Health(mine)
+        async with reading(provider) as woken:
+            found = await eventually(provider, woken, **{NODES: 100})
+    assert set(found.values) == {HEALTH, NODES, API}  # a refusal is an answer, and took its time
+    assert found.reason == "PartUnknown"
+    assert found.problem == (
+        "healthAddOns is not known and left out: Pods cannot be listed; "
+        "healthRestarts is not known and left out: Pods cannot be listed"
+    )
+
+
+async def test_an_api_server_that_does_not_answer_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
+    nowhere = Connection(server="http://127.0.0.1:9")
+    async with Client(nowhere) as client:
+        provider = Health(client, Options(probe_timeout=7.0))
+        async with asyncio.timeout(DEADLINE), reading(provider):
+            await provider._probed.wait()
+            found = await provider.read()
+    assert found.values == {API: 7000.0, HEALTH: -100.0}
+
+
+async def test_without_anything_known_nothing_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
+    async with Client(Connection(server="http://127.0.0.1:9")) as client:
+        provider = Health(client)
+        with pytest.raises(ProviderError, match="nothing is known of the cluster") as refused:
+            await provider.read()  # it does not run
+    assert refused.value.reason == "NothingKnown"
+
+
+async def test_it_is_published_with_the_worst_part_in_the_condition(client: Client) -> None:
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "cluster1"}})
+    await node(client, "n1")
+    await node(client, "n2", ready=False)
+    await pod(client, "dns")
+    provider = Health(client)
+    async with (
+        asyncio.timeout(DEADLINE),
+        running([provider], hub=client, cluster="cluster1"),
+        Informer(client, ADD_ON_PLACEMENT_SCORES, namespace="cluster1") as scores,
+    ):
+        async for _ in scores.changes():
+            found = scores.get("health-score", namespace="cluster1")
+            if found is not None and found.status.scores:
+                break
+    assert isinstance(found, AddOnPlacementScore)
+    published = {each.name: each.value for each in found.status.scores}
+    assert (published[NODES], published[ADD_ONS], published[RESTARTS]) == (-100, 100, 100)
+    assert found.status.validUntil is not None
+    condition = find_condition(found.status.conditions, "AddOnPlacementScoreUpdated")
+    assert condition is not None
+    assert condition.status == "True"
+    assert condition.message.endswith("; the worst part is healthNodes: 50 % of the nodes are ready")

@@ -1,0 +1,45 @@
+"""What happened lately, and what is forgotten."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.providers.health.window import STEPS, Count, Latency, quantile
+
+moments = st.integers(0, 2000)
+
+
+@given(st.lists(st.tuples(moments, st.integers(0, 5), st.integers(0, 700))), st.integers(0, 700))
+def test_counts_are_exact_to_a_step(added: list[tuple[int, int, int]], later: int) -> None:
+    """Each is told at some moment, of one that may be past by then."""
+    count, now = Count(seconds=600), 0
+    for gap, number, age in added:
+        now += gap
+        count.add(number, at=now - age, now=now)
+    now += later
+    told = 0
+    within: list[tuple[int, int]] = []
+    for gap, number, age in added:
+        told += gap
+        if age < 600:
+            within.append((told - age, number))
+    found = count.total(now=now)
+    assert found >= sum(number for at, number in within if at > now - 600)
+    assert found <= sum(number for at, number in within if at > now - 600 - 600 / STEPS)
+
+
+@pytest.mark.parametrize(
+    ("values", "high"),
+    [([], None), ([3.0], 3.0), ([1.0, 2.0], 2.0), (list(range(1, 11)), 9), (list(range(1, 101)), 90)],
+)
+def test_nine_of_ten(values: list[float], high: float | None) -> None:
+    assert quantile(values, 0.9) == high
+
+
+def test_requests_are_forgotten_after_the_window() -> None:
+    latency = Latency(seconds=60)
+    latency.add(5.0, now=0.0)
+    latency.add(0.1, now=30.0)
+    assert latency.high(now=59.0) == 5.0
+    assert latency.high(now=60.0) == 0.1
+    assert latency.high(now=90.0) is None
