@@ -104,7 +104,7 @@ class Book:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with open(handle, "wb") as file:
-                np.savez_compressed(
+                np.savez(
                     file,
                     header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
                     values=self._values,
