@@ -1,15 +1,20 @@
 """`fairway join leave`: the end of a membership, on the cluster's side."""
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from fairway.cli.join_options import cluster_options, default_state, state_option
 from fairway.cli.output import say
 
+if TYPE_CHECKING:
+    from fairway.klusterlet.state import State
+
 LEFT: Final = "cluster {name} has left: nothing here speaks for it any more"
 ON_HUB: Final = "On the hub, what is left of it:"
+NO_IDENTITY: Final = "{folder} holds no identity of cluster {name}, so it is not known which hub's works are on the cluster: those stay"
+NOT_RELEASED: Final = "the hub could not be told ({why}); ManifestWorks there may hold on to their deletion: remove their finalizers"
 
 
 @click.command(
@@ -18,6 +23,10 @@ ON_HUB: Final = "On the hub, what is left of it:"
 Examples:
   fairway join leave --name c1
   fairway join leave --name c1 --state ./c1 --kubeconfig c1.kubeconfig
+
+\b
+Objects that ManifestWorks brought to the cluster are removed, too.
+Exit status: 0 it was done, 2 bad input, or a cluster that cannot be reached.
 """,
 )
 @click.option("--name", required=True, metavar="NAME", help="The cluster's name on the hub.")
@@ -39,14 +48,20 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
 
     connection = cluster_connection(kubeconfig, cluster_context)
 
-    async def work() -> None:
+    async def work(held: State) -> None:
+        server = ""
+        if held.certificate() is None:
+            say(NO_IDENTITY.format(folder=held.folder, name=name))
+        else:
+            server = held.connection().server
+            await _release(held)
         async with Client(connection) as cluster:
-            async for line in leaving.leave(cluster, name=name):
+            async for line in leaving.leave(cluster, name=name, server=server):
                 say(line)
 
     with refusals_in_words(), State.held(state or default_state(name), cluster=name) as held:
         try:
-            asyncio.run(work())
+            asyncio.run(work(held))
         except KubeError as error:
             raise BadInputError(cluster_words(error, connection)) from error
         held.clear()
@@ -54,3 +69,16 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
     say(ON_HUB)
     say(f"  kubectl delete managedcluster {name}")
     say(f"  kubectl delete namespace {name}")
+
+
+async def _release(held: "State") -> None:
+    from fairway.klusterlet import leaving
+    from fairway.kube import Client, KubeError
+    from fairway.kube.transport import Retry
+
+    try:
+        # Once: who leaves a hub that is gone must not wait for it.
+        async with Client(held.connection(), retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as hub:
+            await leaving.release(hub, name=held.cluster)
+    except KubeError as error:
+        say(NOT_RELEASED.format(why=error))

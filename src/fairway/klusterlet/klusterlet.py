@@ -4,8 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from fairway.klusterlet.addon_health import AddOnHealth
 from fairway.klusterlet.addons import AddOns
@@ -20,6 +19,7 @@ from fairway.klusterlet.renewal import LEFT, Renewal
 from fairway.klusterlet.report import CUSTOM_CLAIMS
 from fairway.klusterlet.reporting import HEALTH_SECONDS, Reporting
 from fairway.klusterlet.state import State
+from fairway.klusterlet.works import WorkAgent
 from fairway.kube import SYSTEM_CLOCK, Client, Clock
 
 log: Final = logging.getLogger(__name__)
@@ -110,8 +110,8 @@ class Klusterlet:
                 add_ons.run(),
                 AddOnHealth(self._hub, self._cluster, add_ons.informer, name=name, clock=self._clock).run(),
             ]
-            if options.works and (agent := _work_agent()) is not None:
-                parts.append(agent(self._hub, self._cluster, name, clock=self._clock).run())
+            if options.works:
+                parts.append(WorkAgent(self._hub, self._cluster, name, clock=self._clock).run())
             if options.local_agents:
                 parts.append(LocalAgents(self._cluster, state.agents, clock=self._clock).run())
             self._tell(JOINED.format(name=name, server=self._hub.connection.server, user=wanted.subject.user))
@@ -121,13 +121,6 @@ class Klusterlet:
                         group.create_task(part)
             except* Refused as refused:
                 raise _first(refused) from None
-
-
-def _work_agent() -> Any:
-    try:
-        return import_module("fairway.klusterlet.works").WorkAgent
-    except (ImportError, AttributeError):
-        return None
 
 
 def _first(group: BaseExceptionGroup[Refused]) -> Refused:

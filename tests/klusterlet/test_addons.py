@@ -1,0 +1,260 @@
+"""Add-ons get their identities on the hub as Secrets of the cluster, and their health told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.api.addon import (
+    INSTALL_NAMESPACE,
+    ManagedClusterAddOn,
+    ManagedClusterAddOnStatus,
+    RegistrationConfig,
+    RegistrationSubject,
+)
+from fairway.api.lease import format_micro_time
+from fairway.api.meta import ObjectMeta, find_condition
+from fairway.cli.accept_requests import Request, approve
+from fairway.klusterlet import names
+from fairway.klusterlet.addon_health import NOT_FOUND, RENEWED, STOPPED, AddOnHealth
+from fairway.klusterlet.addons import AddOns, identities
+from fairway.klusterlet.kinds import SECRETS, Secret
+from fairway.klusterlet.renewal import UPDATED
+from fairway.kube import MANAGED_CLUSTER_ADD_ONS, SYSTEM_CLOCK, Client, Informer, Patch, load
+from fairway.kube.leader import LEASES
+from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
+from klusterlet.clocks import ShiftedClock
+from klusterlet.fleet import DEADLINE, Joined, at_work, fresh, gone, until
+
+
+def registered(*registrations: RegistrationConfig, namespace: str = "") -> ManagedClusterAddOn:
+    return ManagedClusterAddOn(
+        metadata=ObjectMeta(name="score", namespace="c1"),
+        status=ManagedClusterAddOnStatus(registrations=registrations, namespace=namespace),
+    )
+
+
+def test_who_the_agent_is_by_default() -> None:
+    add_on = registered(RegistrationConfig(signerName=CLIENT_SIGNER))
+    (identity,) = identities(add_on, cluster="c1").values()
+    assert identity.secret == (INSTALL_NAMESPACE, "score-hub-kubeconfig")
+    assert identity.subject.user == "system:open-cluster-management:cluster:c1:addon:score:agent:score"
+    assert identity.subject.groups == ("system:open-cluster-management:cluster:c1:addon:score",)
+    assert identity.agent == "score"
+
+
+def test_what_the_registration_says_counts() -> None:
+    subject = RegistrationSubject(user="u:agent:a", groups=("g", "system:authenticated"))
+    add_on = registered(RegistrationConfig(signerName=CLIENT_SIGNER, subject=subject), namespace="here")
+    (identity,) = identities(add_on, cluster="c1").values()
+    assert identity.secret == ("here", "score-hub-kubeconfig")
+    assert (identity.subject.user, identity.subject.groups, identity.agent) == ("u:agent:a", ("g",), "a")
+
+
+def test_a_signer_of_its_own_has_a_secret_of_its_own() -> None:
+    subject = RegistrationSubject(user="u", organizationUnit=("o",))
+    add_on = registered(
+        RegistrationConfig(signerName="example.com/signer", subject=subject),
+        RegistrationConfig(signerName=CLIENT_SIGNER),
+    )
+    found = identities(add_on, cluster="c1")
+    assert set(found) == {
+        (INSTALL_NAMESPACE, "score-example.com-signer-client-cert"),
+        (INSTALL_NAMESPACE, "score-hub-kubeconfig"),
+    }
+    assert found[INSTALL_NAMESPACE, "score-example.com-signer-client-cert"].subject.units == ("o",)
+
+
+async def approving(admin: Client, cluster: str) -> None:
+    """As the controller of add-ons does."""
+    labels = f"{names.CLUSTER_LABEL}={cluster},{names.ADD_ON_LABEL}"
+    async with (
+        Informer(admin, SIGNING_REQUESTS, labels=labels) as requests,
+        aclosing(requests.changes()) as changes,
+    ):
+        async for _ in changes:
+            for each in requests.store.values():
+                if not each.decided:
+                    await approve(admin, Request(name=each.metadata.name, verdict="approve"), dry_run=False)
+
+
+@asynccontextmanager
+async def looked_after(member: Joined, **options: Any) -> AsyncIterator[AddOns]:
+    add_ons = AddOns(member.hub, member.cluster, member.state, **options)
+    async with at_work(add_ons.run(), approving(member.admin, member.name)):
+        yield add_ons
+
+
+async def install(member: Joined, name: str, *, finalizers: tuple[str, ...] = (), **status: Any) -> None:
+    meta = {"name": name, "finalizers": list(finalizers)}
+    await member.admin.create(MANAGED_CLUSTER_ADD_ONS, {"metadata": meta, "spec": {}}, namespace=member.name)
+    subject = {
+        "user": names.user_of_add_on(member.name, name, f"{name}-agent"),
+        "groups": [names.group_of_add_on(member.name, name), f"{names.SUBJECT_PREFIX}addon:{name}"],
+    }
+    registration = {"signerName": CLIENT_SIGNER, "subject": subject}
+    wanted = {"status": {"registrations": [registration], "namespace": f"{name}-ns", **status}}
+    await member.admin.patch(
+        MANAGED_CLUSTER_ADD_ONS,
+        name,
+        wanted,
+        kind=Patch.MERGE,
+        namespace=member.name,
+        subresource="status",
+    )
+
+
+async def secret_of(member: Joined, add_on: str, *, not_with: bytes = b"") -> Secret:
+    return await until(
+        member.cluster,
+        SECRETS,
+        f"{add_on}-hub-kubeconfig",
+        lambda each: each.data.get(names.KEY, b"") not in (b"", not_with),
+        namespace=f"{add_on}-ns",
+    )
+
+
+async def test_an_agent_finds_its_identity_in_a_secret(member: Joined, tmp_path: Path) -> None:
+    add_on = fresh("score")
+    async with looked_after(member):
+        await install(member, add_on)
+        secret = await secret_of(member, add_on)
+        found = await until(
+            member.admin,
+            MANAGED_CLUSTER_ADD_ONS,
+            add_on,
+            lambda each: find_condition(each.status.conditions, names.ROTATED) is not None,
+            namespace=member.name,
+        )
+        rotated = find_condition(found.status.conditions, names.ROTATED)
+        assert rotated is not None
+        assert (rotated.status, rotated.reason) == ("True", UPDATED)
+    assert secret.data[names.CLUSTER_NAME] == member.name.encode()
+    assert secret.data[names.AGENT_NAME] == f"{add_on}-agent".encode()
+    for name, content in secret.data.items():  # as a kubelet mounts it
+        (tmp_path / name).write_bytes(content)
+    async with Client(load(tmp_path / names.KUBECONFIG).context()) as agent:
+        answer = await agent.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body={})
+    user = msgspec.json.decode(answer.body)["status"]["userInfo"]
+    assert user["username"] == names.user_of_add_on(member.name, add_on, f"{add_on}-agent")
+    assert names.group_of_add_on(member.name, add_on) in user["groups"]
+    labels = f"{names.ADD_ON_LABEL}={add_on}"
+    (request,) = (await member.admin.list(SIGNING_REQUESTS, labels=labels)).items
+    assert request.metadata.name.startswith(f"addon-{member.name}-{add_on}-")
+    assert request.metadata.labels[names.CLUSTER_LABEL] == member.name
+
+
+async def test_it_is_renewed_in_time_and_when_it_is_lost(member: Joined) -> None:
+    add_on = fresh("score")
+    clock = ShiftedClock()
+    async with looked_after(member, seconds=600, clock=clock):
+        await install(member, add_on)
+        first = await secret_of(member, add_on)
+        clock.ahead = 500
+        # Any change of the Secret makes it look.
+        touch = {"metadata": {"annotations": {"touched": "yes"}}}
+        await member.cluster.patch(
+            SECRETS, first.metadata.name, touch, kind=Patch.MERGE, namespace=first.metadata.namespace
+        )
+        second = await secret_of(member, add_on, not_with=first.data[names.KEY])
+        clock.ahead = 0
+        await member.cluster.delete(SECRETS, first.metadata.name, namespace=first.metadata.namespace)
+        await secret_of(member, add_on, not_with=second.data[names.KEY])
+
+
+async def test_it_stays_while_the_add_on_goes_and_goes_with_it(member: Joined) -> None:
+    add_on = fresh("score")
+    async with looked_after(member):
+        await install(member, add_on, finalizers=("test.dev/holds",))
+        secret = await secret_of(member, add_on)
+        await member.admin.delete(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=member.name)
+        await until(
+            member.admin,
+            MANAGED_CLUSTER_ADD_ONS,
+            add_on,
+            lambda each: each.metadata.deletionTimestamp is not None,
+            namespace=member.name,
+        )
+        free = {"metadata": {"finalizers": None}, "status": {}}
+        assert (await secret_of(member, add_on)).metadata.uid == secret.metadata.uid
+        await member.admin.patch(
+            MANAGED_CLUSTER_ADD_ONS, add_on, free, kind=Patch.MERGE, namespace=member.name
+        )
+        await gone(member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace)
+
+
+async def test_an_add_on_that_went_while_nobody_looked_leaves_nothing(member: Joined) -> None:
+    add_on = fresh("score")
+    async with looked_after(member):
+        await install(member, add_on)
+        secret = await secret_of(member, add_on)
+    await member.admin.delete(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=member.name)
+    other = {"metadata": {"name": "other-hub-kubeconfig"}}
+    await member.cluster.create(SECRETS, other, namespace=secret.metadata.namespace)
+    async with looked_after(member):
+        await gone(member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace)
+    await member.cluster.get(SECRETS, "other-hub-kubeconfig", namespace=secret.metadata.namespace)
+
+
+async def test_who_comes_back_takes_the_identity_that_is_there(member: Joined) -> None:
+    add_on = fresh("score")
+    async with looked_after(member):
+        await install(member, add_on)
+        first = await secret_of(member, add_on)
+    async with looked_after(member) as again, asyncio.timeout(DEADLINE):
+        await again.informer.synced.wait()
+        second = await secret_of(member, add_on)
+    assert second.data == first.data
+
+
+def health_of(member: Joined, informer: Informer[ManagedClusterAddOn], clock: ShiftedClock) -> AddOnHealth:
+    return AddOnHealth(member.hub, member.cluster, informer, name=member.name, clock=clock)
+
+
+async def renew(member: Joined, add_on: str) -> None:
+    namespace = f"{add_on}-ns"
+    with suppress(Exception):
+        await member.cluster.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    now = SYSTEM_CLOCK.wall() - timedelta(seconds=1)
+    lease = {"metadata": {"name": add_on}, "spec": {"renewTime": format_micro_time(now)}}
+    await member.cluster.patch(LEASES, add_on, lease, kind=Patch.APPLY, namespace=namespace, force=True)
+
+
+async def available(member: Joined, add_on: str) -> tuple[str, str]:
+    found = await member.admin.get(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=member.name)
+    condition = find_condition(found.status.conditions, "Available")
+    return ("", "") if condition is None else (condition.status, condition.reason)
+
+
+async def test_health_is_told_by_a_lease(member: Joined) -> None:
+    add_on, clock = fresh("score"), ShiftedClock()
+    await install(member, add_on)
+    async with Informer(member.hub, MANAGED_CLUSTER_ADD_ONS, namespace=member.name) as informer:
+        await informer.synced.wait()
+        health = health_of(member, informer, clock)
+        await health.look()
+        assert await available(member, add_on) == ("Unknown", NOT_FOUND)
+        await renew(member, add_on)
+        await health.look()
+        assert await available(member, add_on) == ("True", RENEWED)
+        clock.ahead = 301
+        await health.look()
+        assert await available(member, add_on) == ("False", STOPPED)
+        await renew(member, add_on)
+        await health.look()
+        assert await available(member, add_on) == ("True", RENEWED)
+
+
+@pytest.mark.parametrize("mode", ["Customized"])
+async def test_health_that_others_judge_is_left_to_them(member: Joined, mode: str) -> None:
+    add_on = fresh("score")
+    await install(member, add_on, healthCheck={"mode": mode})
+    async with Informer(member.hub, MANAGED_CLUSTER_ADD_ONS, namespace=member.name) as informer:
+        await informer.synced.wait()
+        await health_of(member, informer, ShiftedClock()).look()
+    assert await available(member, add_on) == ("", "")

@@ -1,0 +1,176 @@
+"""Identities that do not run out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from fairway.api.meta import Condition, find_condition
+from fairway.klusterlet import names
+from fairway.klusterlet.certificates import Subject
+from fairway.klusterlet.enrolment import Wanted
+from fairway.klusterlet.klusterlet import StateVault
+from fairway.klusterlet.membership import Membership
+from fairway.klusterlet.registration import wanted_of
+from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED, Renewal
+from fairway.kube import MANAGED_CLUSTERS, Informer, Patch
+from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
+from klusterlet.clocks import ShiftedClock
+from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, joined, until
+
+LIFE = 600
+"""Seconds: the shortest that is signed. Five minutes of it are over when it is signed."""
+
+
+@pytest.fixture
+async def member(fleet: Fleet, tmp_path: Path) -> AsyncIterator[Joined]:
+    async with joined(fleet, tmp_path, seconds=LIFE) as made:
+        yield made
+
+
+class Said:
+    def __init__(self) -> None:
+        self.conditions: list[Condition] = []
+        self.spoke = asyncio.Event()
+
+    async def __call__(self, condition: Condition) -> None:
+        self.conditions.append(condition)
+        self.spoke.set()
+
+
+def renewal_of(
+    member: Joined, clock: ShiftedClock, say: Said, *, beside: Mapping[str, bytes] | None = None
+) -> Renewal:
+    return Renewal(
+        member.hub,
+        wanted_of(member.state, seconds=LIFE),
+        StateVault(member.state),
+        pending=member.state.pending("hub"),
+        say=say,
+        beside=beside,
+        clock=clock,
+    )
+
+
+async def test_a_certificate_is_renewed_when_a_fifth_of_its_life_is_left(member: Joined) -> None:
+    clock, said = ShiftedClock(), Said()
+    renewal = renewal_of(member, clock, said)
+    first = member.state.hub.read()
+    left = await renewal.look()
+    certificate = member.state.certificate()
+    assert certificate is not None
+    total = (certificate.ends - certificate.begins).total_seconds()
+    assert total == 900
+    assert 300 >= left > 0
+    assert member.state.hub.read() == first
+
+    clock.ahead = LIFE - total * 0.25 - 10
+    await renewal.look()
+    assert member.state.hub.read() == first
+    clock.ahead = LIFE - total * 0.2 + 10
+    await renewal.look()
+    second = member.state.hub.read()
+    assert second[names.KEY] != first[names.KEY]
+    assert second[names.CERTIFICATE] != first[names.CERTIFICATE]
+    assert second[names.KUBECONFIG] == first[names.KUBECONFIG]
+    assert [each.reason for each in said.conditions] == [UPDATED]
+
+
+async def test_the_client_goes_on_with_the_new_one(member: Joined) -> None:
+    """And its request was made with the old one, which is why it was approved."""
+    clock = ShiftedClock()
+    clock.ahead = LIFE - 60
+    await renewal_of(member, clock, Said()).look()
+    await member.hub.get(MANAGED_CLUSTERS, member.name)
+    labels = f"{names.CLUSTER_LABEL}={member.name}"
+    requests = (await member.admin.list(SIGNING_REQUESTS, labels=labels)).items
+    by = {each.spec.username.rpartition(":")[2]: each for each in requests}
+    assert set(by) == {"agent-registration-bootstrap", member.state.agent}
+    assert by[member.state.agent].spec.expiration_seconds == LIFE
+
+
+async def asked_under(member: Joined, prefix: str) -> SigningRequest:
+    """The request whose name begins so, once it is made."""
+    async with (
+        asyncio.timeout(DEADLINE),
+        Informer(member.admin, SIGNING_REQUESTS) as requests,
+        aclosing(requests.changes()) as changes,
+    ):
+        async for _ in changes:
+            for each in requests.store.values():
+                if each.metadata.name.startswith(prefix):
+                    return each
+    raise AssertionError
+
+
+async def test_an_identity_for_somebody_else_is_replaced(member: Joined) -> None:
+    """As of an add-on whose registration changed."""
+    said = Said()
+    vault = StateVault(member.state)
+    other = Wanted(subject=Subject(user="somebody"), prefix=f"{member.name}-x-")
+    looking = Renewal(member.hub, other, vault, pending=member.state.pending("x"), say=said)
+    task = asyncio.create_task(looking.look())
+    found = await asked_under(member, f"{member.name}-x-")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    asked = x509.load_pem_x509_csr(found.spec.request).subject
+    assert asked.rfc4514_string() == "CN=somebody"
+    assert said.conditions == []
+
+
+async def test_a_hub_that_is_out_of_reach_is_tried_again(fleet: Fleet, member: Joined) -> None:
+    clock, said = ShiftedClock(), Said()
+    clock.ahead = LIFE - 60
+    renewal = renewal_of(member, clock, said)
+    members = member.state.hub.read()
+    denied = {"spec": {"hubAcceptsClient": False}}
+    await member.admin.patch(MANAGED_CLUSTERS, member.name, denied, kind=Patch.MERGE)
+    await until(
+        member.admin,
+        MANAGED_CLUSTERS,
+        member.name,
+        lambda each: any(c.reason == "HubClusterAdminDenied" for c in each.status.conditions or ()),
+    )
+    async with at_work(renewal.run()), asyncio.timeout(DEADLINE):
+        await said.spoke.wait()
+        assert said.conditions[0].reason == UPDATE_FAILED
+        assert member.state.hub.read() == members
+        said.spoke.clear()
+        await asyncio.to_thread(fleet.accept, member.name)
+        while said.conditions[-1].reason != UPDATED:
+            renewal.wake()
+            await said.spoke.wait()
+            said.spoke.clear()
+        clock.ahead = 0
+    assert member.state.hub.read() != members
+
+
+async def test_the_hub_is_told(member: Joined) -> None:
+    clock = ShiftedClock()
+    clock.ahead = LIFE - 60
+    async with Membership(member.hub, member.name) as membership:
+        renewal = Renewal(
+            member.hub,
+            wanted_of(member.state, seconds=LIFE),
+            StateVault(member.state),
+            pending=member.state.pending("hub"),
+            say=membership.say,
+            clock=clock,
+        )
+        await renewal.look()
+    cluster = await member.admin.get(MANAGED_CLUSTERS, member.name)
+    found = find_condition(cluster.status.conditions or (), names.ROTATED)
+    assert found is not None
+    assert (found.status, found.reason) == ("True", UPDATED)
+    assert find_condition(cluster.status.conditions or (), names.ACCEPTED) is not None
+
+
+async def test_what_lies_beside_it_is_put_right(member: Joined) -> None:
+    said = Said()
+    renewal = renewal_of(member, ShiftedClock(), said, beside={names.AGENT_NAME: b"another"})
+    before = member.state.hub.read()
+    await renewal.look()
+    assert member.state.hub.read()[names.KEY] != before[names.KEY]

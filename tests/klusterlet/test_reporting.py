@@ -1,0 +1,141 @@
+"""The cluster's status on the hub is true, and stays true."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import find_condition
+from fairway.klusterlet import names
+from fairway.klusterlet.grounds import prepare
+from fairway.klusterlet.membership import Membership
+from fairway.klusterlet.reporting import UNAVAILABLE, Reporting
+from fairway.kube import CLUSTER_CLAIMS, MANAGED_CLUSTERS, Client, Connection, Patch
+from fairway.kube.core import NODES
+from fairway.kube.transport import Retry
+from klusterlet.clocks import ShiftedClock
+from klusterlet.fleet import Joined, at_work, fresh, until
+
+QUICK = Retry(asked=0, failed=0, unsent=0)
+
+
+@asynccontextmanager
+async def reported(member: Joined, **options: Any) -> AsyncIterator[None]:
+    await prepare(member.cluster, name=member.name)
+    async with (
+        Membership(member.hub, member.name) as membership,
+        at_work(Reporting(member.hub, member.cluster, membership, **options).run()),
+    ):
+        yield
+
+
+async def node(client: Client, name: str, **amounts: str) -> None:
+    await client.create(NODES, {"metadata": {"name": name}})
+    status = {"status": {"capacity": amounts, "allocatable": amounts}}
+    await client.patch(NODES, name, status, kind=Patch.MERGE, subresource="status")
+
+
+async def told(member: Joined, wanted: Any) -> ManagedCluster:
+    return await until(member.admin, MANAGED_CLUSTERS, member.name, wanted)
+
+
+def status_of(cluster: ManagedCluster, kind: str) -> str:
+    found = find_condition(cluster.status.conditions or (), kind)
+    return "" if found is None else found.status
+
+
+async def test_it_says_that_it_is_there_and_what_it_has(member: Joined) -> None:
+    resource = f"example.com/{fresh('gpu')}"
+    claim = fresh("claim")
+    async with reported(member):
+        found = await told(member, lambda each: status_of(each, names.AVAILABLE) == "True")
+        assert status_of(found, names.JOINED) == "True"
+        assert status_of(found, names.ACCEPTED) == "True"
+        await told(member, lambda each: each.status.version.kubernetes.startswith("v1."))
+
+        one, other = fresh("node"), fresh("node")
+        await node(member.cluster, one, **{resource: "2"})
+        await node(member.cluster, other, **{resource: "3"})
+        await told(member, lambda each: each.status.capacity.get(resource) == "5")
+        cordon = {"spec": {"unschedulable": True}}
+        await member.cluster.patch(NODES, other, cordon, kind=Patch.MERGE)
+        found = await told(member, lambda each: each.status.allocatable.get(resource) == "2")
+        assert found.status.capacity[resource] == "5"
+
+        await member.cluster.create(CLUSTER_CLAIMS, {"metadata": {"name": claim}, "spec": {"value": "v"}})
+        await told(
+            member, lambda each: (claim, "v") in [(c.name, c.value) for c in each.status.clusterClaims]
+        )
+        await member.cluster.delete(CLUSTER_CLAIMS, claim)
+        await told(member, lambda each: claim not in [c.name for c in each.status.clusterClaims])
+
+        # What is gone from the cluster is gone from the hub; what others added is not ours to remove.
+        foreign = {"status": {"capacity": {"somebody.dev/sockets": "2"}}}
+        await member.admin.patch(
+            MANAGED_CLUSTERS, member.name, foreign, kind=Patch.MERGE, subresource="status"
+        )
+        for each in (one, other):
+            await member.cluster.delete(NODES, each)
+        found = await told(member, lambda each: resource not in each.status.capacity)
+        assert found.status.capacity["somebody.dev/sockets"] == "2"
+        assert resource not in found.status.allocatable
+
+
+async def test_what_somebody_writes_over_it_is_put_right(member: Joined) -> None:
+    async with reported(member):
+        await told(member, lambda each: each.status.version.kubernetes != "")
+        wrong: dict[str, Any] = {"status": {"version": {"kubernetes": "v0.0.1"}, "conditions": []}}
+        await member.admin.patch(MANAGED_CLUSTERS, member.name, wrong, kind=Patch.MERGE, subresource="status")
+        await told(
+            member,
+            lambda each: (
+                each.status.version.kubernetes != "v0.0.1" and status_of(each, names.AVAILABLE) == "True"
+            ),
+        )
+
+
+async def test_a_quiet_cluster_writes_nothing(member: Joined) -> None:
+    async with reported(member, health_seconds=0.1):
+        found = await told(
+            member,
+            lambda each: each.status.version.kubernetes != "" and status_of(each, names.AVAILABLE) == "True",
+        )
+        looked: list[str] = []
+        async with Client(member.admin.connection) as watching:
+            # It looks ten times a second; a node that comes is seen after many looks, and is the next write.
+            resource = f"example.com/{fresh('r')}"
+            await node(member.cluster, fresh("node"), **{resource: "1"})
+            async for event in watching.watch(
+                MANAGED_CLUSTERS,
+                fields=f"metadata.name={member.name}",
+                resource_version=found.metadata.resourceVersion,
+                bookmarks=False,
+            ):
+                looked.append(event.object.metadata.resourceVersion)
+                if resource in event.object.status.capacity:
+                    break
+        assert len(looked) == 1
+
+
+async def test_a_cluster_whose_api_is_away_for_long_is_not_available(member: Joined) -> None:
+    clock = ShiftedClock()
+    await prepare(member.cluster, name=member.name)
+    nowhere = Connection(server="http://127.0.0.1:9")
+    async with Client(nowhere, retry=QUICK) as cluster, Membership(member.hub, member.name) as membership:
+        reporting = Reporting(member.hub, cluster, membership, clock=clock)
+        heard = asyncio.Event()
+        membership.subscribe(heard.set)
+        while not membership.accepted:
+            await heard.wait()
+            heard.clear()
+        await reporting._look()
+        first = await member.admin.get(MANAGED_CLUSTERS, member.name)
+        assert status_of(first, names.AVAILABLE) == ""
+        clock.ahead = 30
+        await reporting._look()
+        found = await told(member, lambda each: status_of(each, names.AVAILABLE) == "False")
+        condition = find_condition(found.status.conditions or (), names.AVAILABLE)
+        assert condition is not None
+        assert condition.reason == UNAVAILABLE
+        assert "127.0.0.1:9" in condition.message
