@@ -16,7 +16,6 @@ from fairway.kube import (
     AlreadyExists,
     Client,
     Conflict,
-    Invalid,
     NotFound,
     Patch,
 )
@@ -110,14 +109,12 @@ class AddOnPlacementScores:
             if held is None:
                 held = await self._made(cluster)
             try:
-                return await self._applied(cluster, publication, uid=held.uid)
+                return await self._applied(cluster, publication, version=held.version)
             except NotFound:
                 held = None  # somebody deleted it; if the namespace is gone as well, making it says so
-            except (Conflict, Invalid) as error:
-                # Another object of the same name is ours only if its labels say so.
+            except Conflict:
+                # Somebody changed it, or put one of theirs in its place: its labels say so.
                 found = await self._get(cluster)
-                if isinstance(error, Invalid) and found is not None and found.metadata.uid == held.uid:
-                    raise
                 held = None if found is None else await self._claim(found)
         raise SinkError(DISTURBED.format(namespace=cluster, name=self.resource), reason="Conflict")
 
@@ -134,16 +131,17 @@ class AddOnPlacementScores:
                 raise
             return await self._claim(found)
 
-    async def _applied(self, cluster: str, publication: Publication, *, uid: str) -> Held:
+    async def _applied(self, cluster: str, publication: Publication, *, version: int) -> Held:
         metadata: dict[str, Any] = {"name": self.resource, "namespace": cluster}
-        if uid:
-            metadata["uid"] = uid
+        if version:
+            # Not the uid: where a status is applied, hubs pass over it.
+            metadata["resourceVersion"] = str(version)
         body = {"metadata": metadata, "status": status_of(publication)}
         answer = await self._patch(cluster, body, kind=Patch.APPLY, subresource="status", force=True)
         if held_of(answer).publication.scores != publication.scores:
             # Others have a hold on some scores, and applying takes away only what is ours alone.
-            version = {"uid": answer.metadata.uid, "resourceVersion": answer.metadata.resourceVersion}
-            exact = {"metadata": version, "status": {"scores": body["status"]["scores"]}}
+            seen = {"uid": answer.metadata.uid, "resourceVersion": answer.metadata.resourceVersion}
+            exact = {"metadata": seen, "status": {"scores": body["status"]["scores"]}}
             answer = await self._patch(cluster, exact, kind=Patch.MERGE, subresource="status")
         return held_of(answer)
 

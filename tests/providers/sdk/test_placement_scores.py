@@ -1,0 +1,269 @@
+"""Scores as objects on a hub: made, applied, corrected, removed, and never somebody else's."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Patch
+from fairway.providers.placement_scores import AddOnPlacementScores
+from fairway.providers.publication import Publication
+from fairway.providers.rules import ADOPT_RULES, CLEANUP_RULES, CLUSTER_RULES, Rule
+from fairway.providers.sink import Detached, Foreign, Refused, SinkError, labels_of
+from providers.sdk.world import World, values_of
+
+RESOURCE = "queue-score"
+WELL = Publication(
+    scores=(("age", -3), ("free", 40)),
+    valid_until=datetime(2026, 3, 1, 12, 3, tzinfo=UTC),
+    well=True,
+    reason="AddOnPlacementScoreUpdated",
+    message="age 7 s, free 700",
+    changed_at=datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
+)
+
+
+def sink_of(client: Client, *, provider: str = "queue", adopt: bool = False) -> AddOnPlacementScores:
+    return AddOnPlacementScores(client, provider=provider, resource=RESOURCE, adopt=adopt)
+
+
+@pytest.fixture
+def sink(client: Client) -> AddOnPlacementScores:
+    return sink_of(client)
+
+
+async def test_made_first_and_then_its_status(world: World, sink: AddOnPlacementScores) -> None:
+    cluster = await world.namespace()
+    held = await sink.write(cluster, WELL, held=None)
+    assert held.publication == WELL
+    found = await world.raw(cluster, RESOURCE)
+    assert found["metadata"]["labels"] == {
+        "app.kubernetes.io/managed-by": "fairway",
+        "fairway.dev/provider": "queue",
+    }
+    assert found["status"] == {
+        "conditions": [
+            {
+                "type": "AddOnPlacementScoreUpdated",
+                "status": "True",
+                "reason": "AddOnPlacementScoreUpdated",
+                "message": "age 7 s, free 700",
+                "lastTransitionTime": "2026-03-01T12:00:00Z",
+            }
+        ],
+        "scores": [{"name": "age", "value": -3}, {"name": "free", "value": 40}],
+        "validUntil": "2026-03-01T12:03:00Z",
+    }
+    managers = {(each["manager"], each["operation"]) for each in found["metadata"]["managedFields"]}
+    assert ("fairway-provider-queue", "Apply") in managers
+    assert held.version == int(found["metadata"]["resourceVersion"])
+
+
+async def test_what_was_left_is_found(world: World, sink: AddOnPlacementScores) -> None:
+    cluster = await world.namespace()
+    assert await sink.find(cluster) is None
+    written = await sink.write(cluster, WELL, held=None)
+    assert await sink.find(cluster) == written
+
+
+async def test_an_object_without_status_is_one_that_was_interrupted(
+    world: World, client: Client, sink: AddOnPlacementScores
+) -> None:
+    cluster = await world.namespace()
+    body = {"metadata": {"name": RESOURCE, "labels": labels_of("queue")}}
+    await client.create(ADD_ON_PLACEMENT_SCORES, body, namespace=cluster)
+    held = await sink.find(cluster)
+    assert held is not None
+    assert (held.publication.scores, held.publication.valid_until, held.publication.reason) == ((), None, "")
+    assert (await sink.write(cluster, WELL, held=held)).publication == WELL
+
+
+async def test_a_score_that_is_left_out_is_gone(world: World, sink: AddOnPlacementScores) -> None:
+    cluster = await world.namespace()
+    held = await sink.write(cluster, WELL, held=None)
+    await sink.write(cluster, replace(WELL, scores=(("free", 1),)), held=held)
+    assert values_of(await world.get(cluster, RESOURCE)) == {"free": 1}
+
+
+async def test_what_others_hold_on_to_is_taken_away(
+    world: World, client: Client, sink: AddOnPlacementScores
+) -> None:
+    """As a janitor does, who applies scores of its own under the same names."""
+    cluster = await world.namespace()
+    held = await sink.write(cluster, WELL, held=None)
+    worst = {"status": {"scores": [{"name": "age", "value": -100}, {"name": "old", "value": -100}]}}
+    await client.patch(
+        ADD_ON_PLACEMENT_SCORES,
+        RESOURCE,
+        worst,
+        kind=Patch.APPLY,
+        namespace=cluster,
+        subresource="status",
+        field_manager="janitor",
+        force=True,
+    )
+    await sink.write(cluster, replace(WELL, scores=(("free", 2),)), held=held)
+    assert values_of(await world.get(cluster, RESOURCE)) == {"free": 2}
+
+
+async def test_conditions_of_others_stay(world: World, client: Client, sink: AddOnPlacementScores) -> None:
+    cluster = await world.namespace()
+    held = await sink.write(cluster, WELL, held=None)
+    theirs = {
+        "type": "Checked",
+        "status": "True",
+        "reason": "Checked",
+        "message": "",
+        "lastTransitionTime": "2026-03-01T12:00:00Z",
+    }
+    await client.patch(
+        ADD_ON_PLACEMENT_SCORES,
+        RESOURCE,
+        {"status": {"conditions": [theirs]}},
+        kind=Patch.APPLY,
+        namespace=cluster,
+        subresource="status",
+        field_manager="auditor",
+    )
+    failed = replace(WELL, well=False, reason="Down", message="away")
+    await sink.write(cluster, failed, held=held)
+    conditions = (await world.get(cluster, RESOURCE)).status.conditions
+    assert {each.type: each.reason for each in conditions} == {
+        "Checked": "Checked",
+        "AddOnPlacementScoreUpdated": "Down",
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({}, "was not made by Fairway"),
+        ({"app.kubernetes.io/managed-by": "helm"}, "was not made by Fairway"),
+        ({"fairway.dev/provider": "queue"}, "was not made by Fairway"),
+        (labels_of("other"), "belongs to the provider 'other'"),
+    ],
+)
+async def test_what_is_somebody_elses_is_left_alone(
+    world: World, sink: AddOnPlacementScores, labels: dict[str, str], words: str
+) -> None:
+    cluster = await world.namespace()
+    await world.foreign(cluster, RESOURCE, labels=labels)
+    before = await world.raw(cluster, RESOURCE)
+    with pytest.raises(Foreign, match=words):
+        await sink.find(cluster)
+    with pytest.raises(Foreign, match=words):
+        await sink.write(cluster, WELL, held=None)
+    assert await sink.remove(cluster) is False
+    assert await world.raw(cluster, RESOURCE) == before
+
+
+async def test_what_is_adopted_is_ours_alone(world: World, client: Client) -> None:
+    cluster = await world.namespace()
+    await world.foreign(cluster, RESOURCE, labels={"team": "a"})
+    adopting = sink_of(client, adopt=True)
+    await adopting.write(cluster, WELL, held=None)
+    found = await world.get(cluster, RESOURCE)
+    assert values_of(found) == {"age": -3, "free": 40}
+    assert found.metadata.labels == {"team": "a", **labels_of("queue")}
+    assert await sink_of(client).find(cluster) is not None
+
+
+async def test_somebody_deletes_it(world: World, sink: AddOnPlacementScores) -> None:
+    cluster = await world.namespace()
+    held = await sink.write(cluster, WELL, held=None)
+    await world.delete(cluster, RESOURCE)
+    again = await sink.write(cluster, WELL, held=held)
+    assert again.uid != held.uid
+    assert values_of(await world.get(cluster, RESOURCE)) == {"age": -3, "free": 40}
+
+
+async def test_somebody_puts_theirs_in_its_place(world: World, sink: AddOnPlacementScores) -> None:
+    cluster = await world.namespace()
+    held = await sink.write(cluster, WELL, held=None)
+    await world.delete(cluster, RESOURCE)
+    await world.foreign(cluster, RESOURCE)
+    with pytest.raises(Foreign):
+        await sink.write(cluster, WELL, held=held)
+    assert values_of(await world.get(cluster, RESOURCE)) == {"theirs": 7}
+
+
+async def test_a_cluster_without_a_place(world: World, sink: AddOnPlacementScores) -> None:
+    nowhere = world.name("nowhere")
+    with pytest.raises(Detached, match=f"the hub has no namespace {nowhere}"):
+        await sink.write(nowhere, WELL, held=None)
+    assert await sink.find(nowhere) is None
+    assert await sink.remove(nowhere) is False
+
+
+async def test_a_cluster_that_leaves(world: World, client: Client, sink: AddOnPlacementScores) -> None:
+    """Its namespace stays for as long as somebody has something to finish in it."""
+    cluster = await world.namespace()
+    held = await sink.write(cluster, WELL, held=None)
+    finalized = {"metadata": {"name": "last", "finalizers": ["example.com/wait"]}}
+    await client.create(ADD_ON_PLACEMENT_SCORES, finalized, namespace=cluster)
+    await world.vacate(cluster)
+    await world.until(cluster, "last", lambda found: found.metadata.deletionTimestamp is not None)
+    with pytest.raises(Detached):
+        await sink.write(cluster, WELL, held=held)
+    await client.patch(
+        ADD_ON_PLACEMENT_SCORES,
+        "last",
+        {"metadata": {"finalizers": None}},
+        kind=Patch.MERGE,
+        namespace=cluster,
+    )
+
+
+async def test_a_hub_that_does_not_know_the_kind(client: Client, world: World) -> None:
+    odd = AddOnPlacementScores(client, provider="queue", resource="no such name")
+    with pytest.raises(SinkError) as caught:
+        await odd.write(await world.namespace(), WELL, held=None)
+    assert caught.value.reason == "Invalid"
+
+
+async def test_rights_are_enough_and_no_more(world: World) -> None:
+    cluster = await world.namespace()
+    connection = await world.account(cluster, CLUSTER_RULES)
+    async with Client(connection) as client:
+        sink = sink_of(client)
+        assert await sink.find(cluster) is None
+        held = await sink.write(cluster, WELL, held=None)
+        await sink.write(cluster, replace(WELL, scores=()), held=held)
+        with pytest.raises(Refused):
+            await sink.remove(cluster)
+        with pytest.raises(Refused):
+            await sink.write(await world.namespace("c2"), WELL, held=None)
+        await world.delete(cluster, RESOURCE)
+        await world.foreign(cluster, RESOURCE)
+        with pytest.raises(Refused):
+            await sink_of(client, adopt=True).write(cluster, WELL, held=None)
+
+
+async def test_rights_to_adopt_and_to_remove(world: World) -> None:
+    cluster = await world.namespace()
+    rules: tuple[Rule, ...] = (*CLUSTER_RULES, *ADOPT_RULES, *CLEANUP_RULES)
+    connection = await world.account(cluster, rules)
+    await world.foreign(cluster, RESOURCE)
+    async with Client(connection) as client:
+        await sink_of(client, adopt=True).write(cluster, WELL, held=None)
+        assert await sink_of(client).remove(cluster) is True
+        assert await sink_of(client).remove(cluster) is False
+
+
+async def test_a_stranger_is_refused(world: World, client: Client) -> None:
+    cluster = await world.namespace()
+    connection = await world.account(cluster, ())
+    async with Client(connection) as stranger:
+        with pytest.raises(Refused, match="the hub refuses") as caught:
+            await sink_of(stranger).find(cluster)
+    assert caught.value.reason == "Forbidden"
+
+
+async def test_all_of_a_provider_are_found(world: World, client: Client) -> None:
+    name = world.name("queue")
+    sink, other = sink_of(client, provider=name), sink_of(client, provider=world.name("other"))
+    clusters = [await world.namespace(short) for short in ("c1", "c2", "c3")]
+    for cluster in clusters[:2]:
+        await sink.write(cluster, WELL, held=None)
+    await other.write(clusters[2], WELL, held=None)
+    assert await sink.clusters() == tuple(clusters[:2])

@@ -1,0 +1,167 @@
+"""A corner of a hub, in which a test makes clusters, and sees what is published for them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from fairway.api.score import AddOnPlacementScore
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Connection, NotFound, Patch
+from fairway.kube.credentials import Held
+from fairway.providers.rules import Rule
+from fairway.testing.processes import POLL
+
+RBAC = "rbac.authorization.k8s.io"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class World:
+    """Names are the test's own by ``suffix``; what was made is gone afterwards."""
+
+    def __init__(self, client: Client, *, suffix: str) -> None:
+        self.client = client
+        self._suffix = suffix
+        self._namespaces: list[str] = []
+        self._clusters: list[str] = []
+
+    async def __aenter__(self) -> "World":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in self._clusters:
+            await self.leave(name)
+        for name in self._namespaces:
+            await self.vacate(name)
+
+    def name(self, short: str) -> str:
+        return f"{short}-{self._suffix}"
+
+    async def namespace(self, short: str = "c1") -> str:
+        name = self.name(short)
+        await self.client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        self._namespaces.append(name)
+        return name
+
+    async def vacate(self, namespace: str) -> None:
+        try:
+            await self.client.request("DELETE", f"/api/v1/namespaces/{namespace}", body={})
+        except NotFound:
+            return
+
+    async def cluster(self, short: str = "c1", *, labels: dict[str, str] | None = None) -> str:
+        """A ManagedCluster with its namespace."""
+        name = await self.namespace(short)
+        body = {"metadata": {"name": name, "labels": labels or {}}, "spec": {"hubAcceptsClient": True}}
+        await self.client.create(MANAGED_CLUSTERS, body)
+        self._clusters.append(name)
+        return name
+
+    async def leave(self, cluster: str) -> None:
+        try:
+            await self.client.delete(MANAGED_CLUSTERS, cluster)
+        except NotFound:
+            return
+
+    async def get(self, cluster: str, resource: str) -> AddOnPlacementScore:
+        return await self.client.get(ADD_ON_PLACEMENT_SCORES, resource, namespace=cluster)
+
+    async def raw(self, cluster: str, resource: str) -> dict[str, Any]:
+        path = ADD_ON_PLACEMENT_SCORES.path(namespace=cluster, name=resource)
+        found: dict[str, Any] = msgspec.json.decode((await self.client.request("GET", path)).body)
+        return found
+
+    async def foreign(self, cluster: str, resource: str, *, labels: dict[str, str] | None = None) -> None:
+        """An object that somebody else made, with a score of theirs."""
+        body = {"metadata": {"name": resource, "labels": labels or {}}}
+        await self.client.create(ADD_ON_PLACEMENT_SCORES, body, namespace=cluster)
+        status = {"scores": [{"name": "theirs", "value": 7}]}
+        await self.client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            resource,
+            {"status": status},
+            kind=Patch.MERGE,
+            namespace=cluster,
+            subresource="status",
+        )
+
+    async def delete(self, cluster: str, resource: str) -> None:
+        await self.client.delete(ADD_ON_PLACEMENT_SCORES, resource, namespace=cluster)
+
+    async def until(
+        self, cluster: str, resource: str, holds: Callable[[AddOnPlacementScore], bool]
+    ) -> AddOnPlacementScore:
+        while True:
+            try:
+                found = await self.get(cluster, resource)
+            except NotFound:
+                pass
+            else:
+                if holds(found):
+                    return found
+            await asyncio.sleep(POLL)
+
+    async def scored(self, cluster: str, resource: str, **scores: int) -> AddOnPlacementScore:
+        """Once the hub has these scores, and no others."""
+        return await self.until(cluster, resource, lambda found: values_of(found) == scores)
+
+    async def account(self, namespace: str, rules: Sequence[Rule], *, everywhere: bool = False) -> Connection:
+        """The same hub, as somebody who may do this and nothing else."""
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        await self.client.request("POST", accounts, body={"metadata": {"name": "provider"}})
+        role = "ClusterRole" if everywhere else "Role"
+        base = f"/apis/{RBAC}/v1" if everywhere else f"/apis/{RBAC}/v1/namespaces/{namespace}"
+        name = f"provider-{namespace}"
+        keys = {"groups": "apiGroups", "resources": "resources", "verbs": "verbs"}
+        listed = [{keys[key]: list(value) for key, value in asdict(rule).items()} for rule in rules]
+        await self.client.request(
+            "POST", f"{base}/{role.lower()}s", body={"metadata": {"name": name}, "rules": listed}
+        )
+        await self.client.request(
+            "POST",
+            f"{base}/{role.lower()}bindings",
+            body={
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": RBAC, "kind": role, "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": "provider", "namespace": namespace}],
+            },
+        )
+        connection = replace(
+            self.client.connection, credentials=Held(token=await self.token(namespace)), namespace=namespace
+        )
+        async with Client(connection) as client:
+            for rule in rules:
+                await _granted(client, rule, "" if everywhere else namespace)
+        return connection
+
+    async def token(self, namespace: str) -> str:
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/provider/token"
+        response = await self.client.request("POST", path, body={"spec": {"expirationSeconds": 3600}})
+        token: str = msgspec.json.decode(response.body)["status"]["token"]
+        return token
+
+
+def values_of(found: AddOnPlacementScore) -> dict[str, int]:
+    return {score.name: score.value for score in found.status.scores}
+
+
+async def _granted(client: Client, rule: Rule, namespace: str) -> None:
+    """Until the hub goes by it: a real one learns of new roles by watching itself."""
+    resource, _, subresource = rule.resources[0].partition("/")
+    attributes = {
+        "group": rule.groups[0],
+        "resource": resource,
+        "subresource": subresource,
+        "verb": rule.verbs[0],
+        "namespace": namespace,
+    }
+    while True:
+        body = {"spec": {"resourceAttributes": attributes}}
+        answer = msgspec.json.decode((await client.request("POST", REVIEWS, body=body)).body)
+        if answer["status"].get("allowed"):
+            return
+        await asyncio.sleep(POLL)
