@@ -116,11 +116,10 @@ def test_paths_are_written_as_people_do() -> None:
     assert Document({}, "x").error("no", "a", 1).line == 1
 
 
+# No digits in texts: what looks like a number differs between YAML 1.1, which PyYAML writes, and 1.2.
+TEXT = st.text("ab :#-'\"{}[],&*!|>%@`\\\n\té")
 PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**12), 10**12)
-    | st.text(st.characters(codec="ascii", min_codepoint=32)),
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | TEXT,
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=4)
     ),
