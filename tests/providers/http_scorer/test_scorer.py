@@ -29,6 +29,7 @@ class Scorer:
         self.healthy = True
         self.asked: list[tuple[str, Any]] = []
         self.busy = self.busiest = 0
+        self.arrived: asyncio.Queue[str] = asyncio.Queue()
         self.gate = asyncio.Event()
         self.gate.set()
         self.url = ""
@@ -46,6 +47,7 @@ class Scorer:
         self.asked.append((request.path, data))
         self.busy += 1
         self.busiest = max(self.busiest, self.busy)
+        self.arrived.put_nowait(request.path)
         try:
             await self.gate.wait()
         finally:
@@ -257,8 +259,8 @@ async def test_no_more_are_asked_at_a_time_than_allowed(scorer: Scorer) -> None:
     async with open_provider("http-scorer", options(scorer, mode="cluster", concurrency=3)) as found:
         reading = asyncio.create_task(values(found, fleet(*scorer.scores)))
         async with asyncio.timeout(10):
-            while scorer.busy < 3:
-                await asyncio.sleep(0.01)
+            for _ in range(3):
+                await scorer.arrived.get()
         scorer.gate.set()
         assert len(await reading) == 12
     assert scorer.busiest == 3

@@ -11,7 +11,7 @@ from providers.tools.monitoring import Monitoring, Proxy, answering
 from providers.tools.publishing import condition, hub_of, scores
 
 RESOURCE = "prometheus-score"
-SETTINGS = Settings(interval=1)
+SETTINGS = Settings(interval=1, deadline=20)
 
 
 def options(url: str, *metrics: str) -> dict[str, Any]:

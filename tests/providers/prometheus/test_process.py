@@ -79,7 +79,7 @@ async def test_the_process_publishes_until_it_is_told_to_stop(
 ) -> None:
     async with hub_of(fairway_hub) as hub:
         await hub.cluster("c1")
-        process = Process(command(config, fairway_hub), log=tmp_path / "provider.log")
+        process = Process(command(config, fairway_hub, "--deadline", "20s"), log=tmp_path / "provider.log")
         try:
             found = await hub.until("c1", "monitoring-score", lambda each: scores(each) == {"free": -20})
             assert condition(found) == ("True", "AddOnPlacementScoreUpdated", "free 40 cores")
