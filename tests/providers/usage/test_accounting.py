@@ -108,3 +108,14 @@ def test_who_cannot_be_read_is_named_until_it_can() -> None:
     accounting.no_pod(as_pod(pod("p", namespace="shop")))
     assert not accounting.problems
     assert accounting.totals().free == {"cpu": 16_000, "memory": 64 * GIB, "pods": 110}
+
+
+def test_what_a_node_had_long_ago_is_not_kept() -> None:
+    accounting = Accounting()
+    accounting.node(as_node(node("n1", {"cpu": "1000", "pods": "1000"})))
+    for number in range(500):
+        accounting.pod(as_pod(pod(f"p{number}", "n1", {"cpu": "1"})))
+    for number in range(500):
+        accounting.no_pod(as_pod(pod(f"p{number}")))
+        assert accounting.totals().largest["cpu"] == (501 + number) * 1000
+    assert len(accounting._ranks["cpu"]) < 100

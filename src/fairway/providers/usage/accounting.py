@@ -10,7 +10,8 @@ is there.
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from heapq import heapify, heappop, heappush
+from typing import Final, Literal
 
 from fairway.api.pod_requests import PODS, Amounts
 from fairway.kube.resource import Key, key_of
@@ -19,6 +20,9 @@ from fairway.providers.usage.policy import WAITING, Policy
 
 Basis = Literal["both", "requests", "usage"]
 """What is taken: the larger of what is requested and what is used, or one of them."""
+
+_SPARE: Final = 64
+"""So many more entries than nodes may rank before those that are no longer true are thrown away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +92,8 @@ class Accounting:
     _free: Counter[str] = field(default_factory=Counter)
     _kinds: Counter[str] = field(default_factory=Counter)
     _slots: list[int] = field(default_factory=list)
-    _largest: dict[str, tuple[int, str]] = field(default_factory=dict)
-    _doubtful: set[str] = field(default_factory=set)
-    """Resources whose largest node is no longer known."""
+    _ranks: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """Heaps of what nodes had at some time, less than nothing first; the top is true when totals are told."""
     _bad: dict[Key, str] = field(default_factory=dict)
     """By key; nodes are in no namespace."""
 
@@ -163,20 +166,18 @@ class Accounting:
         return changed
 
     def totals(self) -> Totals:
-        """Costs as much as nodes have changed since the last time; a look at all of them if the largest did."""
+        """Costs as much as nodes have changed since the last time."""
         for name in self._unsettled:
             self._settle(self._accounts[name])
         self._unsettled.clear()
-        for resource in self._doubtful:
-            self._find_largest(resource)
-        self._doubtful.clear()
-        for resource in self._free.keys() - self._largest.keys():
+        largest = self._largest()
+        for resource in self._free.keys() - largest.keys():
             del self._free[resource]
         waiting = self._accounts.get(WAITING)
         pending = dict(waiting.taken) if waiting is not None else {}
         return Totals(
             free=dict(self._free),
-            largest={name: amount for name, (amount, _) in self._largest.items()},
+            largest=largest,
             slots={shape.name: count for shape, count in zip(self.shapes, self._slots, strict=True)},
             known=frozenset(name for name, count in self._kinds.items() if count),
             waiting=pending.pop(PODS, 0),
@@ -222,7 +223,8 @@ class Accounting:
         for resource in before.keys() | free.keys():
             amount = free.get(resource)
             self._free[resource] += (amount or 0) - before.get(resource, 0)
-            self._compare(resource, account.name, amount)
+            if amount is not None and amount != before.get(resource):
+                heappush(self._ranks.setdefault(resource, []), (-amount, account.name))
         for index, count in enumerate(slots):
             self._slots[index] += count - (account.slots[index] if account.slots else 0)
         account.credited, account.slots = free, slots
@@ -255,24 +257,27 @@ class Accounting:
             }
         return {name: max(amount, 0) for name, amount in left.items()} if self.floor else left
 
-    def _compare(self, resource: str, node: str, amount: int | None) -> None:
-        held = self._largest.get(resource)
-        if held is None or (amount is not None and amount >= held[0]):
-            if amount is not None:
-                self._largest[resource] = (amount, node)
-        elif held[1] == node:
-            self._doubtful.add(resource)
+    def _largest(self) -> dict[str, int]:
+        largest = {}
+        for resource, heap in list(self._ranks.items()):
+            if len(heap) > 2 * len(self._accounts) + _SPARE:
+                heap[:] = {
+                    (-each.credited[resource], each.name)
+                    for each in self._accounts.values()
+                    if resource in each.credited
+                }
+                heapify(heap)
+            while heap and self._credit(heap[0][1], resource) != -heap[0][0]:
+                heappop(heap)
+            if heap:
+                largest[resource] = -heap[0][0]
+            else:
+                del self._ranks[resource]
+        return largest
 
-    def _find_largest(self, resource: str) -> None:
-        best: tuple[int, str] | None = None
-        for account in self._accounts.values():
-            amount = account.credited.get(resource)
-            if amount is not None and (best is None or amount > best[0]):
-                best = (amount, account.name)
-        if best is None:
-            self._largest.pop(resource, None)
-        else:
-            self._largest[resource] = best
+    def _credit(self, name: str, resource: str) -> int | None:
+        account = self._accounts.get(name)
+        return None if account is None else account.credited.get(resource)
 
     def _note(self, key: Key, problem: str) -> None:
         if problem:
