@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -285,23 +286,23 @@ async def _gone(client: "Client", add_on_name: str, *, timeout: float) -> list[s
     """Waits for the works of the add-on to be gone: they stay until the cluster has removed what they brought."""
     from fairway.kube import MANIFEST_WORKS, Informer, NotFound
 
-    try:
-        await client.newest(MANIFEST_WORKS)
-    except NotFound:
-        return []
     labels = f"open-cluster-management.io/addon-name={add_on_name}"
-    changed = asyncio.Event()
-    async with Informer(client, MANIFEST_WORKS, labels=labels) as works:
-        works.subscribe(lambda _: changed.set())
-        try:
-            async with asyncio.timeout(timeout):
-                await works.synced.wait()
-                while works.store:
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            pass
-        return sorted({namespace for namespace, _ in works.store})
+    try:
+        there = (await client.list(MANIFEST_WORKS, labels=labels)).items
+    except NotFound:
+        return []  # nobody brings works anywhere
+    if there and timeout:
+        changed = asyncio.Event()
+        async with Informer(client, MANIFEST_WORKS, labels=labels) as works:
+            works.subscribe(lambda _: changed.set())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await works.synced.wait()
+                    while works.store:
+                        changed.clear()
+                        await changed.wait()
+        there = (await client.list(MANIFEST_WORKS, labels=labels)).items
+    return sorted({each.metadata.namespace for each in there})
 
 
 def _variables(settings: tuple[str, ...]) -> Mapping[str, str]:

@@ -1,0 +1,514 @@
+"""`fairway addon`: what it writes, on a hub that has nothing of it, something of it, or somebody else's."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.live_hub import act, fill
+from fairway.api import check
+from fairway.api.kinds import KINDS
+from fairway.api.meta import format_time
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.cli.addon import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
+from fairway.cli.addon_hub import KINDS as WRITTEN
+from fairway.cli.addon_hub import NO_PLACEMENT
+from fairway.cli.addon_objects import FAIRWAY, MANAGED_BY, NAMESPACE, PART_OF, Document, Plan, documents
+from fairway.cli.addon_selector import label_selector
+from fairway.cli.addon_status import NO_SCORE, NOT_INSTALLED, NOT_YET, NOTHING_SAID
+from fairway.cli.main import run
+from fairway.controllers.addons.rules import AGENT_ROLE
+from fairway.kube import (
+    ADD_ON_DEPLOYMENT_CONFIGS,
+    ADD_ON_PLACEMENT_SCORES,
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
+    MANIFEST_WORKS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Client,
+    NotFound,
+    Patch,
+    Resource,
+)
+from fairway.testing.builders import cluster, placement
+from fairway.testing.hub import HubAddress, hub_in_thread
+
+Capture = pytest.CaptureFixture[str]
+
+NAME = "resource-usage-collect"
+
+
+@pytest.fixture
+def hub(fairway_hub: HubAddress) -> HubAddress:
+    return fairway_hub
+
+
+def addon(hub: HubAddress, *arguments: str) -> int:
+    verb, *others = arguments
+    return run(["addon", verb, "resource-usage", *others, "--kubeconfig", str(hub.kubeconfig)])
+
+
+def rows(text: str) -> dict[str, str]:
+    """What was done, by what it was done to."""
+    return {f"{each['kind']} {each['name']}": each["done"] for each in json.loads(text)}
+
+
+def by_kind(plan: Plan | None = None) -> dict[str, Document]:
+    return {each["kind"]: each for each in documents(plan or Plan(provider="resource-usage"))}
+
+
+def manifests() -> dict[str, Document]:
+    found = by_kind()["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"]
+    return {each["kind"]: each for each in found}
+
+
+async def everything(client: Client) -> dict[tuple[str, str, str], str]:
+    """Resource versions of all that an installation may touch, and of the scores."""
+    found: dict[tuple[str, str, str], str] = {}
+    resources: tuple[Resource[Any], ...] = (*WRITTEN.values(), ADD_ON_PLACEMENT_SCORES)
+    for resource in resources:
+        for each in (await client.list(resource)).items:
+            meta = each.metadata
+            found[resource.kind, meta.namespace, meta.name] = meta.resourceVersion
+    return found
+
+
+async def _there(client: Client, resource: Resource[Any], name: str, namespace: str | None = None) -> bool:
+    try:
+        await client.get(resource, name, namespace=namespace)
+    except NotFound:
+        return False
+    return True
+
+
+# What is written
+
+
+def test_every_document_is_what_its_kind_says() -> None:
+    for document in documents(Plan(provider="resource-usage", selector={"matchLabels": {"a": "b"}})):
+        kind = KINDS.get((document["apiVersion"], document["kind"]))
+        if kind is not None:
+            assert check(document, kind=kind) == ()
+        assert document["metadata"]["labels"] == {MANAGED_BY: FAIRWAY, PART_OF: NAME}
+
+
+def test_an_agent_may_write_scores_and_nothing_else() -> None:
+    role = next(each for each in documents(Plan(provider="resource-usage")) if each["kind"] == "ClusterRole")
+    assert role["metadata"]["name"] == AGENT_ROLE == f"open-cluster-management:{NAME}:agent"
+    granted = {resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}
+    assert granted == {
+        "addonplacementscores": ["get", "list", "watch", "create", "delete"],
+        "addonplacementscores/status": ["get", "patch", "update"],
+    }
+    assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {
+        "cluster.open-cluster-management.io"
+    }
+
+
+def test_handing_on_is_allowed_for_that_one_role() -> None:
+    roles = [each for each in documents(Plan(provider="resource-usage")) if each["kind"] == "ClusterRole"]
+    (rule,) = roles[1]["rules"]
+    assert (rule["verbs"], rule["resources"], rule["resourceNames"]) == (
+        ["bind"],
+        ["clusterroles"],
+        [AGENT_ROLE],
+    )
+    subjects = [(each["namespace"], each["name"]) for each in by_kind()["ClusterRoleBinding"]["subjects"]]
+    assert ("open-cluster-management-hub", "addon-manager-controller-sa") in subjects
+
+
+def test_the_agent_reads_nodes_and_pods_and_writes_its_lease() -> None:
+    made = manifests()
+    granted = {
+        (group, resource): rule["verbs"]
+        for rule in made["ClusterRole"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert granted == {
+        ("", "nodes"): ["get", "list", "watch"],
+        ("", "pods"): ["get", "list", "watch"],
+        ("metrics.k8s.io", "nodes"): ["get", "list"],
+        ("metrics.k8s.io", "pods"): ["get", "list"],
+    }
+    create, renew = made["Role"]["rules"]
+    assert create == {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}
+    assert renew["resourceNames"] == [NAME]
+
+
+def test_the_agent_runs_confined() -> None:
+    pod = manifests()["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["command"] == ["fairway", "agent", "run"]
+    assert "--hub-kubeconfig={{HUB_KUBECONFIG}}" in container["args"]
+    assert "--cluster-name={{CLUSTER_NAME}}" in container["args"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["resources"]["limits"]["memory"]
+
+
+def test_every_variable_of_the_template_has_a_value() -> None:
+    from fairway.api.addon_config import AddOnDeploymentConfig
+    from fairway.api.addon_template import AddOnTemplate
+    from fairway.api.kinds import decode
+    from fairway.controllers.addons.rendering import render
+
+    template, config = decode(by_kind()["AddOnTemplate"]), decode(by_kind()["AddOnDeploymentConfig"])
+    assert isinstance(template, AddOnTemplate)
+    assert isinstance(config, AddOnDeploymentConfig)
+    result = render(template, add_on=NAME, cluster="c1", namespace="unused", config=config.spec)
+    assert result.moved_to == "open-cluster-management-agent-addon"
+    (container,) = result.manifests[-1]["spec"]["template"]["spec"]["containers"]
+    assert "--cluster-name=c1" in container["args"]
+    assert "--interval=60s" in container["args"]
+    assert "--providers=resource-usage" in container["args"]
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+def test_what_would_be_written_can_be_printed_without_a_hub(capsys: Capture, output: str) -> None:
+    arguments = [
+        "--set",
+        "INTERVAL=5m",
+        "--image",
+        "registry.example/f:2",
+        "--clusters",
+        "env=prod",
+        "-n",
+        "here",
+    ]
+    code = run(["addon", "install", "resource-usage", "--dry-run", "-o", output, *arguments])
+    assert code == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    items = {each["kind"]: each for each in printed["items"]}
+    assert printed["kind"] == "List"
+    variables = items["AddOnDeploymentConfig"]["spec"]["customizedVariables"]
+    assert {"name": "INTERVAL", "value": "5m"} in variables
+    assert items["Placement"]["metadata"]["namespace"] == "here"
+    predicate = items["Placement"]["spec"]["predicates"][0]["requiredClusterSelector"]["labelSelector"]
+    assert predicate == {"matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}]}
+    deployment = items["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"][-1]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/f:2"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a=b", [("a", "In", ["b"])]),
+        ("a==b,c!=d", [("a", "In", ["b"]), ("c", "NotIn", ["d"])]),
+        ("a in (b, c) , d notin (e)", [("a", "In", ["b", "c"]), ("d", "NotIn", ["e"])]),
+        ("x.io/a,!b", [("x.io/a", "Exists", []), ("b", "DoesNotExist", [])]),
+        ("a=", [("a", "In", [""])]),
+    ],
+)
+def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str, list[str]]]) -> None:
+    found = label_selector(text)["matchExpressions"]
+    assert [(each["key"], each["operator"], each.get("values", [])) for each in found] == wanted
+
+
+# Wrong input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["install", "resource-usge"], "did you mean 'resource-usage'?"),
+        (["install", "resource-usage", "--set", "INTERVAL"], "'INTERVAL' is no setting: write NAME=VALUE"),
+        (["install", "resource-usage", "--set", "MAXCPU=1"], "did you mean 'MAXCPUCOUNT'?"),
+        (["install", "resource-usage", "--set", f"INTERVAL={'1' * 1025}"], "longer than 1024"),
+        (["install", "resource-usage", "--placement", "p"], BAD_PLACEMENT.format(given="p")),
+        (["install", "resource-usage", "--placement", "a/b", "--all"], ONE_CHOICE),
+        (["install", "resource-usage", "--clusters", "a in b"], "is no label selector"),
+        (["install", "resource-usage", "--clusters", ""], "is no label selector"),
+        (["install", "resource-usage", "--clusters", "a=b,"], "is no label selector"),
+        (["install", "resource-usage", "--clusters", "-=b"], "is no label selector"),
+        (["install"], "Missing argument"),
+        (["uninstall", "resource-usage", "--timeout", "-1"], "--timeout"),
+    ],
+)
+def test_wrong_input(capsys: Capture, arguments: list[str], complaint: str) -> None:
+    assert run(["addon", *arguments]) == 2
+    assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_hub_without_add_ons(tmp_path: Path, capsys: Capture) -> None:
+    with hub_in_thread(folder=tmp_path, definitions=()) as bare:
+        for verb in ("install", "status", "uninstall"):
+            assert addon(bare, verb) == 2
+            assert "the hub does not know add-ons" in capsys.readouterr().err
+
+
+# On a hub
+
+
+def test_installing_it_twice_changes_nothing(hub: HubAddress, capsys: Capture) -> None:
+    assert addon(hub, "install", "-o", "json") == 0
+    assert set(rows(capsys.readouterr().out).values()) == {"created"}
+    before = act(hub.kubeconfig, everything)
+    assert addon(hub, "install", "-o", "json") == 0
+    assert set(rows(capsys.readouterr().out).values()) == {"unchanged"}
+    assert act(hub.kubeconfig, everything) == before
+
+
+def test_an_upgrade_is_to_install_it_again(hub: HubAddress, capsys: Capture) -> None:
+    assert addon(hub, "install", "--clusters", "a=b", "--set", "INTERVAL=5m") == 0
+    capsys.readouterr()
+    assert addon(hub, "install", "--image", "registry.example/new:2", "--dry-run") == 0
+    assert "changed" in capsys.readouterr().out
+    assert addon(hub, "install", "--image", "registry.example/new:2", "-o", "json") == 0
+    done = rows(capsys.readouterr().out)
+    assert done[f"AddOnTemplate {NAME}"] == done[f"Placement {NAME}"] == "changed"
+    assert done[f"ClusterManagementAddOn {NAME}"] == "unchanged"
+    placed = act(hub.kubeconfig, lambda client: client.get(PLACEMENTS, NAME, namespace=NAMESPACE))
+    assert placed.spec.predicates == ()  # what is no longer asked for is gone
+
+
+def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
+    before = act(hub.kubeconfig, everything)
+    assert addon(hub, "install", "--dry-run") == 0
+    assert "created" in capsys.readouterr().out
+    assert act(hub.kubeconfig, everything) == before
+    assert addon(hub, "install") == 0
+    installed = act(hub.kubeconfig, everything)
+    assert addon(hub, "uninstall", "--dry-run") == 0
+    assert act(hub.kubeconfig, everything) == installed
+
+
+def test_a_placement_that_is_there(hub: HubAddress, capsys: Capture) -> None:
+    assert addon(hub, "install", "--placement", "ns1/edge") == 2
+    assert NO_PLACEMENT.format(namespace="ns1", name="edge") in capsys.readouterr().err
+    fill(hub.kubeconfig, placement("edge", namespace="ns1"))
+    assert addon(hub, "install", "--placement", "ns1/edge", "-o", "json") == 0
+    assert not any(each.startswith("Placement") for each in rows(capsys.readouterr().out))
+    offer = act(hub.kubeconfig, lambda client: client.get(CLUSTER_MANAGEMENT_ADD_ONS, NAME))
+    (chosen,) = offer.spec.installStrategy.placements
+    assert (chosen.namespace, chosen.name) == ("ns1", "edge")
+
+
+def test_somebody_elses_add_on_is_left_alone(hub: HubAddress, capsys: Capture) -> None:
+    """As OCM's own resource-usage-collect add-on."""
+    theirs = {
+        "metadata": {"name": NAME, "labels": {"theirs": "yes"}},
+        "spec": {
+            "installStrategy": {
+                "type": "Placements",
+                "placements": [{"name": "global", "namespace": "open-cluster-management-addon"}],
+            }
+        },
+    }
+    template = {"metadata": {"name": NAME}, "spec": {"addonName": NAME, "agentSpec": {}}}
+
+    async def install_theirs(client: Client) -> None:
+        await client.create(CLUSTER_MANAGEMENT_ADD_ONS, theirs)
+        await client.create(ADD_ON_TEMPLATES, template)
+
+    act(hub.kubeconfig, install_theirs)
+    before = act(hub.kubeconfig, everything)
+    assert addon(hub, "install") == 2
+    error = capsys.readouterr().err
+    assert f"AddOnTemplate {NAME}, ClusterManagementAddOn {NAME} are there already" in error
+    assert "--take-over" in error
+    assert act(hub.kubeconfig, everything) == before  # nothing at all was written
+    assert addon(hub, "uninstall") == 0
+    assert NOTHING_THERE.format(name=NAME) in capsys.readouterr().out
+    assert act(hub.kubeconfig, everything) == before
+
+    assert addon(hub, "install", "--take-over", "-o", "json") == 0
+    done = rows(capsys.readouterr().out)
+    assert done[f"ClusterManagementAddOn {NAME}"] == done[f"AddOnTemplate {NAME}"] == "taken over"
+    offer = act(hub.kubeconfig, lambda client: client.get(CLUSTER_MANAGEMENT_ADD_ONS, NAME))
+    assert [each.name for each in offer.spec.installStrategy.placements] == [NAME]
+    assert "theirs" not in offer.metadata.labels
+    assert addon(hub, "install", "-o", "json") == 0
+    assert set(rows(capsys.readouterr().out).values()) == {"unchanged"}
+
+
+def test_uninstalling_removes_what_was_installed_and_what_it_published(
+    hub: HubAddress, capsys: Capture
+) -> None:
+    async def make_others(client: Client) -> None:
+        for name in ("c1", "open-cluster-management-addon"):
+            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+        body = {"metadata": {"name": "global"}, "spec": {"clusterSet": "global"}}
+        binding = WRITTEN["ManagedClusterSetBinding"]
+        await client.create(binding, body, namespace="open-cluster-management-addon")
+        for name, labels in (
+            ("resource-usage-score", {MANAGED_BY: FAIRWAY, "fairway.dev/provider": "resource-usage"}),
+            ("health-score", {MANAGED_BY: FAIRWAY, "fairway.dev/provider": "health"}),
+            ("theirs", {}),
+        ):
+            score = {"metadata": {"name": name, "labels": labels}}
+            await client.create(ADD_ON_PLACEMENT_SCORES, score, namespace="c1")
+
+    act(hub.kubeconfig, make_others)
+    before = act(hub.kubeconfig, everything)
+    assert addon(hub, "install", "-o", "json") == 0
+    assert rows(capsys.readouterr().out)["ManagedClusterSetBinding global"] == "kept"
+    assert addon(hub, "uninstall") == 0
+    printed = capsys.readouterr().out
+    assert "resource-usage-score" in printed
+    assert NAMESPACE_STAYS.format(name=NAMESPACE) in printed
+    after = act(hub.kubeconfig, everything)
+    assert before.items() - after.items() == {
+        each for each in before.items() if each[0][2] == "resource-usage-score"
+    }
+    assert after.keys() <= before.keys()
+    assert addon(hub, "uninstall") == 0
+    assert NOTHING_THERE.format(name=NAME) in capsys.readouterr().out
+
+
+def test_agents_that_are_not_gone_yet_are_named(hub: HubAddress, capsys: Capture) -> None:
+    """The work stays until the cluster has removed what it brought; a silent one does not."""
+    assert addon(hub, "install") == 0
+
+    async def bring(client: Client) -> None:
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
+        offer = await client.get(CLUSTER_MANAGEMENT_ADD_ONS, NAME)
+        work = {
+            "metadata": {
+                "name": f"addon-{NAME}-deploy-0",
+                "labels": {"open-cluster-management.io/addon-name": NAME},
+                "finalizers": ["cluster.open-cluster-management.io/manifest-work-cleanup"],
+                "ownerReferences": [
+                    {
+                        "apiVersion": offer.apiVersion,
+                        "kind": offer.kind,
+                        "name": NAME,
+                        "uid": offer.metadata.uid,
+                    }
+                ],
+            },
+            "spec": {"workload": {"manifests": []}},
+        }
+        await client.create(MANIFEST_WORKS, work, namespace="c1")
+
+    act(hub.kubeconfig, bring)
+    capsys.readouterr()
+    assert addon(hub, "uninstall", "--timeout", "0") == 1
+    assert "still on c1: the agent is removed as soon as it answers" in capsys.readouterr().out
+    assert not act(hub.kubeconfig, lambda client: _there(client, CLUSTER_MANAGEMENT_ADD_ONS, NAME))
+    assert not act(hub.kubeconfig, lambda client: _there(client, ADD_ON_DEPLOYMENT_CONFIGS, NAME, NAMESPACE))
+
+
+# How it is
+
+
+async def _say(
+    client: Client, cluster_name: str, conditions: dict[str, tuple[str, str, str]], *, valid: timedelta | None
+) -> None:
+    """What controllers and an agent would write."""
+    body = {"metadata": {"name": NAME}, "spec": {}}
+    await client.create(MANAGED_CLUSTER_ADD_ONS, body, namespace=cluster_name)
+    now = datetime.now(UTC)
+    told = [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": format_time(now),
+        }
+        for kind, (status, reason, message) in conditions.items()
+    ]
+    await client.patch(
+        MANAGED_CLUSTER_ADD_ONS,
+        NAME,
+        {"status": {"conditions": told}},
+        kind=Patch.MERGE,
+        namespace=cluster_name,
+        subresource="status",
+    )
+    if valid is None:
+        return
+    labels = {MANAGED_BY: FAIRWAY, "fairway.dev/provider": "resource-usage"}
+    score = {"metadata": {"name": "resource-usage-score", "labels": labels}}
+    await client.create(ADD_ON_PLACEMENT_SCORES, score, namespace=cluster_name)
+    await client.patch(
+        ADD_ON_PLACEMENT_SCORES,
+        "resource-usage-score",
+        {"status": {"scores": [], "validUntil": format_time(now + valid)}},
+        kind=Patch.MERGE,
+        namespace=cluster_name,
+        subresource="status",
+    )
+
+
+WELL = ("True", "ProbeAvailable", "it is available")
+
+
+async def _decide(client: Client, *clusters: str) -> None:
+    page = {"metadata": {"name": f"{NAME}-decision-1", "labels": {PLACEMENT_LABEL: NAME}}}
+    await client.create(PLACEMENT_DECISIONS, page, namespace=NAMESPACE)
+    decisions = [{"clusterName": each, "reason": ""} for each in clusters]
+    await client.patch(
+        PLACEMENT_DECISIONS,
+        f"{NAME}-decision-1",
+        {"status": {"decisions": decisions}},
+        kind=Patch.MERGE,
+        namespace=NAMESPACE,
+        subresource="status",
+    )
+
+
+def test_how_it_is(hub: HubAddress, capsys: Capture) -> None:
+    assert addon(hub, "status") == 1
+    assert NOT_INSTALLED.format(name=NAME, provider="resource-usage") in capsys.readouterr().out
+    assert addon(hub, "install") == 0
+    capsys.readouterr()
+    assert addon(hub, "status") == 1
+    assert f"no cluster is chosen for it (by Placement {NAMESPACE}/{NAME})" in capsys.readouterr().out
+    names = [f"c{number}" for number in range(1, 8)]
+    fill(hub.kubeconfig, *(cluster(each) for each in names))
+
+    async def live(client: Client) -> None:
+        for each in names:
+            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": each}})
+        await _decide(client, *names)
+        hour = timedelta(hours=1)
+        await _say(client, "c1", {"Available": WELL}, valid=hour)
+        await _say(client, "c2", {"Available": WELL}, valid=-hour)
+        await _say(client, "c3", {"Available": WELL}, valid=None)
+        await _say(client, "c4", {"Available": ("False", "ProbeUnavailable", "no replica")}, valid=None)
+        broken = ("False", "TemplateInvalid", "nobody defines it")
+        await _say(client, "c5", {"Available": ("Unknown", "X", "y"), "ManifestApplied": broken}, valid=None)
+        await _say(client, "c6", {}, valid=None)
+
+    act(hub.kubeconfig, live)
+    assert addon(hub, "status") == 1
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"add-on {NAME} runs on 3 of 7 clusters, and 1 publishes valid scores"
+    assert addon(hub, "status", "-o", "json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["clusters"], told["running"], told["publishing"]) == (7, 3, 1)
+    why = {each["cluster"]: each["why"] for each in told["perCluster"]}
+    assert why.pop("c2").startswith("its scores ran out at ")
+    assert why == {
+        "c1": "",
+        "c3": NO_SCORE,
+        "c4": "ProbeUnavailable: no replica",
+        "c5": "TemplateInvalid: nobody defines it",
+        "c6": NOTHING_SAID,
+        "c7": NOT_YET,
+    }
+
+
+def test_all_is_well(hub: HubAddress, capsys: Capture) -> None:
+    assert addon(hub, "install") == 0
+
+    async def live(client: Client) -> None:
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
+        await _say(client, "c1", {"Available": WELL}, valid=timedelta(hours=1))
+
+    act(hub.kubeconfig, live)
+    capsys.readouterr()
+    assert addon(hub, "status") == 0
+    assert "runs on 1 of 1 cluster, and 1 publishes valid scores" in capsys.readouterr().out
