@@ -80,8 +80,6 @@ class Lane:
         self.publisher = Publisher(provider.scores, horizon=horizon)
         self.sink = sink
         self.interval, self.deadline = interval, deadline
-        self.problem = ""
-        """Of the last reading or write, in words; empty if there was none."""
         self.read_once = False
         """Whether a reading has ended, well or not."""
         self.told = False
@@ -96,8 +94,15 @@ class Lane:
         self._elsewhere: set[str] = set()
         self._left: set[str] = set()
         self._failing = ""
+        self._unread = ""
+        self._unwritten: dict[str, str] = {}
         self._notices = Notices(log)
         meters.provider(self.name, expiry=lambda: self.publisher.expiry(clock.wall()))
+
+    @property
+    def problem(self) -> str:
+        """Of the last reading or of writing what it found, in words; empty if there is none."""
+        return self._unread or next(iter(self._unwritten.values()), "")
 
     def wake(self) -> None:
         """From any thread."""
@@ -172,7 +177,7 @@ class Lane:
     def _failed(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
         clusters = [self._cluster] if self._cluster is not None else list(targets)
         self._meters.reading_failed(self.name, reason=str(error.reason))
-        self.problem = str(error)
+        self._unread = " ".join(str(error).split()) or type(error).__name__
         if str(error.reason) != self._failing:
             log.warning(FAILED, self.name, f" {self._cluster}" if self._cluster else "", error)
         self._failing = str(error.reason)
@@ -183,7 +188,7 @@ class Lane:
         now = self._clock.wall()
         if self._failing:
             log.info(RECOVERED, self.name)
-        self._failing = self.problem = ""
+        self._failing = self._unread = ""
         if self._cluster is None:
             known = self._clusters()
             strangers = [str(each) for each in readings if each not in known]
@@ -194,7 +199,7 @@ class Lane:
         found = self.publisher.read(readings, at=at, now=now)
         for problem in found.problems:
             self._meters.reading_failed(self.name, reason=problem.reason)
-            self.problem = problem.message
+            self._unread = problem.message
             text = FAILED if problem.whole else PARTLY
             topics = (text, self.name, problem.reason)
             name = f" {problem.cluster}" if problem.whole else problem.cluster
@@ -248,8 +253,7 @@ class Lane:
         self._held[cluster] = held
         self._elsewhere.discard(cluster)
         self._left.discard(cluster)
-        if not self._failing and publication.well:
-            self.problem = ""
+        self._unwritten.pop(cluster, None)
         now = self._clock.wall()
         self._meters.write(self.name)
         self._meters.published(self.name, cluster, dict(publication.scores))
@@ -258,7 +262,7 @@ class Lane:
     def _not_written(self, cluster: str, publishing: Publishing, error: SinkError) -> None:
         now, after = self._clock.wall(), error.after
         self._meters.write_failed(self.name, reason=error.reason)
-        self.problem = str(error)
+        self._unwritten[cluster] = str(error)
         # Whatever was there is not ours, not there, or not what we believe: it is asked for again.
         self._asked.discard(cluster)
         self._held.pop(cluster, None)
@@ -305,6 +309,7 @@ class Lane:
         """It is gone from the fleet."""
         self.publisher.forget(cluster)
         self._held.pop(cluster, None)
+        self._unwritten.pop(cluster, None)
         self._asked.discard(cluster)
         self._elsewhere.discard(cluster)
         self._left.discard(cluster)
@@ -324,8 +329,11 @@ class Lane:
                 return ""
         if any(each.valid(now) for each in states):
             return ""
-        ends = [each.published.valid_until for each in states if each.published is not None]
-        known_ends = [end for end in ends if end is not None]
-        if not known_ends:
+        ends = [
+            found.valid_until
+            for each in states
+            if (found := each.published) is not None and found.scores and found.valid_until is not None
+        ]
+        if not ends:
             return NOTHING_YET.format(name=self.name, why=why)
-        return RAN_OUT.format(name=self.name, time=format_time(max(known_ends)), why=why)
+        return RAN_OUT.format(name=self.name, time=format_time(max(ends)), why=why)

@@ -1,0 +1,348 @@
+"""One provider at work, in virtual time, with a hub that a test holds in its hand."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fairway.observe.meters import values
+from fairway.providers import ClusterProvider, Direct, ProviderError, Reading, Score
+from fairway.providers.lane import DEBOUNCE_SECONDS, ELSEWHERE_SECONDS
+from fairway.providers.provider import Wake
+from fairway.providers.publication import Publication
+from fairway.providers.rehearsal import Rehearsal
+from fairway.providers.runner import Runner, Settings
+from fairway.providers.sink import Detached, Foreign, Held, Refused, SinkError
+
+pytestmark = pytest.mark.looptime
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class LoopClock:
+    def wall(self) -> datetime:
+        return START + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class Hand(Rehearsal):
+    """Fails as long as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: SinkError | None = None
+        self.writes: list[tuple[float, Publication]] = []
+        self.tries: list[float] = []
+        self.held: Held | None = None
+
+    async def find(self, _: str, /) -> Held | None:
+        if self.error is not None:
+            self.tries.append(now())
+            raise self.error
+        return self.held
+
+    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+        self.tries.append(now())
+        if self.error is not None:
+            raise self.error
+        self.writes.append((now(), publication))
+        return await super().write(cluster, publication, held=held)
+
+
+class Told(ClusterProvider):
+    """Reads what it is told to."""
+
+    name, resource, interval = "told", "told-score", 60.0
+    scores = (Score(name="free", scale=Direct()),)
+
+    def __init__(self, answer: Callable[[], object] = lambda: Reading(values={"free": 10})) -> None:
+        self.answer = answer
+        self.readings: list[float] = []
+        self.wake: Wake = lambda: None
+
+    @asynccontextmanager
+    async def running(self, wake: Wake, /) -> AsyncIterator[None]:
+        self.wake = wake
+        yield
+
+    async def read(self) -> Reading:
+        self.readings.append(now())
+        answer = self.answer()
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None:
+            await asyncio.Event().wait()
+        assert isinstance(answer, Reading)
+        return answer
+
+
+@pytest.fixture(autouse=True)
+def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@asynccontextmanager
+async def at_work(
+    provider: Told, sink: Hand, *, interval: float | None = None, valid_for: float | None = None
+) -> AsyncIterator[Runner]:
+    runner = Runner(
+        [provider],
+        client=None,
+        settings=Settings(cluster="c1", interval=interval, valid_for=valid_for),
+        sink_of=lambda _: sink,
+        clock=LoopClock(),
+    )
+    task = asyncio.create_task(runner.run())
+    try:
+        yield runner
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def figures(runner: Runner) -> dict[str, float]:
+    found = values(runner.meters.expose())
+    return {
+        name.removeprefix("fairway_provider_").replace('{provider="told"}', ""): value
+        for name, value in found.items()
+        if "bucket" not in name and "created" not in name
+    }
+
+
+async def test_it_reads_every_interval_and_writes_when_half_is_over() -> None:
+    provider, sink = Told(), Hand()
+    async with at_work(provider, sink) as runner:
+        assert runner.unready() == ["told: nothing is published yet"]
+        await asyncio.sleep(0.1)
+        assert runner.unready() == []
+        await asyncio.sleep(600)
+        assert provider.readings == [60.0 * each for each in range(11)]
+        assert [when for when, _ in sink.writes] == [0, 120, 240, 360, 480, 600]
+        assert all(each.valid_until == at(when + 180) for when, each in sink.writes)
+        found = figures(runner)
+        assert found["readings_total"] == 11
+        assert found["writes_total"] == 6
+        assert found["writes_avoided_total"] == 5
+        assert found["expiry_seconds"] == pytest.approx(180 - 0.1)
+        assert found["reading_seconds_count"] == 11
+        assert found['score{cluster="c1",provider="told",score="free"}'] == 10
+
+
+async def test_intervals_and_validity_can_be_told() -> None:
+    provider, sink = Told(), Hand()
+    async with at_work(provider, sink, interval=10, valid_for=40):
+        await asyncio.sleep(41)
+    assert provider.readings == [0, 10, 20, 30, 40]
+    assert [when for when, _ in sink.writes] == [0, 20, 40]
+
+
+async def test_a_wake_is_soon_and_wakes_are_collected() -> None:
+    provider, sink = Told(), Hand()
+    async with at_work(provider, sink):
+        await asyncio.sleep(10)
+        for _ in range(100):
+            provider.wake()
+        await asyncio.sleep(0.1)
+        provider.wake()
+        await asyncio.sleep(DEBOUNCE_SECONDS)
+        assert provider.readings == [0, 10, 10 + DEBOUNCE_SECONDS]
+        await asyncio.sleep(100)
+        assert provider.readings == [0, 10, 11, 71]
+
+
+async def test_a_change_is_written_as_soon_as_it_is_seen() -> None:
+    value = [10]
+    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    async with at_work(provider, sink):
+        await asyncio.sleep(10)
+        value[0] = 12
+        provider.wake()
+        await asyncio.sleep(0.1)
+        assert [(when, each.scores) for when, each in sink.writes] == [
+            (0, (("free", 10),)),
+            (10, (("free", 12),)),
+        ]
+
+
+async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[object] = [Reading(values={"free": 10})]
+    provider, sink = Told(lambda: answers[0]), Hand()
+    with caplog.at_level(logging.INFO):
+        async with at_work(provider, sink) as runner:
+            await asyncio.sleep(59)
+            answers[0] = ProviderError("the queue is away", reason="Away")
+            await asyncio.sleep(100)
+            assert provider.readings == [0, 60, 62, 66, 74, 90, 122]
+            (_, (when, failure)) = sink.writes
+            assert when == 60
+            assert (failure.well, failure.reason, failure.message) == (False, "Away", "the queue is away")
+            assert (failure.scores, failure.valid_until) == ((("free", 10),), at(180))
+            assert runner.unready() == []
+            await asyncio.sleep(40)
+            assert runner.unready() == [
+                "told: what was published ran out at 2026-03-01T12:03:00Z: the queue is away"
+            ]
+            assert figures(runner)["expiry_seconds"] == -19
+            answers[0] = Reading(values={"free": 11})
+            await asyncio.sleep(60)
+            assert runner.unready() == []
+            assert sink.writes[-1][1].well
+            assert figures(runner)['reading_failures_total{provider="told",reason="Away"}'] == 7
+    assert [record.message for record in caplog.records] == [
+        "told could not read c1: the queue is away",
+        "told reads again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "words"),
+    [
+        (ZeroDivisionError("division by zero"), "CollectionFailed", "ZeroDivisionError: division by zero"),
+        (ProviderError("odd", reason="not a reason!"), "CollectionFailed", "odd"),
+        (None, "Timeout", "it was not done within 30 s"),
+        (Reading(values={f"n{each}": 1 for each in range(10_000)}), "TooManyScores", "10000 values"),
+    ],
+)
+async def test_what_makes_no_reading(answer: object, reason: str, words: str) -> None:
+    provider, sink = Told(lambda: answer), Hand()
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(31)
+        ((_, failure),) = sink.writes
+        assert (failure.scores, failure.well, failure.reason) == ((), False, reason)
+        assert words in failure.message
+        assert "nothing is published yet" in runner.unready()[0]
+        assert words in runner.unready()[0]
+
+
+async def test_what_is_partly_read_is_partly_published() -> None:
+    provider, sink = Told(lambda: Reading(values={"free": 10, "fre": 1})), Hand()
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(1)
+        ((_, found),) = sink.writes
+        assert (found.scores, found.well, found.reason) == ((("free", 10),), False, "UnknownScore")
+        assert runner.unready() == []
+
+
+async def test_a_hub_that_is_away_is_tried_again_later_each_time() -> None:
+    value = [10]
+    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    sink.error = SinkError("no route to the hub", reason="TransportError")
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(70)
+        assert sink.tries == [0, 1, 3, 7, 15, 31, 63]
+        assert runner.unready() == ["told: nothing is published yet: no route to the hub"]
+        assert figures(runner)['write_failures_total{provider="told",reason="TransportError"}'] == 7
+        sink.error, value[0] = None, 20
+        await asyncio.sleep(60)
+        ((when, found),) = sink.writes
+        assert when == 123
+        assert (found.scores, found.valid_until) == ((("free", 20),), at(300))
+        assert runner.unready() == []
+
+
+@pytest.mark.parametrize("error", [Refused("you may not"), SinkError("busy", after=45)])
+async def test_a_hub_that_refuses_is_not_pestered(error: SinkError) -> None:
+    provider, sink = Told(), Hand()
+    sink.error = error
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(50)
+        assert len(sink.tries) == (2 if error.after else 6)
+        assert str(error) in runner.unready()[0]
+
+
+@pytest.mark.parametrize("error", [Foreign("it is theirs"), Detached("no namespace c1")])
+async def test_what_has_no_place_is_looked_at_once_a_minute(
+    error: SinkError, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider, sink = Told(), Hand()
+    sink.error = error
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(3 * ELSEWHERE_SECONDS + 1)
+        assert sink.tries == [0, 60, 120, 180]
+        assert str(error) in runner.unready()[0]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    value = [10]
+    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(1)
+        sink.error, value[0] = Detached("no namespace c1"), 50
+        await asyncio.sleep(1000)
+        assert runner.unready() == []
+        assert not caplog.records
+        sink.error = None
+        await asyncio.sleep(61)
+        assert sink.writes[-1][1].scores == (("free", 50),)
+        assert runner.unready() == []
+
+
+async def test_a_restart_writes_only_what_is_not_there() -> None:
+    first = Hand()
+    async with at_work(Told(), first):
+        await asyncio.sleep(1)
+    second = Hand()
+    ((_, publication),) = first.writes
+    second.held = Held(publication=publication)
+    async with at_work(Told(), second) as runner:
+        await asyncio.sleep(1)
+        assert second.writes == []
+        assert runner.unready() == []
+
+
+async def test_once() -> None:
+    provider, sink = Told(), Hand()
+    runner = Runner(
+        [provider],
+        client=None,
+        settings=Settings(cluster="c1"),
+        sink_of=lambda _: sink,
+        clock=LoopClock(),
+    )
+    await runner.once()
+    assert (provider.readings, len(sink.writes)) == ([0], 1)
+    assert runner.lanes["told"].problem == ""
+
+
+async def test_once_with_a_hub_that_refuses() -> None:
+    sink = Hand()
+    sink.error = Refused("you may not")
+    runner = Runner(
+        [Told()],
+        client=None,
+        settings=Settings(cluster="c1"),
+        sink_of=lambda _: sink,
+        clock=LoopClock(),
+    )
+    await runner.once()
+    assert (len(sink.tries), runner.lanes["told"].problem) == (1, "you may not")
+
+
+async def test_an_unforeseen_fault_of_a_sink_stays_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(Hand):
+        async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+            if now() < 100:
+                raise KeyError("odd")
+            return await super().write(cluster, publication, held=held)
+
+    provider, sink = Told(), Odd()
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(200)
+        assert sink.writes
+        assert runner.unready() == []
+    assert any("was not foreseen" in record.message for record in caplog.records)

@@ -1,0 +1,397 @@
+"""Providers at work on a hub: beside each other, for whole fleets, and whatever happens to the hub."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import find_condition
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Connection, Patch, Timing, load
+from fairway.kube.credentials import Held
+from fairway.observe.meters import values
+from fairway.providers import (
+    ClusterProvider,
+    DefinitionError,
+    Direct,
+    FleetProvider,
+    Provider,
+    Quantile,
+    Reading,
+    Runner,
+    Score,
+    Settings,
+    fleet_provider,
+    provider,
+    running,
+)
+from fairway.providers.publication import CONDITION
+from fairway.providers.rules import CLUSTER_RULES, FLEET_RULES, LEASE_RULES
+from fairway.testing.hub import embedded_hub
+from fairway.testing.processes import POLL
+from providers.sdk.world import World, values_of
+
+DIRECT: Mapping[str, Any] = {"free": Direct()}
+
+
+def one(read: Callable[[], object], *, name: str = "queue", interval: float = 60) -> ClusterProvider:
+    return provider(scores=DIRECT, name=name, interval=interval)(read)
+
+
+class Price(FleetProvider):
+    """Of each cluster, as a test says."""
+
+    name, resource, interval = "price", "price-score", 60.0
+    scores = (Score(name="cheap", scale=Quantile()),)
+
+    def __init__(self, prices: dict[str, float], *, name: str = "price") -> None:
+        self.prices = prices
+        self.name, self.resource = name, f"{name}-score"
+        self.asked: list[set[str]] = []
+
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+        self.asked.append(set(clusters))
+        return {
+            name: Reading(values={"cheap": -price}) for name, price in self.prices.items() if name in clusters
+        }
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(POLL)
+
+
+# One beside the other
+
+
+async def test_whatever_one_does_harms_no_other(world: World, client: Client) -> None:
+    cluster = await world.namespace()
+    go = threading.Event()
+
+    def raises() -> None:
+        raise RuntimeError("no queue")
+
+    def leaves() -> None:
+        raise SystemExit(3)
+
+    async def cancels() -> None:
+        raise asyncio.CancelledError
+
+    def blocks() -> float:
+        go.wait(60)
+        return 9
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    odd: dict[str, tuple[Callable[[], object], str, str]] = {
+        "raises": (raises, "CollectionFailed", "RuntimeError: no queue"),
+        "leaves": (leaves, "CollectionFailed", "SystemExit: 3"),
+        "cancels": (cancels, "CollectionFailed", "cancelled"),
+        "blocks": (blocks, "Timeout", "not done within"),
+        "waits": (waits, "Timeout", "not done within"),
+        "nan": (lambda: float("nan"), "InvalidValue", "free is nan"),
+        "text": (lambda: {"free": "much"}, "InvalidValue", "free is str, not a number"),
+        "none": (lambda: None, "InvalidResult", "None instead of values"),
+        "twice": (lambda: [("free", 1), ("free", 2)], "DuplicateScore", "more than once"),
+        "many": (lambda: {f"n{n}": 1 for n in range(10_000)}, "TooManyScores", "10000 values"),
+        "wrong": (lambda: {"fre": 1}, "UnknownScore", "did you mean 'free'?"),
+        "empty": (lambda: Reading(), "NoValues", "found no values"),
+    }
+    providers: list[Provider] = [one(read, name=name) for name, (read, _, _) in odd.items()]
+    providers += [one(lambda: 1e9, name="large"), one(lambda: 7, name="good")]
+    settings = Settings(cluster=cluster, deadline=0.2)
+    async with running(providers, hub=client, settings=settings) as runner:
+        try:
+            await world.scored(cluster, "good-score", free=7)
+            await world.scored(cluster, "large-score", free=100)
+            for name, (_, reason, words) in odd.items():
+                found = await world.until(
+                    cluster,
+                    f"{name}-score",
+                    lambda each: find_condition(each.status.conditions, CONDITION) is not None,
+                )
+                condition = find_condition(found.status.conditions, CONDITION)
+                assert condition is not None
+                assert (condition.status, condition.reason) == ("False", reason), name
+                assert words in condition.message
+                assert found.status.scores == ()
+                assert found.status.validUntil is not None
+            unready = {reason.partition(":")[0] for reason in runner.unready()}
+            assert unready == set(odd)
+            exposed = values(runner.meters.expose())
+            for name, (_, reason, _) in odd.items():
+                assert (
+                    exposed[f'fairway_provider_reading_failures_total{{provider="{name}",reason="{reason}"}}']
+                    >= 1
+                )
+            for thread in ("blocks", "good"):
+                assert sum(each.name == f"provider {thread}" for each in threading.enumerate()) == 1
+        finally:
+            go.set()
+
+
+async def test_what_hung_is_read_again_when_it_has_returned(world: World, client: Client) -> None:
+    cluster = await world.namespace()
+    go, calls = threading.Event(), []
+
+    def read() -> float:
+        calls.append(1)
+        go.wait(60)
+        return 5
+
+    settings = Settings(cluster=cluster, deadline=0.1, interval=0.5)
+    async with running([one(read)], hub=client, settings=settings):
+        await world.until(
+            cluster,
+            "queue-score",
+            lambda found: any(each.reason == "Busy" for each in found.status.conditions),
+        )
+        assert calls == [1]
+        go.set()
+        await world.scored(cluster, "queue-score", free=5)
+
+
+# A cluster
+
+
+async def test_killed_between_making_and_filling(world: World, client: Client) -> None:
+    """The next start repairs it."""
+    cluster = await world.namespace()
+    made = one(lambda: 5)
+
+    class Interrupted(Client):
+        async def patch(self, *arguments: Any, **options: Any) -> Any:
+            raise asyncio.CancelledError
+
+    async with Interrupted(client.connection) as dying:
+        runner = Runner([made], client=dying, settings=Settings(cluster=cluster))
+        task = asyncio.create_task(runner.run())
+        left = await world.until(cluster, "queue-score", lambda _: True)
+        task.cancel()
+        await asyncio.wait({task})
+    assert left.status.validUntil is None
+    async with running([made], hub=client, cluster=cluster):
+        found = await world.scored(cluster, "queue-score", free=5)
+        assert found.metadata.uid == left.metadata.uid
+
+
+async def test_a_second_start_writes_nothing(world: World, client: Client) -> None:
+    cluster = await world.namespace()
+    async with running([one(lambda: 5)], hub=client, cluster=cluster):
+        before = await world.scored(cluster, "queue-score", free=5)
+    async with running([one(lambda: 6)], hub=client, cluster=cluster) as runner:
+        await until(lambda: runner.unready() == [])
+    assert await world.get(cluster, "queue-score") == before
+
+
+async def test_it_runs_with_no_more_rights_than_it_says(world: World) -> None:
+    cluster = await world.namespace()
+    connection = await world.account(cluster, CLUSTER_RULES)
+    async with running([one(lambda: 5)], hub=connection, cluster=cluster) as runner:
+        await world.scored(cluster, "queue-score", free=5)
+        await until(lambda: runner.unready() == [])
+
+
+async def test_credentials_that_are_replaced_while_it_runs(world: World, tmp_path: Path) -> None:
+    cluster = await world.namespace()
+    connection = await world.account(cluster, CLUSTER_RULES)
+    token = tmp_path / "token"
+    token.write_text("expired long ago")
+    rotated = replace(connection, credentials=Held(token_file=str(token)))
+    value = [5]
+    async with running(
+        [one(lambda: value[0], interval=0.2)], hub=rotated, settings=Settings(cluster=cluster)
+    ) as runner:
+        await until(lambda: "the hub refuses" in "".join(runner.unready()))
+        exposed = values(runner.meters.expose())
+        assert exposed['fairway_provider_write_failures_total{provider="queue",reason="Unauthorized"}'] >= 1
+        new = tmp_path / "new"
+        new.write_text(await world.token(cluster))
+        new.rename(token)
+        await world.scored(cluster, "queue-score", free=5)
+        value[0] = 50
+        await world.scored(cluster, "queue-score", free=50)
+        await until(lambda: runner.unready() == [])
+
+
+async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
+    """What was read meanwhile is published then. Embedded: it is its ups and downs that matter."""
+    value = [5]
+    data, kubeconfig = tmp_path / "data", tmp_path / "kubeconfig"
+    async with asyncio.timeout(60), AsyncExitStack() as stack:
+        async with embedded_hub(folder=data) as hub:
+            hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
+            port = int(hub.url.rpartition(":")[2])
+            connection = load(kubeconfig).context()
+            client = await stack.enter_async_context(Client(connection))
+            await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
+            hasty = await stack.enter_async_context(Client(connection, timeout=1.0))
+            runner = await stack.enter_async_context(
+                running([one(lambda: value[0], interval=0.2)], hub=hasty, cluster="c1")
+            )
+            world = World(client, suffix="hub")
+            await world.scored("c1", "queue-score", free=5)
+        value[0] = 70
+        await until(lambda: bool(runner.lanes["queue"].problem))
+        assert runner.unready() == []  # what was published is still valid
+        async with embedded_hub(folder=data, port=port):
+            await world.scored("c1", "queue-score", free=70)
+            await until(lambda: not runner.lanes["queue"].problem)
+            await stack.aclose()
+
+
+# A fleet
+
+
+async def test_a_fleet_is_scored_and_new_clusters_at_once(world: World, client: Client) -> None:
+    name = world.name("price")
+    first, second = await world.cluster("c1"), await world.cluster("c2")
+    third = world.name("c3")
+    price = Price({first: 3, second: 9, third: 6}, name=name)
+    async with running([price], hub=client) as runner:
+        await world.scored(first, f"{name}-score", cheap=100)
+        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.cluster("c3")
+        await world.scored(third, f"{name}-score", cheap=0)
+        await until(lambda: runner.unready() == [])
+        assert third in price.asked[-1]
+
+
+async def test_a_cluster_that_is_gone_is_forgotten(world: World, client: Client) -> None:
+    name = world.name("price")
+    first, second = await world.cluster("c1"), await world.cluster("c2")
+    price = Price({first: 3, second: 9}, name=name)
+    async with running([price], hub=client) as runner:
+        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.leave(second)
+        await until(lambda: second not in runner.clusters)
+        lane = runner.lanes[name]
+        assert second not in lane.publisher.clusters
+        runner.wake(name)
+        await world.scored(first, f"{name}-score", cheap=0)
+        assert f'cluster="{second}"' not in runner.meters.expose().decode()
+
+
+async def test_what_others_change_is_put_right(world: World, client: Client) -> None:
+    name = world.name("price")
+    first, second = await world.cluster("c1"), await world.cluster("c2")
+    price = Price({first: 3, second: 9}, name=name)
+    async with running([price], hub=client):
+        before = await world.scored(first, f"{name}-score", cheap=100)
+        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.delete(first, f"{name}-score")
+        after = await world.scored(first, f"{name}-score", cheap=100)
+        assert after.metadata.uid != before.metadata.uid
+        await client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            f"{name}-score",
+            {"status": {"scores": [{"name": "cheap", "value": 99}]}},
+            kind=Patch.MERGE,
+            namespace=second,
+            subresource="status",
+        )
+        await world.scored(second, f"{name}-score", cheap=-100)
+
+
+async def test_somebody_elses_object_costs_only_its_cluster(world: World, client: Client) -> None:
+    name = world.name("price")
+    first, second = await world.cluster("c1"), await world.cluster("c2")
+    await world.foreign(first, f"{name}-score")
+    price = Price({first: 3, second: 9}, name=name)
+    async with running([price], hub=client) as runner:
+        await world.scored(second, f"{name}-score", cheap=-100)
+        await until(lambda: "was not made by Fairway" in runner.lanes[name].problem)
+        assert values_of(await world.get(first, f"{name}-score")) == {"theirs": 7}
+        assert runner.unready() == []
+    async with running([price], hub=client, settings=Settings(adopt=True)):
+        await world.scored(first, f"{name}-score", cheap=100)
+
+
+async def test_a_fleet_needs_no_more_rights_than_it_says(world: World) -> None:
+    name = world.name("price")
+    first = await world.cluster("c1")
+    await world.cluster("c2")
+    connection = await world.account(first, FLEET_RULES, everywhere=True)
+    async with running([Price({first: 3}, name=name)], hub=connection):
+        await world.scored(first, f"{name}-score", cheap=0)
+
+
+async def test_strangers_are_left_out(world: World, client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    name = world.name("odd")
+    first = await world.cluster("c1")
+
+    @fleet_provider(scores=DIRECT, name=name)
+    def odd(_: Mapping[str, ManagedCluster]) -> dict[str, object]:
+        return {first: 3, "nowhere": 4, "kube-system": 5}
+
+    with caplog.at_level(logging.WARNING):
+        async with running([odd], hub=client):
+            await world.scored(first, f"{name}-score", free=3)
+    assert (
+        f"{name} returned readings of clusters that the hub does not have, such as kube-system" in caplog.text
+    )
+
+
+async def test_one_writes_and_the_other_stands_by(world: World) -> None:
+    first = await world.cluster("c1")
+    rules = (*FLEET_RULES, *LEASE_RULES)
+    connection = await world.account(first, rules, everywhere=True)
+    name = world.name("price")
+    leading, waiting = Price({first: 3}, name=name), Price({first: 3}, name=name)
+    timing = Timing(lease=3, renew=2.0, retry=0.2)
+
+    def settings(identity: str) -> Settings:
+        return Settings(election=timing, identity=identity, lease_namespace=first, lease_name=name)
+
+    async with AsyncExitStack() as stack:
+        async with running([leading], hub=connection, settings=settings("one")) as one_runner:
+            await world.scored(first, f"{name}-score", cheap=0)
+            assert one_runner.leading
+            other = await stack.enter_async_context(
+                running([waiting], hub=connection, settings=settings("two"))
+            )
+            await asyncio.sleep(0)
+            assert not waiting.asked
+            assert other.unready() == []
+        await until(lambda: bool(waiting.asked))
+        assert other.leading
+        await world.delete(first, f"{name}-score")
+        await world.scored(first, f"{name}-score", cheap=0)
+
+
+# What cannot run
+
+
+@pytest.mark.parametrize(
+    ("providers", "settings", "words"),
+    [
+        ([], Settings(cluster="c1"), "there is no provider to run"),
+        ([one(lambda: 1)], Settings(), "reads one cluster"),
+        ([Price({})], Settings(cluster="c1"), "reads the whole fleet"),
+        ([one(lambda: 1), one(lambda: 1)], Settings(cluster="c1"), "two providers are called queue"),
+        ([one(lambda: 1)], Settings(cluster="c1", interval=0), "interval must be"),
+        ([one(lambda: 1)], Settings(cluster="c1", deadline=-1), "deadline must be"),
+        ([one(lambda: 1)], Settings(cluster="c1", valid_for=60), "would run out between two readings"),
+    ],
+)
+def test_what_cannot_run(providers: list[Provider], settings: Settings, words: str) -> None:
+    with pytest.raises(DefinitionError, match=words):
+        Runner(providers, client=Client(Connection(server="http://localhost:1")), settings=settings)
+
+
+def test_two_that_would_undo_each_other() -> None:
+    first = provider(scores=DIRECT, name="one", resource="same")(lambda: 1)
+    second = provider(scores=DIRECT, name="two", resource="same")(lambda: 1)
+    with pytest.raises(DefinitionError, match="one and two both publish as same"):
+        Runner(
+            [first, second],
+            client=Client(Connection(server="http://localhost:1")),
+            settings=Settings(cluster="c1"),
+        )
