@@ -56,6 +56,7 @@ from fairway.kube import (
     Batch,
     Client,
     Clock,
+    Conflict,
     Deleted,
     HubEvents,
     Informer,
@@ -346,8 +347,9 @@ class Recovery(Reconciler):
                     if WEBHOOK_STAMPS not in error.message:
                         raise
                     written = await self._write(cluster, made(stamped=False), leadership)
-            except ServerError:
-                raise  # it may have done it nevertheless
+            except (Conflict, ServerError):
+                # It may be done nevertheless: by the first of two attempts, of which only the second was answered.
+                raise
             except ApiError:
                 self.machine.refused(cluster.metadata.name)
                 raise

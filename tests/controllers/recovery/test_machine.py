@@ -1,0 +1,247 @@
+"""Decisions one by one: who is first, what is suspicious, and what is said about it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from fairway.controllers.recovery.conditions import Words
+from fairway.controllers.recovery.machine import (
+    LOW,
+    MISSING,
+    OVER_BUDGET,
+    RECOVERED,
+    SUSPECT,
+    WAIT,
+    Blind,
+    Gone,
+    Heard,
+    Held,
+    Machine,
+    Seen,
+    Taint,
+    Untaint,
+    Wait,
+)
+from fairway.controllers.recovery.policy import UNHEALTHY, Budget, Policy
+
+ROOMY = Policy(fleet=Budget(percent=100), per_set=Budget(percent=100), suspect_percent=100)
+
+
+class Told:
+    """A machine, and a clock that runs when it is told to."""
+
+    def __init__(self, policy: Policy, *names: str, score: int = 100) -> None:
+        self.machine, self.now = Machine(policy), 0.0
+        for name in names:
+            self.see(name)
+            self.hear(name, score)
+
+    def see(self, name: str, *, tainted: bool = False, exempt: bool = False, sets: str = "") -> bool:
+        seen = Seen(cluster=name, tainted=tainted, exempt=exempt, sets=frozenset(sets.split()))
+        return self.machine.handle(seen, now=self.now)
+
+    def hear(self, name: str, score: int | None) -> bool:
+        return self.machine.handle(Heard(cluster=name, score=score), now=self.now)
+
+    def after(self, seconds: float) -> "Told":
+        self.now += seconds
+        return self
+
+    def decide(self, name: str) -> object:
+        return self.machine.decide(name, now=self.now)
+
+
+def test_nothing_is_known_of_strangers() -> None:
+    told = Told(ROOMY)
+    assert told.decide("a") == WAIT
+    told.hear("a", -100)
+    assert told.after(1000).decide("a") == WAIT  # there is no such cluster
+    assert not told.machine.handle(Gone(cluster="b"), now=0.0)
+
+
+def test_when_to_look_again() -> None:
+    told = Told(ROOMY, "a", "b")
+    told.after(10).hear("a", -21)
+    assert told.decide("a") == Wait(until=310.0)
+    told.see("a", tainted=True)
+    assert told.decide("a") == WAIT
+    told.after(10).hear("a", 20)
+    assert told.decide("a") == Wait(until=920.0)
+
+
+@pytest.mark.parametrize(("score", "low"), [(-21, True), (-20, False), (20, False)])
+def test_the_threshold_itself_is_not_low(score: int, low: bool) -> None:
+    told = Told(ROOMY, "a", "b")
+    told.hear("a", score)
+    assert isinstance(told.after(300).decide("a"), Taint) == low
+
+
+def test_the_most_unhealthy_first_then_the_longest_then_by_name() -> None:
+    told = Told(ROOMY, *"abcdefgh")
+    told.hear("d", -50)
+    told.after(1)
+    for name, score in (("a", -50), ("b", -50), ("c", -70)):
+        told.hear(name, score)
+    assert told.after(300).machine.due(now=told.now) == ["c", "d", "a", "b"]
+    assert told.machine.admitted(now=told.now) == ["c", "d", "a", "b"]
+
+
+def test_places_go_to_those_that_come_first() -> None:
+    told = Told(Policy(fleet=Budget(percent=100, count=2), per_set=Budget(percent=100)), *"abcdefghij")
+    for name, score in (("a", -30), ("b", -90), ("c", -60)):
+        told.hear(name, score)
+    told.after(300)
+    assert isinstance(told.decide("b"), Taint)
+    assert isinstance(told.decide("c"), Taint)
+    held = told.decide("a")
+    assert isinstance(held, Held)
+    assert (held.reason, held.used, held.limit) == (OVER_BUDGET, 2, 2)
+    told.machine.attempt("b")
+    assert isinstance(told.decide("c"), Taint)
+    assert isinstance(told.decide("b"), Taint)  # its place is its own
+    assert isinstance(told.decide("a"), Held)
+    told.see("b", tainted=True)
+    told.see("c", tainted=True)
+    assert isinstance(told.decide("a"), Held)
+    assert told.machine.handle(Gone(cluster="c"), now=told.now)
+    assert isinstance(told.decide("a"), Taint)
+
+
+def test_who_cannot_be_tainted_keeps_nobody_waiting() -> None:
+    told = Told(Policy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100)), *"abcd")
+    told.hear("a", -90)
+    told.after(700).hear("b", -30)
+    told.after(300)
+    assert isinstance(told.decide("b"), Held)
+    told.machine.attempt("a")
+    told.machine.refused("a")
+    assert isinstance(told.decide("b"), Taint)
+    told.see("a")  # something has changed about it
+    assert isinstance(told.decide("b"), Held)
+
+
+def test_a_budget_of_every_set() -> None:
+    policy = Policy(fleet=Budget(percent=100), per_set=Budget(percent=50), suspect_percent=100)
+    told = Told(policy)
+    for name in "abcd":
+        told.see(name, sets="east")
+    for name in "cdef":
+        told.see(name, sets="east west" if name in "cd" else "west")
+    for name in "abcdef":
+        told.hear(name, 100)
+    for name in "abd":
+        told.hear(name, -50)
+    told.after(300)
+    assert told.machine.admitted(now=told.now) == ["a", "b"]
+    held = told.decide("d")
+    assert isinstance(held, Held)
+    assert (held.scope, held.used, held.limit) == ("east", 2, 2)
+    assert told.see("b", sets="west")  # others may be decided upon differently
+    assert told.machine.admitted(now=told.now) == ["a", "b"]
+
+
+def test_how_many_may_be_tainted() -> None:
+    tenth = Budget(percent=10)
+    assert [tenth.of(size) for size in (0, 1, 2, 9, 10, 19, 20, 1000)] == [0, 0, 1, 1, 1, 1, 2, 100]
+    assert [Budget(percent=100, count=3).of(size) for size in (1, 2, 3, 4, 5)] == [0, 1, 2, 3, 3]
+    assert Budget(percent=29).of(100) == 29
+
+
+def test_many_that_fall_together_are_suspicious_for_as_long_as_they_are_down() -> None:
+    told = Told(Policy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
+    told.hear("a", -50)
+    told.after(600).hear("b", -50)
+    assert told.machine.suspicious
+    held = told.after(100_000).decide("a")
+    assert isinstance(held, Held)
+    assert (held.reason, held.used, held.limit) == (SUSPECT, 2, 4)
+    assert told.machine.admitted(now=told.now) == []
+    assert told.hear("b", 0)  # others may be decided upon differently
+    assert isinstance(told.decide("a"), Taint)
+
+
+def test_one_after_the_other_is_not_suspicious() -> None:
+    told = Told(Policy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
+    told.hear("a", -50)
+    told.after(601).hear("b", -50)
+    assert not told.machine.suspicious
+    assert told.machine.together() == 1
+
+
+def test_one_alone_is_never_suspicious() -> None:
+    told = Told(Policy(suspect_percent=1), "a", "b")
+    told.hear("a", -50)
+    assert isinstance(told.after(300).decide("a"), Taint)
+
+
+def test_clusters_given_up_before_are_no_fall_of_now() -> None:
+    told = Told(Policy(fleet=Budget(percent=100)))
+    for name in "ab":
+        told.see(name, tainted=True)
+        told.hear(name, -50)
+    for name in "cdefg":
+        told.see(name)
+        told.hear(name, 100)
+    assert told.machine.together() == 0
+    told.hear("c", -50)
+    assert told.machine.together() == 1
+
+
+def test_after_a_while_out_of_sight_everything_counts_anew() -> None:
+    told = Told(ROOMY, "a", "b")
+    told.hear("a", -50)
+    told.after(299)
+    told.machine.handle(Blind(), now=told.now)
+    assert told.after(299).decide("a") == Wait(until=599.0)
+    assert isinstance(told.after(1).decide("a"), Taint)
+    told.see("a", tainted=True)
+    told.hear("a", 50)
+    told.after(899)
+    told.machine.handle(Blind(), now=told.now)
+    assert isinstance(told.after(899).decide("a"), Wait)
+    found = told.after(1).decide("a")
+    assert isinstance(found, Untaint)
+    assert found.reason == RECOVERED
+
+
+def test_what_was_said_of_another_one_of_its_name_does_not_count() -> None:
+    told = Told(ROOMY, "a", "b")
+    told.hear("a", -50)
+    told.after(299)
+    told.machine.handle(Gone(cluster="a"), now=told.now)
+    told.see("a")
+    assert told.after(299).decide("a") == Wait(until=599.0)
+
+
+def test_missing_is_unhealthy_if_it_shall_be() -> None:
+    policy = Policy(missing=UNHEALTHY, fleet=Budget(percent=100))
+    told = Told(policy, *"abcd")
+    told.hear("a", None)
+    decision = told.after(300).decide("a")
+    assert decision == Taint(reason=MISSING, facts=decision.facts) if isinstance(decision, Taint) else False
+    told = Told(Policy(fleet=Budget(percent=100)), *"abcd")
+    told.hear("a", None)
+    assert told.after(300).decide("a") == WAIT
+
+
+def test_those_that_are_nowhere_any_more_are_forgotten() -> None:
+    told = Told(ROOMY, "a", "b")
+    told.hear("a", -50)
+    told.machine.handle(Gone(cluster="a"), now=0.0)
+    assert told.machine.low() == {"a"}
+    told.hear("a", None)
+    assert told.machine.low() == set()
+    assert told.machine._cases.keys() == {"b"}
+
+
+def test_what_is_said_of_the_only_cluster_of_the_fleet() -> None:
+    told = Told(ROOMY, "a")
+    told.hear("a", -50)
+    held = told.after(300).decide("a")
+    assert isinstance(held, Held)
+    words = Words(ROOMY, now=300.0, wall=datetime(2031, 5, 5, 12, 5, tzinfo=UTC))
+    assert words.held(held).message == (
+        "health-score/health is -50, below -20 since 2031-05-05T12:00:00Z, but it is not tainted: "
+        "it is the only cluster of the fleet"
+    )
+    assert LOW not in words.held(held).reason

@@ -1,0 +1,147 @@
+"""What a policy may say, and where health is read."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fairway.api.clusterset import ManagedClusterSelector, ManagedClusterSet, ManagedClusterSetSpec
+from fairway.api.meta import ObjectMeta
+from fairway.api.score import (
+    AddOnPlacementScore,
+    AddOnPlacementScoreItem,
+    AddOnPlacementScoreStatus,
+    ManagedClusterScore,
+    ManagedClusterScoreCondition,
+    ManagedClusterScoreStatus,
+)
+from fairway.api.selector import LabelSelector
+from fairway.controllers.recovery import Budget, Coordinate, Policy, PolicyError
+from fairway.controllers.recovery.coordinate import CoordinateError, Health, read
+from fairway.controllers.recovery.groups import Groups
+
+NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"below": 20}, "well from 20 on and unhealthy below 20"),
+        ({"dwell": 0}, "dwell is 0"),
+        ({"dwell": float("nan")}, "dwell is nan"),
+        ({"suspect_window": -1}, "window is -1"),
+        ({"fresh": 0.0}, "freshness is 0"),
+        ({"recovery_dwell": 300}, "returns after 300 s and leaves after 300 s"),
+        ({"fleet": Budget(percent=0)}, "budget of the fleet is 0"),
+        ({"per_set": Budget(percent=101)}, "budget of a set is 101"),
+        ({"per_set": Budget(percent=10, count=0)}, "budget of a set is 0"),
+        ({"suspect_percent": 0}, "share that is suspect is 0"),
+        ({"effect": "PreferNoSelect"}, "'PreferNoSelect' moves nothing"),
+        ({"missing": "maybe"}, "'maybe' is nothing to do"),
+    ],
+)
+def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        Policy(**given)
+
+
+@pytest.mark.parametrize(
+    ("text", "resource", "score"),
+    [("health-score/health", "health-score", "health"), ("Health", "", "health"), (" a / b ", "a", "b")],
+)
+def test_where_health_is(text: str, resource: str, score: str) -> None:
+    assert Coordinate.parse(text) == Coordinate(resource=resource, score=score)
+
+
+@pytest.mark.parametrize("text", ["", " ", "/", "a/", "/b", "a/b/c"])
+def test_where_no_health_is(text: str) -> None:
+    with pytest.raises(CoordinateError, match="names no score"):
+        Coordinate.parse(text)
+
+
+def published(*values: int, until: datetime | None = NOON) -> AddOnPlacementScore:
+    items = tuple(AddOnPlacementScoreItem(name="health", value=each) for each in values)
+    return AddOnPlacementScore(
+        metadata=ObjectMeta(name="health-score", namespace="c1"),
+        status=AddOnPlacementScoreStatus(scores=items, validUntil=until),
+    )
+
+
+def calculated(score: int, *moments: datetime | None, name: str = "c1-health") -> ManagedClusterScore:
+    conditions = tuple(
+        ManagedClusterScoreCondition(type=f"T{number}", status="True", reason="R", lastUpdateTime=moment)
+        for number, moment in enumerate(moments)
+    )
+    return ManagedClusterScore(
+        metadata=ObjectMeta(name=name, namespace="c1"),
+        status=ManagedClusterScoreStatus(conditions=conditions, score=score),
+    )
+
+
+ADD_ON = Coordinate.parse("health-score/health")
+CALCULATOR = Coordinate.parse("health")
+LATE = NOON + timedelta(seconds=60)
+END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("found", "at", "fresh", "health"),
+    [
+        (published(5), ADD_ON, None, Health(score=5, expires=NOON)),
+        (published(5, 7, until=None), ADD_ON, None, Health(score=7)),
+        (published(), ADD_ON, None, None),
+        (published(5), Coordinate.parse("other/health"), None, None),
+        (calculated(5, NOON), CALCULATOR, None, Health(score=5)),
+        (calculated(5, NOON), CALCULATOR, 60.0, Health(score=5, expires=LATE)),
+        (calculated(5, None, NOON), CALCULATOR, 60.0, Health(score=5, expires=LATE)),
+        (calculated(5, END_OF_TIMES), CALCULATOR, 60.0, Health(score=5)),
+        (calculated(5), CALCULATOR, None, Health(score=5)),
+        (calculated(5), CALCULATOR, 60.0, None),
+        (calculated(0), CALCULATOR, None, None),  # its status is yet to come
+        (calculated(0, NOON), CALCULATOR, None, Health(score=0)),
+        (calculated(5, NOON, name="c1-other"), CALCULATOR, None, None),
+        (calculated(5, NOON, name="health"), CALCULATOR, None, None),
+    ],
+)
+def test_what_is_read(
+    found: AddOnPlacementScore | ManagedClusterScore,
+    at: Coordinate,
+    fresh: float | None,
+    health: Health | None,
+) -> None:
+    assert read(found, at=at, fresh=fresh) == health
+
+
+def test_health_runs_out() -> None:
+    health = Health(score=5, expires=NOON)
+    assert health.at(NOON - timedelta(microseconds=1)) == 5
+    assert health.at(NOON) is None
+    assert Health(score=5).at(END_OF_TIMES) == 5
+
+
+def chosen(name: str, **labels: str) -> ManagedClusterSet:
+    selector = ManagedClusterSelector(
+        selectorType="LabelSelector", labelSelector=LabelSelector(matchLabels=labels)
+    )
+    return ManagedClusterSet(
+        metadata=ObjectMeta(name=name), spec=ManagedClusterSetSpec(clusterSelector=selector)
+    )
+
+
+def test_clusters_are_in_sets_whichever_comes_first() -> None:
+    groups = Groups()
+    groups.put_cluster("a", {"zone": "1"})
+    assert groups.put_set(chosen("one", zone="1")) == ["a"]
+    assert groups.put_set(chosen("one", zone="1")) == []
+    groups.put_cluster("b", {"zone": "1", "cluster.open-cluster-management.io/clusterset": "own"})
+    assert groups.put_set(ManagedClusterSet(metadata=ObjectMeta(name="own"))) == ["b"]
+    assert groups.of("a") == {"one"}
+    assert groups.of("b") == {"one", "own"}
+    assert groups.put_set(chosen("one", zone="2")) == ["a", "b"]
+    groups.put_cluster("a", {"zone": "2"})
+    assert groups.of("a") == {"one"}
+    assert groups.of("b") == {"own"}
+    assert groups.drop_set("one") == ["a"]
+    assert groups.drop_set("one") == []
+    groups.drop_cluster("b")
+    assert groups.of("b") == frozenset()

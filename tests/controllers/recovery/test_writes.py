@@ -1,0 +1,198 @@
+"""What becomes of recovery's writes when hubs, webhooks and terms are not as they should be."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from controllers.clustersets.stage import at_work, until
+from controllers.clustersets.ticking import Standing
+from controllers.hubs import HubUnderTest
+from controllers.recovery.ward import SICK, WELL, Ward
+from controllers.world import World
+from fairway.api.cluster import ManagedCluster
+from fairway.controllers.availability.taints import WEBHOOK_STAMPS
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.recovery import RULES, Budget, Policy, Recovery
+from fairway.controllers.recovery import controller as module
+from fairway.controllers.recovery.taints import KEY
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, BadRequest, Client, TransportError
+from fairway.kube.fence import Lost
+from fairway.observe.meters import Meters, values
+
+ONE = Policy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100))
+pytestmark = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
+
+Patching = Callable[..., Any]
+
+
+@asynccontextmanager
+async def ward(
+    hub: HubUnderTest, world: World, *, policy: Policy = ONE, around: Callable[[Patching], Patching]
+) -> AsyncIterator[Ward]:
+    """``around`` makes something else of the client's patches."""
+    clock = Standing()
+
+    def make(client: Client) -> Recovery:
+        setattr(client, "patch", around(client.patch))  # noqa: B010 - mypy forbids the plain assignment
+        return Recovery(client, meters=Meters(), policy=policy, clock=clock)
+
+    async with at_work(hub, make, rules=RULES) as stage:
+        yield Ward(world, stage, clock)
+
+
+def tainted(cluster: ManagedCluster) -> bool:
+    return any(each.key == KEY for each in cluster.spec.taints)
+
+
+async def test_an_answer_that_got_lost_does_not_cost_the_budget(hub: HubUnderTest, world: World) -> None:
+    """The hub tainted a cluster, and nobody was told; the cluster gets well, and another one ill."""
+    lost: list[str] = []
+
+    def around(patch: Patching) -> Patching:
+        async def losing(resource: Any, name: str, body: Any, **options: Any) -> Any:
+            answer = await patch(resource, name, body, **options)
+            if not lost and "taints" in str(body):
+                lost.append(name)
+                raise TransportError("the answer was lost")
+            return answer
+
+        return losing
+
+    async with ward(hub, world, around=around) as here:
+        await here.clusters("a", "b", "c", "d")
+        await here.publish("a", SICK)
+        await here.passes(700)
+        await here.publish("b", SICK)
+        await here.passes(400)
+        assert lost == [world.full("a")]
+        assert await here.tainted() == ["a"]
+
+
+async def test_a_webhook_that_stamps_taints_itself(hub: HubUnderTest, world: World) -> None:
+    def around(patch: Patching) -> Patching:
+        async def refusing(resource: Any, name: str, body: Any, **options: Any) -> Any:
+            if "timeAdded" in str(body):
+                raise BadRequest(f"admission webhook denied: {WEBHOOK_STAMPS} of taint")
+            return await patch(resource, name, body, **options)
+
+        return refusing
+
+    async with ward(hub, world, around=around) as here:
+        await here.clusters("a", "b")
+        await here.publish("a", SICK)
+        await here.passes(300)
+        (taint,) = await here.taints("a")
+        assert taint.timeAdded is None
+
+
+async def test_one_that_cannot_be_tainted_leaves_its_place_to_the_next(
+    hub: HubUnderTest, world: World
+) -> None:
+    refused = asyncio.Event()
+
+    def around(patch: Patching) -> Patching:
+        async def refusing(resource: Any, name: str, body: Any, **options: Any) -> Any:
+            if name == world.full("a") and "taints" in str(body):
+                refused.set()
+                raise BadRequest("this cluster is not to be tainted")
+            return await patch(resource, name, body, **options)
+
+        return refusing
+
+    async with ward(hub, world, around=around) as here:
+        await here.clusters("a", "b", "c", "d", "e")
+        await here.publish("a", SICK - 10)
+        await here.publish("b", SICK)
+        await here.passes(300)
+        await refused.wait()
+        await here.publish("b", SICK + 1)
+        await until(world.client, MANAGED_CLUSTERS, world.full("b"), tainted)
+        assert await here.tainted() == ["b"]
+        await here.publish("a", WELL)
+
+
+async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World) -> None:
+    class Over:
+        def batch(self) -> Any:
+            return ALONE.batch()
+
+        def ensure(self) -> None:
+            raise Lost("the term is over")
+
+    async with ward(hub, world, around=lambda patch: patch) as here:
+        await here.clusters("a", "b")
+        recovery = here.stage.controller
+        assert isinstance(recovery, Recovery)
+        await here.publish("a", SICK)
+        await here.passes(270)
+        here.clock.advance(30)  # nobody has looked since
+        with pytest.raises(Lost):
+            await recovery.reconcile(("", world.full("a")), Over())
+        assert await here.tainted() == []
+        assert not recovery.machine.uncertain(world.full("a"))
+        await here.publish("a", WELL)
+
+
+async def test_who_begins_to_lead_knows_what_was_written_last(hub: HubUnderTest, world: World) -> None:
+    """The one before tainted a cluster, and the news of it is not here yet."""
+    async with ward(hub, world, around=lambda patch: patch) as here:
+        await here.clusters("a", "b", "c", "d")
+        recovery = here.stage.controller
+        assert isinstance(recovery, Recovery)
+        stale = await here.cluster("a")
+        taint = {"key": KEY, "value": "HealthLow", "effect": "NoSelect"}
+        written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"taints": [taint]}})
+        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        store = here.stage.sources.of(MANAGED_CLUSTERS)._replica.store
+        store["", world.full("a")] = stale
+        recovery._see(stale)
+        assert recovery.machine.census().tainted == 0
+        await recovery._catch_up()
+        assert recovery.machine.census().tainted == 1
+
+
+async def test_while_scores_cannot_be_followed_nobody_is_given_up(
+    hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    async with ward(hub, world, around=lambda patch: patch) as here:
+        await here.clusters("a", "b", "c")
+        await here.publish("a", SICK)
+        await here.passes(180)
+        scores = here.stage.sources.of(ADD_ON_PLACEMENT_SCORES, fields="metadata.name=health-score")
+        recovery = here.stage.controller
+        assert isinstance(recovery, Recovery)
+        assert scores._clock is not None
+        scores._current, scores._current_at = False, scores._clock() - 3600.0
+        here.clock.advance(60)
+        async with asyncio.timeout(10):
+            while recovery.machine._cases[world.full("a")].low_since != here.clock.monotonic():
+                await asyncio.sleep(0.01)
+        scores._current = True
+        await here.passes(299)
+        assert await here.tainted() == []
+        await here.passes(1)
+        assert await here.tainted() == ["a"]
+
+
+async def test_figures(hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    async with ward(hub, world, around=lambda patch: patch) as here:
+        await here.clusters("a", "b", "c", "d", "e")
+        await world.cluster("silent")
+        await here.override("e", "off")
+        await here.publish("a", SICK)
+        await here.publish("b", SICK)
+        await here.passes(300)
+        wanted = {"low": 2, "tainted": 1, "held": 1, "exempt": 1, "unknown": 1}
+        async with asyncio.timeout(10):
+            while True:
+                found = values(here.stage.controller.meters.expose())
+                states = {key: found[f'fairway_recovery_clusters{{state="{key}"}}'] for key in wanted}
+                if states == wanted:
+                    break
+                await asyncio.sleep(0.01)
+        assert found["fairway_recovery_provider_suspected"] == 0
