@@ -51,8 +51,7 @@ async def load(provider: ResourceUsage, cluster: Child, figures: dict[str, Any],
     figures["resident before"] = resident()
     began, cpu = time.monotonic(), cpu_seconds(pid)
     async with provider.running(heard.wake):
-        # The first list takes longer than a reading has patience for.
-        await provider._pods.synced.wait()
+        await provider._pods.synced.wait()  # on a slow machine longer than a reading has patience for
         await provider.read()
         figures["load seconds"] = time.monotonic() - began
         figures["load cpu"] = cpu_seconds(pid) - cpu

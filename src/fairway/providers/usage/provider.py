@@ -21,7 +21,9 @@ SCORE_OBJECT: Final = "resource-usage-score"
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """What has ended takes nothing, and there may be more of it than of the rest."""
 
-PATIENCE_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 20.0
+"""A reading waits so long for the first list, which of a large cluster takes seconds."""
+ANSWER_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 60.0
 NAMED_PROBLEMS: Final = 5
 
@@ -93,9 +95,12 @@ class ResourceUsage(ClusterProvider):
             yield
 
     async def read(self) -> Reading:
-        await self._current(self._nodes)
-        await self._current(self._pods)
-        await self._asked.wait()
+        """Waits for a while if not everything is here yet."""
+        await self._complete()
+        for informer in (self._nodes, self._pods):
+            if informer.lag > max(self.interval, STALE_SECONDS):
+                told = NO_NEWS.format(kind=_plural(informer), seconds=informer.lag)
+                raise ProviderError(told, reason=WATCH_LOST)
         totals = self.accounting.totals()
         values = {}
         for each in self._measures:
@@ -105,23 +110,22 @@ class ResourceUsage(ClusterProvider):
         problem, reason = self._problem()
         return Reading(values=values, problem=problem, reason=reason)
 
-    async def _current(self, informer: Informer[Any]) -> None:
-        """Raises ProviderError unless it knows all there is, as of now."""
-        kind = f"{informer.resource.kind}s"
-        if not informer.synced.is_set():
-            try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
-                    await informer.synced.wait()
-            except TimeoutError:
-                why = await self._why_not(informer)
-                raise ProviderError(CANNOT_LIST.format(kind=kind, reason=why), reason=NOT_LISTED) from None
-        lag = informer.lag
-        if lag > max(self.interval, STALE_SECONDS):
-            raise ProviderError(NO_NEWS.format(kind=kind, seconds=lag), reason=WATCH_LOST)
+    async def _complete(self) -> None:
+        """Raises ProviderError unless everything was listed once."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._nodes.synced.wait()
+                await self._pods.synced.wait()
+                await self._asked.wait()
+        except TimeoutError:
+            late = self._pods if self._nodes.synced.is_set() else self._nodes
+            why = await self._why_not(late)
+            told = CANNOT_LIST.format(kind=_plural(late), reason=why)
+            raise ProviderError(told, reason=NOT_LISTED) from None
 
     async def _why_not(self, informer: Informer[Any]) -> str:
         try:
-            await self._client.newest(informer.resource, timeout=PATIENCE_SECONDS)
+            await self._client.newest(informer.resource, timeout=ANSWER_SECONDS)
         except KubeError as error:
             return str(error)
         return NOT_YET.format(seconds=PATIENCE_SECONDS)
@@ -178,6 +182,10 @@ class ResourceUsage(ClusterProvider):
 def resource_usage(options: Mapping[str, Any], context: Context) -> ResourceUsage:
     """The factory of the catalogue. Raises OptionsError."""
     return ResourceUsage(context.local_client(), Options.read(options))
+
+
+def _plural(informer: Informer[Any]) -> str:
+    return f"{informer.resource.kind}s"
 
 
 def _nobody() -> None:

@@ -1,0 +1,59 @@
+"""What docs/scores/resource-usage.md says of scores, formulas and options."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from fairway.providers.scales import Inverted, Linear, Logarithmic
+from fairway.providers.usage import options as options_module
+from fairway.providers.usage.measures import measures
+from fairway.providers.usage.options import Options
+from fairway.providers.usage.provider import RULES
+
+PAGE = (Path(__file__).parents[3] / "docs" / "scores" / "resource-usage.md").read_text(encoding="utf-8")
+SCALES = {"linear": Linear, "logarithmic": Logarithmic, "logarithmic, inverted": Inverted}
+NUMBERS = (1, 4, 16, 100, 1000)
+
+
+def rows(first: str) -> list[list[str]]:
+    """Of the table whose first heading that is."""
+    table = PAGE.partition(f"| {first} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.split("\n")[2:]]
+
+
+def test_the_table_of_scores_is_whole_and_true() -> None:
+    found = {
+        each.score.name: each.score.scale
+        for each in measures(Options.read({"shapes": {"web": {"cpu": 1}}}, environment={}))
+    }
+    told = {row[0].strip("`"): row[2:] for row in rows("score")}
+    assert told.keys() == found.keys()
+    for name, (scale, limit) in told.items():
+        assert type(found[name]) is SCALES[scale]
+        if limit:
+            assert found[name].score(float(limit)) == 100
+            assert found[name].score(float(limit) * 0.9) < 100
+
+
+def test_the_table_of_scales_is_true() -> None:
+    for scale, _, *points in rows("scale"):
+        kind, name = re.findall("`(.*?)`", scale)
+        options = Options.read({"scales": {"available": kind}} if kind == "share" else {}, environment={})
+        (score,) = (each.score for each in measures(options) if each.score.name == name)
+        assert [int(point) for point in points] == [score.scale.score(float(number)) for number in NUMBERS]
+
+
+def test_the_options_are_all_there_and_can_be_used() -> None:
+    given = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
+    options = Options.read(given, environment={})
+    assert {each.score.name for each in measures(options)} == set(given["scores"])
+    known = re.findall(r"^(\w+):", options_module.__doc__ or "", re.MULTILINE)
+    assert set(known) - set(given) == {"parity"}
+
+
+def test_the_rights_are_told() -> None:
+    told = PAGE.partition("It needs to")[2].partition(", nothing else")[0]
+    for rule in RULES:
+        for verb in rule["verbs"]:
+            assert f"`{verb}`" in told
