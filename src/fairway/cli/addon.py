@@ -85,8 +85,8 @@ Examples:
   fairway addon install resource-usage --dry-run -o yaml                print it, for GitOps; no hub is asked
 
 \b
-Settings for --set: PROVIDERS (what the agent runs), INTERVAL, MAXCPUCOUNT (cores that score 100), MAXMEMCOUNT (MiB, or
-with a unit), LOG_FORMAT. A cluster gets others by an AddOnDeploymentConfig of its own.
+Settings for --set: PROVIDERS (what the agent runs), INTERVAL, VALID_FOR, MAXCPUCOUNT (cores that score 100),
+MAXMEMCOUNT (MiB, or with a unit), LOG_FORMAT. A cluster gets others by an AddOnDeploymentConfig of its own.
 Exit status: 0 installed, 2 bad input, or the hub refuses.
 """,
 )

@@ -24,6 +24,7 @@ SCORE_LABEL: Final = "fairway.dev/provider"
 VARIABLES: Final[Mapping[str, str]] = {
     "PROVIDERS": "",
     "INTERVAL": "60s",
+    "VALID_FOR": "",
     "MAXCPUCOUNT": "",
     "MAXMEMCOUNT": "",
     "LOG_FORMAT": "json",
@@ -255,6 +256,7 @@ def _container(plan: Plan) -> Document:
             "--addon-namespace={{INSTALL_NAMESPACE}}",
             "--providers={{PROVIDERS}}",
             "--interval={{INTERVAL}}",
+            "--valid-for={{VALID_FOR}}",
             f"--health-address=:{HEALTH_PORT}",
             f"--metrics-address=:{METRICS_PORT}",
             "--log-format={{LOG_FORMAT}}",

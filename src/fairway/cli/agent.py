@@ -141,6 +141,12 @@ does not know who it is.
     metavar="DURATION",
     help="Between readings when nothing changes.  [default: the provider's own]",
 )
+@click.option(
+    "--valid-for",
+    type=duration,
+    metavar="DURATION",
+    help="How long a score counts after its reading.  [default: three intervals, and at least 3m]",
+)
 @click.option("--adopt", is_flag=True, help="Take over scores of the same name that somebody else made.")
 @click.option(
     "--addon-name", default=ADD_ON, show_default=True, metavar="NAME", help="What the add-on is called."
@@ -176,6 +182,7 @@ def run(
     providers: tuple[str, ...],
     config: Path | None,
     interval: float | None,
+    valid_for: float | None,
     adopt: bool,
     addon_name: str,
     addon_namespace: str | None,
@@ -201,6 +208,7 @@ def run(
             providers=providers,
             config=config,
             interval=interval,
+            valid_for=valid_for,
             adopt=adopt,
             add_on=addon_name,
             namespace=addon_namespace,

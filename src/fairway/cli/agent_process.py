@@ -44,7 +44,7 @@ from fairway.providers.runner import Runner, Settings
 
 log: Final = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 10.0
+LOOK_SECONDS: Final = 2.0
 """Between looks whether the kubeconfig for the hub has changed."""
 WAIT_SECONDS: Final = 5.0
 """Before a hub that does not answer is asked again."""
@@ -100,6 +100,7 @@ class Job:
     providers: tuple[str, ...]
     config: Path | None
     interval: float | None
+    valid_for: float | None
     adopt: bool
     add_on: str
     namespace: str | None
@@ -153,7 +154,10 @@ class Agent:
             async with _pulse(self.job, local, self.unready):
                 providers = tuple(self._made(name, hub=hub, local=local) for name in self._factories)
                 settings = Settings(
-                    cluster=self.job.cluster, interval=self.job.interval, adopt=self.job.adopt
+                    cluster=self.job.cluster,
+                    interval=self.job.interval,
+                    valid_for=self.job.valid_for,
+                    adopt=self.job.adopt,
                 )
                 try:
                     self._runner = Runner(providers, client=hub, settings=settings, meters=self.meters)
