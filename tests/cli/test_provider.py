@@ -1,0 +1,431 @@
+"""`fairway provider` as people call it: what it prints, what it refuses, and how it lives and dies as a process."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.live_hub import act
+from fairway.api.score import AddOnPlacementScore
+from fairway.cli.main import run
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, NotFound
+from fairway.providers.rules import CLUSTER_RULES
+from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.testing.processes import POLL
+from fairway.testing.restricted import write_kubeconfig
+from providers.sdk.world import World
+
+SECONDS = 60.0
+
+WORKER = """
+from pathlib import Path
+from fairway.providers import Linear, Score, provider
+
+@provider(scores={"free": Score(name="free", scale=Linear(0, 100), unit="slots")}, interval=0.2)
+def worker():
+    return float(Path("value").read_text())
+"""
+FLEET = """
+from fairway.providers import Quantile, fleet_provider
+
+@fleet_provider(scores={"cheap": Quantile()})
+def rank(clusters):
+    return {name: len(name) for name in clusters if name.startswith("c")}
+"""
+CONFIGURED = """
+from fairway.providers import Direct, OptionsError, provider
+
+def make(options, context):
+    if "value" not in options:
+        raise OptionsError("must be set", field="value")
+    assert (context.folder / "data.txt").is_file()
+
+    @provider(scores={"free": Direct()}, name="made")
+    def read():
+        return options["value"]
+
+    return read
+
+def broken(options, context):
+    raise KeyError("odd")
+"""
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubAddress]:
+    with hub_in_thread(folder=tmp_path_factory.mktemp("hub")) as made:
+
+        async def prepare(client: Client) -> None:
+            for name in ("c1", "c22", "other"):
+                await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+                await client.create(MANAGED_CLUSTERS, {"metadata": {"name": name}})
+
+        act(made.kubeconfig, prepare)
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name, source in (("worker.py", WORKER), ("fleet.py", FLEET), ("configured.py", CONFIGURED)):
+        (tmp_path / name).write_text(source)
+    (tmp_path / "value").write_text("75")
+    return tmp_path
+
+
+@pytest.fixture
+def at_hub(folder: Path, hub: HubAddress, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("KUBECONFIG", str(hub.kubeconfig))
+    yield hub.kubeconfig
+    act(hub.kubeconfig, _clear)
+
+
+async def _clear(client: Client) -> None:
+    for cluster in ("c1", "c22", "other"):
+        await client.delete_collection(ADD_ON_PLACEMENT_SCORES, namespace=cluster)
+
+
+def scores(kubeconfig: Path) -> dict[str, dict[str, int]]:
+    listing = act(kubeconfig, lambda client: client.list(ADD_ON_PLACEMENT_SCORES))
+    return {
+        f"{each.metadata.namespace}/{each.metadata.name}": {
+            score.name: score.value for score in each.status.scores
+        }
+        for each in listing.items
+    }
+
+
+def read(kubeconfig: Path, name: str, *, cluster: str = "c1") -> AddOnPlacementScore | None:
+    async def get(client: Client) -> AddOnPlacementScore | None:
+        try:
+            return await client.get(ADD_ON_PLACEMENT_SCORES, name, namespace=cluster)
+        except NotFound:
+            return None
+
+    return act(kubeconfig, get)
+
+
+def await_(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(POLL)
+
+
+# What it prints
+
+
+def test_a_rehearsal_needs_no_hub(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["provider", "run", "worker.py", "--dry-run"]) == 0
+    table, errors = capsys.readouterr()
+    assert errors == ""
+    assert re.sub(r"\S+Z", "WHEN", table).splitlines() == [
+        "CLUSTER  RESOURCE      SCORE  VALUE  RAW       VALID UNTIL           PROBLEM",
+        "local    worker-score  free      50  75 slots  WHEN  -",
+    ]
+
+
+@pytest.mark.parametrize(("output", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_rehearsal_for_programs(
+    folder: Path, capsys: pytest.CaptureFixture[str], output: str, parse: Callable[[str], Any]
+) -> None:
+    assert run(["provider", "run", "worker.py", "--dry-run", "--cluster-name", "c9", "-o", output]) == 0
+    (item,) = parse(capsys.readouterr().out)["items"]
+    assert (item["kind"], item["metadata"]["namespace"]) == ("AddOnPlacementScore", "c9")
+    assert item["metadata"]["labels"]["fairway.dev/provider"] == "worker"
+    assert item["status"]["scores"] == [{"name": "free", "value": 50}]
+    assert item["status"]["conditions"][0]["message"] == "free 75 slots"
+
+
+def test_a_rehearsal_of_what_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "value").write_text("much")
+    assert run(["provider", "run", "worker.py", "--dry-run"]) == 1
+    table, errors = capsys.readouterr()
+    assert "CollectionFailed" in table
+    assert "worker could not read local: ValueError: could not convert string to float: 'much'" in errors
+    assert "not everything could be read" in errors
+
+
+def test_a_rehearsal_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["provider", "run", "fleet.py", "--dry-run"]) == 0
+    table = capsys.readouterr().out
+    assert [line.split()[:4] for line in table.splitlines()[1:]] == [
+        ["c1", "rank-score", "cheap", "-100"],
+        ["c22", "rank-score", "cheap", "100"],
+    ]
+    assert scores(at_hub) == {}
+
+
+def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["provider", "run", "fleet.py", "--once"]) == 0
+    assert scores(at_hub) == {"c1/rank-score": {"cheap": -100}, "c22/rank-score": {"cheap": 100}}
+    capsys.readouterr()
+    assert run(["provider", "cleanup", "rank", "--dry-run"]) == 0
+    assert capsys.readouterr().out.count("(dry run)") == 2
+    assert len(scores(at_hub)) == 2
+    assert run(["provider", "cleanup", "rank", "--cluster-name", "c1"]) == 0
+    assert capsys.readouterr().out == "scores c1/rank-score of provider rank are removed\n"
+    assert list(scores(at_hub)) == ["c22/rank-score"]
+    assert run(["provider", "cleanup", "rnk"]) == 0
+    assert capsys.readouterr().out == (
+        "there are no scores of provider rnk on the hub; there are scores of rank\n"
+    )
+    assert run(["provider", "cleanup", "rank"]) == 0
+    assert scores(at_hub) == {}
+    capsys.readouterr()
+    assert run(["provider", "cleanup", "rank"]) == 0
+    assert capsys.readouterr().out == "there are no scores of provider rank on the hub\n"
+
+
+def test_cleanup_leaves_alone_what_is_not_fairways(at_hub: Path) -> None:
+    body = {"metadata": {"name": "theirs", "labels": {"fairway.dev/provider": "rank"}}}
+    act(at_hub, lambda client: client.create(ADD_ON_PLACEMENT_SCORES, body, namespace="other"))
+    assert run(["provider", "cleanup", "rank"]) == 0
+    assert list(scores(at_hub)) == ["other/theirs"]
+
+
+def test_once_says_what_the_hub_refuses(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["provider", "run", "worker.py", "--once", "--cluster-name", "nowhere"]) == 1
+    errors = capsys.readouterr().err
+    assert "worker could not publish the scores of nowhere: the hub has no namespace nowhere" in errors
+
+
+def test_adopting_needs_to_be_said(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = {"metadata": {"name": "worker-score"}}
+    act(at_hub, lambda client: client.create(ADD_ON_PLACEMENT_SCORES, body, namespace="c1"))
+    command = ["provider", "run", "worker.py", "--once", "--cluster-name", "c1"]
+    assert run(command) == 1
+    assert "c1/worker-score was not made by Fairway" in capsys.readouterr().err
+    assert run([*command, "--adopt"]) == 0
+    assert scores(at_hub) == {"c1/worker-score": {"free": 50}}
+
+
+def test_validity_can_be_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["provider", "run", "worker.py", "--dry-run", "-o", "json", "--interval", "1h"]
+    assert run([*command, "--valid-for", "2h"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    written = datetime.fromisoformat(item["status"]["conditions"][0]["lastTransitionTime"])
+    lasts = datetime.fromisoformat(item["status"]["validUntil"]) - written
+    assert timedelta(minutes=119) < lasts <= timedelta(hours=2)
+
+
+def test_options_of_a_factory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "conf").mkdir()
+    (folder / "conf" / "made.yaml").write_text("value: 33\n")
+    (folder / "conf" / "data.txt").write_text("")
+    command = ["provider", "run", "configured.py:make", "--config", "conf/made.yaml", "--dry-run"]
+    assert run(command) == 0
+    assert "made-score" in capsys.readouterr().out
+    (folder / "conf" / "made.yaml").write_text("other: 33\n")
+    assert run(command) == 2
+    assert "conf/made.yaml: value: must be set" in capsys.readouterr().err
+
+
+def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["provider", "list", "-o", "json"]) == 0
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert {"prometheus", "static", "resource-usage"} <= set(found)
+    assert {each["from"] for each in found.values()} == {"fairway"}
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nosuch.py", "--dry-run"], "there is no file nosuch.py"),
+        (["worker.py:wrker", "--dry-run"], "did you mean 'worker'?"),
+        (
+            ["configured.py:broken", "--dry-run"],
+            "configured.py:broken: it could not be made: KeyError: 'odd'",
+        ),
+        (["worker.py"], "no hub to talk to"),
+        (["fleet.py", "--dry-run"], "no hub to talk to"),
+        (["fleet.py", "--dry-run", "--cluster-name", "c1"], "leave out --cluster-name"),
+        (["worker.py", "--dry-run", "--interval", "soon"], "expected a duration"),
+        (
+            ["worker.py", "--dry-run", "--interval", "0"],
+            "interval must be a number of seconds greater than 0",
+        ),
+        (["worker.py", "--dry-run", "--valid-for", "10ms"], "would run out between two readings"),
+        (["worker.py", "fleet.py", "--config", "value"], "--config is for one provider"),
+        (["worker.py", "--config", "nosuch.yaml"], "does not exist"),
+        (["worker.py", "--dry-run", "--config", "value"], "options must be a mapping"),
+        (["worker.py", "-o", "json"], "-o says how to print what --dry-run or --once found"),
+        (["worker.py", "--cluster-name", "c1", "--leader-elect"], "a cluster has one agent"),
+        (["resource-usage", "--dry-run", "--cluster-name", "c1"], "--managed-kubeconfig"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_done(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(["provider", "run", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert words in " ".join(errors.split())
+    assert "internal error" not in errors
+
+
+def test_a_cluster_needs_a_name_to_be_published(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["provider", "run", "worker.py", "--once"]) == 2
+    assert "say with --cluster-name what the hub calls it" in capsys.readouterr().err
+
+
+def test_a_hub_that_is_away(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "kubeconfig").write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "hub", "cluster": {"server": "http://127.0.0.1:9"}}],
+                "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": ""}}],
+                "current-context": "hub",
+            }
+        )
+    )
+    assert run(["provider", "run", "fleet.py", "--dry-run", "--kubeconfig", "kubeconfig"]) == 2
+    assert "127.0.0.1:9" in capsys.readouterr().err
+
+
+def test_it_does_not_need_click_to_be_imported() -> None:
+    code = "import sys, fairway.providers; sys.exit(any(name in sys.modules for name in ('click', 'rich')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# As a process
+
+
+@contextmanager
+def process(folder: Path, *arguments: str, kubeconfig: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    log = (folder / "log").open("ab")
+    command = [sys.executable, "-P", "-m", "fairway", "provider", "run", *arguments]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    with log, subprocess.Popen(command, cwd=folder, env=environment, stderr=log, stdout=log) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=SECONDS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def port_of(folder: Path) -> int:
+    found: list[int] = []
+
+    def announced() -> bool:
+        match = re.search(r"health at \S*?:(\d+)", (folder / "log").read_text())
+        if match is not None:
+            found.append(int(match[1]))
+        return match is not None
+
+    await_(announced)
+    return found[0]
+
+
+def test_it_runs_until_it_is_told_to_stop(at_hub: Path, folder: Path) -> None:
+    arguments = ("worker.py", "--cluster-name", "c1")
+    addresses = ("--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+    with process(folder, *arguments, *addresses, kubeconfig=at_hub) as running:
+        port = port_of(folder)
+        await_(lambda: scores(at_hub) == {"c1/worker-score": {"free": 50}})
+        await_(lambda: asked(port, "/readyz")[0] == 200)
+        assert asked(port, "/livez")[0] == 200
+        assert 'fairway_provider_writes_total{provider="worker"} 1.0' in asked(port, "/metrics")[1]
+        (folder / "value").write_text("100")
+        await_(lambda: scores(at_hub) == {"c1/worker-score": {"free": 100}})
+        (folder / "value").write_text("nan")
+        await_(lambda: scores(at_hub) == {"c1/worker-score": {}})
+        await_(lambda: "free is nan" in asked(port, "/readyz?verbose")[1])
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(SECONDS) == 0
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def test_killed_and_started_again(at_hub: Path, folder: Path, tmp_path: Path) -> None:
+    """Between the making of the object and its status; the next start repairs it."""
+
+    async def account(client: Client) -> Path:
+        half = World(client, suffix="half")
+        connection = await half.account("other", CLUSTER_RULES[:1])
+        return await write_kubeconfig(connection, tmp_path / "restricted")
+
+    kubeconfig = act(at_hub, account)
+    arguments = ("worker.py", "--cluster-name", "other")
+    with process(folder, *arguments, kubeconfig=kubeconfig) as running:
+        await_(lambda: "the hub refuses" in (folder / "log").read_text())
+        running.send_signal(signal.SIGKILL)
+        assert running.wait(SECONDS) == -signal.SIGKILL
+    left = read(at_hub, "worker-score", cluster="other")
+    assert left is not None
+    assert left.status.validUntil is None
+    with process(folder, *arguments, kubeconfig=at_hub) as running:
+        await_(lambda: scores(at_hub) == {"other/worker-score": {"free": 50}})
+    repaired = read(at_hub, "worker-score", cluster="other")
+    assert repaired is not None
+    assert repaired.metadata.uid == left.metadata.uid
+
+
+def test_a_provider_that_blocks_does_not_keep_the_process(at_hub: Path, folder: Path) -> None:
+    (folder / "stuck.py").write_text(
+        WORKER.replace("def worker", "def stuck").replace(
+            'return float(Path("value").read_text())', "import time; time.sleep(3600)"
+        )
+    )
+    arguments = ("worker.py", "stuck.py", "--cluster-name", "c1", "--deadline", "200ms")
+    with process(folder, *arguments, kubeconfig=at_hub) as running:
+        await_(lambda: scores(at_hub).get("c1/worker-score") == {"free": 50})
+        await_(lambda: scores(at_hub).get("c1/stuck-score") == {})
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(SECONDS) == 0
+
+
+def test_a_port_that_is_taken(at_hub: Path, folder: Path) -> None:
+    async def taken() -> tuple[int, str]:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        command = [
+            "provider",
+            "run",
+            "worker.py",
+            "--cluster-name",
+            "c1",
+            "--health-address",
+            f"127.0.0.1:{port}",
+        ]
+        async with server:
+            running = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "fairway", *command),
+                cwd=folder,
+                env={**os.environ, "KUBECONFIG": str(at_hub)},
+                stderr=asyncio.subprocess.PIPE,
+            )
+            _, errors = await running.communicate()
+            return running.returncode or 0, errors.decode()
+
+    status, errors = asyncio.run(taken())
+    assert status == 2
+    assert "a port to listen on is taken" in errors
