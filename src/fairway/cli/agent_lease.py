@@ -62,7 +62,7 @@ class Pulse:
             if self._well():
                 await self.renew()
                 renewed = True
-            pause = self._every if renewed else FIRST_SECONDS
+            pause = self._every if renewed else min(self._every, FIRST_SECONDS)
             await asyncio.sleep(pause * (1 + random.uniform(-JITTER, 0)))
 
     async def renew(self) -> None:

@@ -1,0 +1,303 @@
+"""`fairway agent run`: a process that scores one cluster on a hub, with credentials that change under its feet."""
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.live_hub import act
+from cli.up_process import FAIRWAY, environment, fairway, until
+from fairway.api.meta import find_condition
+from fairway.cli.agent import duration
+from fairway.cli.agent_lease import Pulse
+from fairway.cli.agent_process import CHANGED, NO_HUB, WHICH_CLUSTER
+from fairway.cli.main import run
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, NotFound
+from fairway.kube.leader import LEASES
+from fairway.testing.hub import HubAddress, hub_in_thread
+
+CLUSTER = "cluster1"
+SCORE = "resource-usage-score"
+HOME = "open-cluster-management-agent-addon"
+
+
+@dataclass(frozen=True)
+class Hubs:
+    """A hub, and the cluster that is scored."""
+
+    hub: HubAddress
+    cluster: HubAddress
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """How to reach both."""
+        return (
+            *("--hub-kubeconfig", str(self.hub.kubeconfig), "--cluster-name", CLUSTER),
+            *("--kubeconfig", str(self.cluster.kubeconfig), "--addon-namespace", HOME),
+        )
+
+
+@pytest.fixture(scope="module")
+def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hubs]:
+    with (
+        hub_in_thread(folder=tmp_path_factory.mktemp("hub")) as hub,
+        hub_in_thread(folder=tmp_path_factory.mktemp("cluster"), definitions=()) as cluster,
+    ):
+        act(hub.kubeconfig, lambda client: _namespace(client, CLUSTER))
+        act(cluster.kubeconfig, _populate)
+        yield Hubs(hub, cluster)
+
+
+async def _namespace(client: Client, name: str) -> None:
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+
+
+async def _populate(client: Client) -> None:
+    await _namespace(client, HOME)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    await client.request("POST", "/api/v1/nodes", body=node)
+    amounts = {"cpu": "50", "memory": "100Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    status = {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}
+    await client.request(
+        "PATCH",
+        "/api/v1/nodes/n1/status",
+        body={"status": status},
+        content_type="application/merge-patch+json",
+    )
+
+
+@dataclass(frozen=True)
+class Running:
+    process: "subprocess.Popen[str]"
+    lines: list[dict[str, Any]]
+
+    def read_until(self, holds: Callable[[str], bool]) -> str:
+        assert self.process.stderr is not None
+        while line := self.process.stderr.readline():
+            found: dict[str, Any] = json.loads(line)
+            self.lines.append(found)
+            if holds(found["msg"]):
+                return str(found["msg"])
+        raise AssertionError(f"ended with {self.process.wait()}: {self.lines}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        assert self.process.stderr is not None
+        self.lines.extend(json.loads(line) for line in self.process.stderr)
+        return self.process.wait()
+
+
+@contextmanager
+def running(*arguments: object, **variables: str) -> Iterator[Running]:
+    command = [*FAIRWAY, "agent", "run", "--log-format", "json", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment(**variables)
+    ) as process:
+        try:
+            yield Running(process, [])
+        finally:
+            process.kill()
+
+
+async def _published(client: Client) -> dict[str, int]:
+    """The scores, as soon as they are there."""
+    found: dict[str, int] = {}
+
+    def there(store: Any) -> bool:
+        score = store.get((CLUSTER, SCORE))
+        if score is None or not score.status.scores:
+            return False
+        updated = find_condition(score.status.conditions, "AddOnPlacementScoreUpdated")
+        assert updated is not None
+        assert score.status.validUntil > datetime.now(UTC)
+        found.update({each.name: each.value for each in score.status.scores})
+        return True
+
+    await until(client, ADD_ON_PLACEMENT_SCORES, there)
+    return found
+
+
+async def _forget(client: Client) -> None:
+    try:
+        await client.delete(ADD_ON_PLACEMENT_SCORES, SCORE, namespace=CLUSTER)
+    except NotFound:
+        return
+
+
+async def _renewed(client: Client) -> None:
+    await until(client, LEASES, lambda store: (HOME, "resource-usage-collect") in store)
+
+
+def test_it_publishes_and_shows_that_it_is_well(hubs: Hubs) -> None:
+    act(hubs.hub.kubeconfig, _forget)
+    with running(*hubs.given, "--health-address", "127.0.0.1:0", MAXCPUCOUNT="100") as agent:
+        scores = act(hubs.hub.kubeconfig, _published)
+        assert scores["cpuAvailable"] == 0  # half of what scores 100
+        act(hubs.cluster.kubeconfig, _renewed)
+        assert agent.stop() == 0
+        assert agent.lines[-1]["msg"] == "stopped"
+
+
+def test_a_new_process_goes_on_where_a_killed_one_ended(hubs: Hubs) -> None:
+    act(hubs.hub.kubeconfig, _forget)
+    with running(*hubs.given) as first:
+        act(hubs.hub.kubeconfig, _published)
+        first.process.kill()
+        first.process.wait()
+    before = act(
+        hubs.hub.kubeconfig, lambda client: client.get(ADD_ON_PLACEMENT_SCORES, SCORE, namespace=CLUSTER)
+    )
+    with running(*hubs.given) as second:
+        second.read_until(lambda line: f"of cluster {CLUSTER} on hub" in line)
+        act(hubs.hub.kubeconfig, _published)
+        assert second.stop() == 0
+    after = act(
+        hubs.hub.kubeconfig, lambda client: client.get(ADD_ON_PLACEMENT_SCORES, SCORE, namespace=CLUSTER)
+    )
+    assert after.metadata.uid == before.metadata.uid
+
+
+def test_a_kubeconfig_that_changes_is_read_again(
+    hubs: Hubs, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Even if it leads to another hub."""
+    kubeconfig = tmp_path / "kubeconfig"
+    shutil.copy(hubs.hub.kubeconfig, kubeconfig)
+    given = ["--hub-kubeconfig", kubeconfig, *hubs.given[2:]]
+    with hub_in_thread(folder=tmp_path_factory.mktemp("other")) as other, running(*given) as agent:
+        act(other.kubeconfig, lambda client: _namespace(client, CLUSTER))
+        agent.read_until(lambda line: hubs.hub.url in line)
+        kubeconfig.write_text("no: kubeconfig")
+        agent.read_until(lambda line: "cannot be used" in line)
+        shutil.copy(other.kubeconfig, kubeconfig)
+        agent.read_until(lambda line: line == CHANGED % kubeconfig)
+        act(other.kubeconfig, _published)
+        assert agent.stop() == 0
+
+
+def test_the_namespace_of_the_kubeconfig_is_nobodys_cluster(hubs: Hubs, tmp_path: Path) -> None:
+    """As in the Secret of an add-on, where it is always the same word."""
+    content = yaml.safe_load(hubs.hub.kubeconfig.read_text())
+    content["contexts"][0]["context"]["namespace"] = "configuration"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    (tmp_path / "cluster-name").write_text(f"{CLUSTER}\n")
+    act(hubs.hub.kubeconfig, _forget)
+    with running("--hub-kubeconfig", kubeconfig, *hubs.given[2:], "--no-lease") as agent:
+        act(hubs.hub.kubeconfig, _published)
+        assert agent.stop() == 0
+
+
+def ended(*arguments: object, **variables: str) -> str:
+    """What it says when it does not even begin."""
+    ran = fairway("agent", "run", *arguments, **variables)
+    assert ran.returncode == 2, ran.stderr
+    return " ".join(ran.stderr.split())
+
+
+def test_a_hub_kubeconfig_that_is_missing_or_wrong(hubs: Hubs, tmp_path: Path) -> None:
+    others = hubs.given[2:]
+    missing = tmp_path / "missing"
+    assert f"{missing}" in ended("--hub-kubeconfig", missing, *others)
+    wrong = tmp_path / "wrong"
+    wrong.write_text("{")
+    assert NO_HUB.format(error=f"{wrong}") in ended("--hub-kubeconfig", wrong, *others)
+    content = yaml.safe_load(hubs.hub.kubeconfig.read_text())
+    content["users"][0]["user"] = {"tokenFile": "token"}
+    stale = tmp_path / "stale"
+    stale.write_text(yaml.safe_dump(content))
+    assert "token file" in ended("--hub-kubeconfig", stale, *others)
+    (tmp_path / "token").write_text("nobody's")
+    assert "does not know who this is (401 Unauthorized)" in ended("--hub-kubeconfig", stale, *others)
+
+
+def test_a_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:
+    shutil.copy(hubs.hub.kubeconfig, tmp_path / "kubeconfig")
+    (tmp_path / "cluster-name").write_text("cluster2")
+    said = ended("--hub-kubeconfig", tmp_path / "kubeconfig", *hubs.given[2:])
+    assert f"is that of cluster cluster2, and --cluster-name says {CLUSTER}" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "Missing option '--cluster-name'"),
+        (["--cluster-name", "Cluster_1"], "cannot be the name of a cluster"),
+        (["--cluster-name", "c", "--providers", ","], "which providers?"),
+        (["--cluster-name", "c", "--interval", "soon"], "'soon' is no duration"),
+        (["--cluster-name", "c", "--config", "nowhere.yaml"], "nowhere.yaml"),
+        (["--cluster-name", "c", "--health-address", "here"], "is not an address"),
+    ],
+)
+def test_wrong_options(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+    assert run(["agent", "run", "--hub-kubeconfig", "x", *arguments]) == 2
+    assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+def test_wrong_input(hubs: Hubs, tmp_path: Path) -> None:
+    hub = ("--hub-kubeconfig", hubs.hub.kubeconfig)
+    assert WHICH_CLUSTER in ended(*hub, "--cluster-name", CLUSTER)
+    assert "did you mean 'resource-usage'?" in ended(*hubs.given, "--providers", "resource-usge")
+    options = tmp_path / "options.yaml"
+    options.write_text("resource-usage: {shapes: 7}")
+    assert f"{options}: resource-usage: shapes" in ended(*hubs.given, "--config", options)
+    options.write_text("health: {}")
+    assert "there are options for health, which --providers does not name" in ended(
+        *hubs.given, "--config", options
+    )
+    options.write_text("- resource-usage")
+    assert "must be a mapping" in ended(*hubs.given, "--config", options)
+    assert "provider static" in ended(*hubs.given, "--providers", "static")
+
+
+def test_an_empty_interval_is_none() -> None:
+    assert duration("") is None
+    assert duration("90") == duration("90s") == 90
+
+
+def test_the_lease_is_renewed_only_while_it_is_well(hubs: Hubs) -> None:
+    asked, told = asyncio.Event(), False
+    times = 0
+
+    def well() -> bool:
+        nonlocal times
+        times += 1
+        if times > 3:
+            asked.set()
+        return told
+
+    async def work(client: Client) -> None:
+        nonlocal told
+        async with Pulse(client, name="a", namespace=HOME, well=well, every=0.02):
+            await asked.wait()
+            with pytest.raises(NotFound):
+                await client.get(LEASES, "a", namespace=HOME)
+            told = True
+            await until(client, LEASES, lambda store: (HOME, "a") in store)
+            first = await client.get(LEASES, "a", namespace=HOME)
+            assert first.spec.leaseDurationSeconds == 60
+            assert first.spec.holderIdentity
+            await until(client, LEASES, lambda store: store[HOME, "a"].spec.renewTime != first.spec.renewTime)
+
+    act(hubs.cluster.kubeconfig, work)
+
+
+def test_a_cluster_that_takes_no_lease_is_scored_all_the_same(
+    hubs: Hubs, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(client: Client) -> None:
+        await Pulse(client, name="a", namespace="nowhere", well=lambda: True).renew()
+
+    act(hubs.cluster.kubeconfig, work)
+    assert "Lease nowhere/a could not be renewed" in caplog.text
