@@ -14,7 +14,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import web
 
-from fairway.testing.processes import LOOPBACK, POLL, Port, Process, ready
+from fairway.testing.processes import LOOPBACK, POLL, Port, Process, StartFailed, ready
 
 SCRAPE_INTERVAL: Final = "200ms"
 NEVER_SEEN: Final = "{query} was not as awaited within {seconds:g} s; the last answer: {answer}"
@@ -70,8 +70,12 @@ async def prometheus_server(
     folder: Path,
     targets: Sequence[str],
     scrape_interval: str = SCRAPE_INTERVAL,
+    past: str = "",
 ) -> AsyncIterator[PrometheusServer]:
     """Scrapes the ``targets``, each an address of the form host:port. ``folder`` gets its files and its log.
+
+    ``past`` is what it knows already, in the text format of OpenMetrics, each sample with its time; that needs promtool
+    beside the program.
 
     Labels that a target sets itself are kept as they are, as by a Prometheus that gathers for a fleet.
     """
@@ -84,6 +88,8 @@ async def prometheus_server(
     configuration = folder / "prometheus.yml"
     # JSON is YAML, and needs no quoting rules of ours.
     configuration.write_text(json.dumps({"global": timing, "scrape_configs": [job]}), encoding="utf-8")
+    if past:
+        await _remember(program.with_name("promtool"), past, folder=folder)
     with Port() as port:
         process = Process(
             [
@@ -101,6 +107,18 @@ async def prometheus_server(
             yield PrometheusServer(url, process)
         finally:
             await process.stop(grace=5)
+
+
+async def _remember(promtool: Path, past: str, *, folder: Path) -> None:
+    text = folder / "past.om"
+    text.write_text(past, encoding="utf-8")
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", text, folder / "data"]
+    run = await asyncio.create_subprocess_exec(
+        *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    said, _ = await run.communicate()
+    if run.returncode:
+        raise StartFailed(said.decode(errors="replace"))
 
 
 class Exporter:

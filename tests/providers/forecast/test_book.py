@@ -140,3 +140,11 @@ def test_killed_while_saving_it_leaves_the_last_whole_file(tmp_path: Path) -> No
     found = book(columns=2000)
     assert found.load(path) == ""
     assert len(found.keys) == 50
+
+
+def test_the_past_fills_only_what_is_empty() -> None:
+    found = book()
+    found.record({KEY: 7}, moment=120)
+    found.backfill({KEY: [(95, 1), (99, 3), (105, 4), (125, 50), (10, 9), (135, 60)]}, moment=130)
+    np.testing.assert_equal(row(found), [2, 4, np.nan, 7])
+    assert found.last == 13

@@ -64,6 +64,24 @@ class Book:
             self._values[row, -1] = before + (value - before) / self._counts[row]
         return began
 
+    def backfill(self, points: Mapping[Key, Iterable[tuple[float, float]]], *, moment: float) -> None:
+        """Values of the past, each with its time, for buckets that have none. The one of ``moment`` is the newest."""
+        if self.bucket(moment) > self.last:
+            self._advance(self.bucket(moment))
+        self._admit(points)
+        for key, values in points.items():
+            row = self._rows.get(key)
+            if row is None:
+                continue
+            sums, counts = np.zeros(self.columns), np.zeros(self.columns)
+            for at, value in values:
+                column = self.columns - 1 - (self.last - self.bucket(at))
+                if 0 <= column < self.columns - 1:
+                    sums[column] += value
+                    counts[column] += 1
+            new = (counts > 0) & np.isnan(self._values[row])
+            self._values[row, new] = sums[new] / counts[new]
+
     def complete(self) -> Matrix:
         """All buckets but the newest, which is still being filled."""
         return self._values[:, :-1]

@@ -6,10 +6,10 @@ would have missed by too much, or by more than the guess that nothing changes, i
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -37,7 +37,11 @@ FORECAST: Final = (
     "{score}: {ahead} ahead, off by {error:.3g}{unit} on average ({relative:.0%}) in the past season"
 )
 CURRENT: Final = "{score}: the current value, for {why}"
+NO_PAST: Final = "%s: of the past nothing is known: %s"
 NOT_SAVED: Final = "%s: the history is not saved: %s"
+
+ATTEMPTS: Final = 3
+"""At learning of the past."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +56,16 @@ class Outlook:
     relative: float
 
 
+@runtime_checkable
+class Historian(Protocol):
+    """A provider that can tell what it would have said in the past."""
+
+    async def history(
+        self, clusters: Mapping[str, ManagedCluster], *, start: float, end: float, step: float
+    ) -> Mapping[Key, Sequence[tuple[float, float]]]:
+        """Times and values by cluster and score. Raises ProviderError."""
+
+
 class Forecast(FleetProvider):
     def __init__(self, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name, self.resource = options.name, options.resource
@@ -62,6 +76,7 @@ class Forecast(FleetProvider):
             step=options.step, columns=options.keep * options.season + 1, most=options.max_series
         )
         self._outlooks: dict[Key, Outlook] = {}
+        self._attempts = 0
 
     @property
     def outlooks(self) -> Mapping[Key, Outlook]:
@@ -74,6 +89,8 @@ class Forecast(FleetProvider):
             problem = await asyncio.to_thread(self._book.load, self._options.state)
             if problem:
                 _log.warning("%s: %s", self.name, problem)
+            if self._book.keys:
+                self._attempts = ATTEMPTS
             await self._look_ahead()
         async with self._options.inner.running(wake):
             try:
@@ -91,6 +108,7 @@ class Forecast(FleetProvider):
             for score in self._options.names
             if score in reading.values and np.isfinite(reading.values[score])
         }
+        await self._backfill(clusters, now)
         if self._book.record(values, moment=now):
             if self._book.full():
                 _log.warning("%s: %s", self.name, FULL.format(most=self._options.max_series))
@@ -100,6 +118,31 @@ class Forecast(FleetProvider):
             cluster: reading if isinstance(reading, ProviderError) else self._reading(cluster, reading)
             for cluster, reading in found.items()
         }
+
+    async def _backfill(self, clusters: Mapping[str, ManagedCluster], now: float) -> None:
+        """If nothing was recorded before this process, and the inner provider can tell of the past."""
+        inner, options = self._options.inner, self._options
+        if self._attempts >= ATTEMPTS or not isinstance(inner, Historian):
+            return
+        self._attempts += 1
+        length = options.season * options.step
+        # The middle of a bucket stands for all of it. Season by season, so that no answer is too large.
+        end = self._book.bucket(now) * options.step - options.step / 2
+        points: dict[Key, list[tuple[float, float]]] = {}
+        try:
+            for number in range(options.keep):
+                last = end - number * length
+                first = last - length + options.step
+                told = await inner.history(clusters, start=first, end=last, step=options.step)
+                for key, some in told.items():
+                    if key[1] in options.names:
+                        points.setdefault(key, []).extend(some)
+        except ProviderError as error:
+            _log.warning(NO_PAST, self.name, error)
+            return
+        self._attempts = ATTEMPTS
+        self._book.backfill(points, moment=now)
+        await self._look_ahead()
 
     async def _look_ahead(self) -> None:
         """In a thread, for ten thousand series take a second. Nothing is recorded meanwhile."""

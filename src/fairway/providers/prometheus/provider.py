@@ -18,6 +18,7 @@ from fairway.providers.document import Document, DocumentError
 from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Result, Series
 from fairway.providers.prometheus.attribution import Attributed, Clusters, some
 from fairway.providers.prometheus.options import Options, Question, options_of
+from fairway.providers.prometheus.reduction import Point
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
 
 MISSING: Final = "ClusterMissing"
@@ -76,6 +77,25 @@ class Prometheus(FleetProvider):
         if len(failures) == len(answers):
             raise self._all_failed(answers)
         return {name: self._reading(name, answers) for name in clusters}
+
+    async def history(
+        self, clusters: Mapping[str, ManagedCluster], *, start: float, end: float, step: float
+    ) -> Mapping[tuple[str, str], tuple[Point, ...]]:
+        """What the queries would have said, by cluster and score; without scores that are of ranges themselves.
+
+        Raises ProviderError.
+        """
+        found: dict[tuple[str, str], tuple[Point, ...]] = {}
+        for question in self._options.questions:
+            if question.range is not None:
+                continue
+            result = await self._api.range(question.query, start=start, end=end, step=step)
+            self._heed(result)
+            for name, mine in Clusters(question.cluster, clusters).attribute(result.series).of.items():
+                if len(mine) == 1:
+                    finite = tuple(point for point in mine[0].points if math.isfinite(point[1]))
+                    found[name, question.score] = finite
+        return found
 
     def _all_failed(self, answers: list[Any]) -> ProviderError:
         """One text for one cause, however many scores it has cost."""

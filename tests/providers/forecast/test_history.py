@@ -1,0 +1,75 @@
+"""The past of a real Prometheus makes the first forecast possible at once."""
+
+import logging
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fairway.providers.forecast import provider
+from fairway.providers.forecast.provider import Forecast
+from fairway.providers.provider import Reading
+from fairway.testing.prometheus import Exporter, prometheus_server
+from providers.tools.asking import built, fleet
+from providers.tools.monitoring import Monitoring, Proxy, program
+
+DAY = 86400
+LINEAR = {"kind": "linear", "low": 0, "high": 100}
+
+
+def free(at: float) -> float:
+    return 50 + 30 * math.sin(2 * math.pi * at / DAY)
+
+
+def past(now: float) -> str:
+    times = range(int(now - 4 * DAY), int(now) - 60, 240)
+    lines = [f'free{{cluster="c1"}} {free(at)} {at}' for at in times]
+    return "\n".join(["# TYPE free gauge", *lines, "# EOF", ""])
+
+
+def options(url: str, **more: Any) -> dict[str, Any]:
+    inner = {"url": url, "scores": [{"name": "free", "query": "free", "scale": LINEAR}], "maxAge": "1h"}
+    of = {"provider": "prometheus", "options": inner}
+    return {"of": of, "horizon": "6h", "step": "1h", "keep": 4, **more}
+
+
+async def test_what_prometheus_remembers_is_learned_from(tmp_path: Path) -> None:
+    now = time.time()
+    async with (
+        Exporter().serving() as exporter,
+        prometheus_server(program(), folder=tmp_path, targets=[exporter.address], past=past(now)) as server,
+    ):
+        exporter.set("free", free(now), cluster="c1")
+        await server.until("free", lambda found: "c1" in found)
+        found = built("forecast", options(server.url))
+        assert isinstance(found, Forecast)
+        async with found.running(lambda: None):
+            reading = (await found.read(fleet("c1", "c2")))["c1"]
+    assert isinstance(reading, Reading)
+    assert reading.values["freeForecast"] == pytest.approx(free(now + 6 * 3600), abs=8)
+    outlook = found.outlooks["c1", "free"]
+    assert outlook.error < 3 < outlook.unchanged
+
+
+async def test_a_past_that_cannot_be_told_is_asked_for_a_few_times(
+    monitoring: Monitoring, proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="fairway.providers.forecast")
+    monitoring.exporter.set("free", 40, cluster="c1")
+    await monitoring.server.until("free", lambda found: "c1" in found)
+
+    async def forgetful(request: web.Request) -> web.StreamResponse | None:
+        return web.Response(status=500) if request.path.endswith("query_range") else None
+
+    proxy.behaviour = forgetful
+    found = built("forecast", options(proxy.url, fallback="current"))
+    async with found.running(lambda: None):
+        for _ in range(provider.ATTEMPTS + 2):
+            reading = (await found.read(fleet("c1")))["c1"]
+            assert isinstance(reading, Reading)
+            assert dict(reading.values) == {"freeForecast": 40.0}
+    assert len(caplog.records) == provider.ATTEMPTS
+    assert "of the past nothing is known" in caplog.text
