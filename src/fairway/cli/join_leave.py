@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 
 LEFT: Final = "cluster {name} has left: nothing here speaks for it any more"
 ON_HUB: Final = "On the hub, what is left of it:"
-NO_IDENTITY: Final = "{folder} holds no identity of cluster {name}, so it is not known which hub's works are on the cluster: those stay"
-NOT_RELEASED: Final = "the hub could not be told ({why}); ManifestWorks there may hold on to their deletion: remove their finalizers"
+NO_IDENTITY: Final = (
+    "{folder} holds no identity of cluster {name}, so it is not known which hub's works are on the cluster: "
+    "those stay"
+)
+NOT_RELEASED: Final = (
+    "the hub could not be told ({why}); ManifestWorks there may hold on to their deletion: "
+    "remove their finalizers"
+)
 
 
 @click.command(

@@ -57,7 +57,7 @@ class Settings:
 
     @property
     def folder(self) -> Path:
-        return self.state or default_state(self.name)
+        return (self.state or default_state(self.name)).absolute()
 
 
 def checked_name(name: str | None) -> str:

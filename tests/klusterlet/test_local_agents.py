@@ -1,0 +1,239 @@
+"""Agents as processes: started, restarted, told of changes, and ended."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.klusterlet.grounds import prepare
+from fairway.klusterlet.kinds import SECRETS
+from fairway.klusterlet.local_agents import LOOKED_AFTER, NO_SECRET, LocalAgents
+from fairway.klusterlet.local_launch import DEPLOYMENTS, REVISION, Deployment
+from fairway.kube import APPLIED_MANIFEST_WORKS, Client, Patch
+from klusterlet.fleet import DEADLINE, Fleet, at_work, fresh, until
+
+MOUNT = "/managed/hub-kubeconfig"
+
+
+@pytest.fixture
+async def cluster(fleet: Fleet) -> AsyncIterator[Client]:
+    async with Client.from_kubeconfig(fleet.cluster) as client:
+        await prepare(client, name="local")
+        yield client
+        for each in (await client.list(DEPLOYMENTS)).items:  # the next test would run them, too
+            await client.delete(DEPLOYMENTS, each.metadata.name, namespace=each.metadata.namespace)
+
+
+def container(**more: Any) -> dict[str, Any]:
+    """The agent, as `fairway addon install` describes it. It does not get far: there is no hub at that address."""
+    return {
+        "name": "agent",
+        "image": "fairway",
+        "command": ["fairway", "agent", "run"],
+        "args": [
+            f"--hub-kubeconfig={MOUNT}/kubeconfig",
+            "--cluster-name=c1",
+            "--no-lease",
+            "--health-address=:8081",
+        ],
+        "ports": [{"name": "health", "containerPort": 8081}],
+        "readinessProbe": {"httpGet": {"path": "/livez", "port": "health"}, "periodSeconds": 1},
+        "volumeMounts": [{"name": "hub", "mountPath": MOUNT}],
+        **more,
+    }
+
+
+async def deploy(cluster: Client, fleet: Fleet, *, secret: bool = True, **more: Any) -> Deployment:
+    """In a namespace of its own, with the Secret of an identity on the hub."""
+    namespace = fresh("agents")
+    await cluster.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    account = {"metadata": {"name": "agent-sa"}}
+    await cluster.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", body=account)
+    record = await cluster.create(
+        APPLIED_MANIFEST_WORKS,
+        {
+            "metadata": {"name": namespace},
+            "spec": {"hubHash": "h", "agentID": "a", "manifestWorkName": "w"},
+        },
+    )
+    if secret:
+        await give_secret(cluster, namespace, fleet.hub.read_bytes())
+    labels = {"app": "agent"}
+    owner = {
+        "apiVersion": APPLIED_MANIFEST_WORKS.api_version,
+        "kind": APPLIED_MANIFEST_WORKS.kind,
+        "name": record.metadata.name,
+        "uid": record.metadata.uid,
+    }
+    body = {
+        "metadata": {"name": "agent", "ownerReferences": [owner], **more.pop("metadata", {})},
+        "spec": {
+            "replicas": more.pop("replicas", 1),
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "serviceAccountName": "agent-sa",
+                    "containers": [container(**more)],
+                    "volumes": [{"name": "hub", "secret": {"secretName": "identity"}}],
+                },
+            },
+        },
+    }
+    return await cluster.create(DEPLOYMENTS, body, namespace=namespace)
+
+
+async def give_secret(cluster: Client, namespace: str, kubeconfig: bytes) -> None:
+    body = {"metadata": {"name": "identity"}, "data": {"kubeconfig": kubeconfig}}
+    await cluster.create(SECRETS, body, namespace=namespace)
+
+
+@asynccontextmanager
+async def local(cluster: Client, folder: Path) -> AsyncIterator[None]:
+    async with at_work(LocalAgents(cluster, folder).run()):
+        yield
+
+
+async def ready(cluster: Client, deployment: Deployment, *, replicas: int = 1) -> Deployment:
+    return await until(
+        cluster,
+        DEPLOYMENTS,
+        "agent",
+        lambda each: (
+            (each.status.replicas, each.status.ready_replicas) == (replicas, replicas)
+            and bool(each.status.conditions)
+        ),
+        namespace=deployment.metadata.namespace,
+    )
+
+
+def place(folder: Path, deployment: Deployment) -> Path:
+    return folder / f"{deployment.metadata.namespace}.agent"
+
+
+def pid_of(folder: Path, deployment: Deployment) -> int:
+    return int((place(folder, deployment) / "pid").read_text())
+
+
+def alive(pid: int) -> bool:
+    """What nobody has waited for yet is still listed, but dead."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+async def test_it_runs_is_ready_and_ends_with_the_klusterlet(
+    cluster: Client, fleet: Fleet, tmp_path: Path
+) -> None:
+    deployment = await deploy(cluster, fleet)
+    async with local(cluster, tmp_path):
+        found = await ready(cluster, deployment)
+        assert found.status.observed_generation == found.metadata.generation
+        assert [(each.type, each.status) for each in found.status.conditions] == [("Available", "True")]
+        pid = pid_of(tmp_path, deployment)
+        assert alive(pid)
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        assert b"--cluster-name=c1" in command
+        files = place(tmp_path, deployment)
+        assert (files / "volumes/hub/kubeconfig").read_bytes() == fleet.hub.read_bytes()
+        assert oct((files / "cluster/token").stat().st_mode & 0o777) == "0o600"
+    assert not alive(pid)
+    assert not (files / "pid").exists()
+
+
+async def test_one_that_is_killed_is_started_again(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
+    deployment = await deploy(cluster, fleet)
+    async with local(cluster, tmp_path):
+        await ready(cluster, deployment)
+        first = pid_of(tmp_path, deployment)
+        os.kill(first, signal.SIGKILL)
+        await until(
+            cluster,
+            DEPLOYMENTS,
+            "agent",
+            lambda each: each.status.ready_replicas == 0 and each.status.replicas == 1,
+            namespace=deployment.metadata.namespace,
+        )
+        await ready(cluster, deployment)
+        assert pid_of(tmp_path, deployment) != first
+
+
+async def test_it_waits_for_its_secret_and_says_so(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
+    deployment = await deploy(cluster, fleet, secret=False)
+    namespace = deployment.metadata.namespace
+    async with local(cluster, tmp_path):
+        waiting = await until(
+            cluster, DEPLOYMENTS, "agent", lambda each: bool(each.status.conditions), namespace=namespace
+        )
+        assert waiting.status.conditions[0].message == NO_SECRET.format(name="identity")
+        await give_secret(cluster, namespace, fleet.hub.read_bytes())
+        await ready(cluster, deployment)
+
+
+async def test_a_changed_deployment_is_another_process_and_none_is_none(
+    cluster: Client, fleet: Fleet, tmp_path: Path
+) -> None:
+    deployment = await deploy(cluster, fleet)
+    namespace = deployment.metadata.namespace
+    async with local(cluster, tmp_path):
+        await ready(cluster, deployment)
+        first = pid_of(tmp_path, deployment)
+        template = {"spec": {"containers": [container(env=[{"name": "MAXCPUCOUNT", "value": "8"}])]}}
+        body = {"spec": {"template": template}}
+        await cluster.patch(DEPLOYMENTS, "agent", body, kind=Patch.STRATEGIC, namespace=namespace)
+        await until(
+            cluster,
+            DEPLOYMENTS,
+            "agent",
+            lambda each: (
+                each.status.observed_generation == each.metadata.generation == 2
+                and each.status.ready_replicas == 1
+            ),
+            namespace=namespace,
+        )
+        second = pid_of(tmp_path, deployment)
+        assert second != first
+        assert not alive(first)
+        assert b"MAXCPUCOUNT=8" in Path(f"/proc/{second}/environ").read_bytes().split(b"\0")
+        none = {"spec": {"replicas": 0}}
+        await cluster.patch(DEPLOYMENTS, "agent", none, kind=Patch.MERGE, namespace=namespace)
+        await ready(cluster, deployment, replicas=0)
+        assert not alive(second)
+
+
+async def test_one_that_goes_takes_its_process_along(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
+    deployment = await deploy(cluster, fleet)
+    async with local(cluster, tmp_path):
+        await ready(cluster, deployment)
+        pid = pid_of(tmp_path, deployment)
+        watched = os.pidfd_open(pid)
+        try:
+            over = asyncio.Event()
+            asyncio.get_running_loop().add_reader(watched, over.set)
+            await cluster.delete(DEPLOYMENTS, "agent", namespace=deployment.metadata.namespace)
+            async with asyncio.timeout(DEADLINE):
+                await over.wait()
+        finally:
+            asyncio.get_running_loop().remove_reader(watched)
+            os.close(watched)
+        assert not alive(pid)
+
+
+async def test_what_a_deployment_controller_looks_after_is_left_to_it(
+    cluster: Client, fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = await deploy(cluster, fleet, metadata={"annotations": {REVISION: "1"}})
+    ours = await deploy(cluster, fleet)
+    async with local(cluster, tmp_path):
+        await ready(cluster, ours)
+    assert not place(tmp_path, theirs).exists()
+    namespace = theirs.metadata.namespace
+    assert LOOKED_AFTER % (namespace, "agent") in [each.getMessage() for each in caplog.records]
+    found = await cluster.get(DEPLOYMENTS, "agent", namespace=namespace)
+    assert found.status.conditions == ()
