@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controllers.addons.scenery import DEPLOYMENT, READY, ROLE, Scene, condition, said, versions
-from controllers.clustersets.stage import Stage, at_work, edit, fresh, gone, until
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.controllers.addons import RULES, AddOns, conditions
@@ -71,6 +71,21 @@ async def test_an_add_on_comes_to_the_chosen_clusters_and_goes_with_them(
     await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=one)
     await gone(client, MANIFEST_WORKS, deploy_work(scene.name), namespace=one)
     await exists(client, scene, two)
+
+
+async def test_a_cluster_gets_it_once_it_is_accepted_and_has_a_namespace(
+    client: Client, scene: Scene, stage: Stage
+) -> None:
+    name = fresh("c")
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": False}}
+    await client.create(MANAGED_CLUSTERS, body)
+    await scene.template()
+    await scene.place("p", name)
+    await scene.offer("p")
+    accepted = await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})
+    await stage.caught_up(MANAGED_CLUSTERS, accepted)
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    await exists(client, scene, name)
 
 
 async def test_what_a_user_installed_is_the_users_to_remove(

@@ -167,7 +167,10 @@ async def test_an_agent_gets_its_certificate(
         assert approved.reason == REASON
         other = await ask(agent, cluster=neighbour, add_on=scene.name, request=usual(neighbour, scene.name))
         more = await ask(
-            agent, cluster=cluster, add_on=scene.name, request=asking("kubernetes-admin", "kubeadm:cluster-admins")
+            agent,
+            cluster=cluster,
+            add_on=scene.name,
+            request=asking("kubernetes-admin", "kubeadm:cluster-admins"),
         )
         await stage.caught_up(SIGNING_REQUESTS, more)
         for request in (other, more):

@@ -33,6 +33,7 @@ OFFER: Final = ""
 CLUSTER: Final = ":cluster"
 REQUEST: Final = ":request"
 OCM: Final = ":ocm"
+AGAIN_SECONDS: Final = 2.0
 
 
 class AddOns(Reconciler):
@@ -93,7 +94,8 @@ class AddOns(Reconciler):
             return
         match key:
             case (kind, name) if kind == OFFER:
-                await self._installer.install(name, leadership)
+                if not await self._installer.install(name, leadership):
+                    self.queue.add_after(key, delay=AGAIN_SECONDS)
             case (kind, name) if kind == CLUSTER:
                 await self._labeller.label(name, leadership)
             case (kind, name) if kind == REQUEST:
@@ -165,6 +167,10 @@ class AddOns(Reconciler):
         for each in touched(batch):
             name = each.metadata.name
             self.queue.add((CLUSTER, name))
+            for offer in self._known.offers.store.values():
+                missing = (name, offer.metadata.name) not in self._known.add_ons.store
+                if missing and any(self._known.choosing(offer, name)):
+                    self.queue.add((OFFER, offer.metadata.name))
             for add_on in self._known.add_ons_on(name):
                 self.queue.add((name, add_on.metadata.name))
                 for request in self._known.waiting((name, add_on.metadata.name)):

@@ -24,12 +24,13 @@ class Installer:
     def __init__(self, known: Knowledge, writes: Writes) -> None:
         self._known, self._writes = known, writes
 
-    async def install(self, name: str, leadership: Leadership) -> None:
+    async def install(self, name: str, leadership: Leadership) -> bool:
+        """False if it has to be tried again: a cluster that was just accepted has its namespace a moment later."""
         offer = self._known.offers.get(name)
         if offer is None or offer.metadata.deletionTimestamp is not None or is_self_managed(offer):
-            return  # the hub's garbage collector takes the ManagedClusterAddOns away
+            return True  # the hub's garbage collector takes the ManagedClusterAddOns away
         if offer.spec.installStrategy.type != PLACEMENTS:
-            return  # users install it
+            return True  # users install it
         wanted = frozenset().union(*(self._known.chosen(each) for each in placements_of(offer)))
         there = {each.metadata.namespace: each for each in self._known.add_ons_named(name)}
         missing = [
@@ -37,6 +38,7 @@ class Installer:
             for each in sorted(wanted - there.keys())
             if (cluster := self._known.cluster(each)) is not None
             and cluster.metadata.deletionTimestamp is None
+            and cluster.spec.hubAcceptsClient
         ]
         surplus = [
             each
@@ -44,8 +46,8 @@ class Installer:
             if cluster not in wanted and each.metadata.deletionTimestamp is None and _is_ours(each, offer)
         ]
         if not missing and not surplus:
-            return
-        late: NotFound | None = None
+            return True
+        complete = True
         async with leadership.batch():
             for cluster in missing:
                 try:
@@ -57,15 +59,14 @@ class Installer:
                     )
                 except AlreadyExists:
                     continue
-                except NotFound as error:
-                    late = error  # its namespace is still to be made; the others need not wait for it
+                except NotFound:
+                    complete = False
             for each in surplus:
                 try:
                     await self._writes.delete(MANAGED_CLUSTER_ADD_ONS, each.metadata, leadership=leadership)
                 except (NotFound, Conflict):
                     continue  # the news of that brings us back
-        if late is not None:
-            raise late
+        return complete
 
 
 def is_self_managed(offer: ClusterManagementAddOn) -> bool:
