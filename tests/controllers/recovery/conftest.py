@@ -8,7 +8,7 @@ from controllers.clustersets.stage import clear
 from fairway.kube import MANAGED_CLUSTERS, Client
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 async def empty(client: Client) -> AsyncIterator[None]:
     """Budgets are shares of all clusters there are: nothing may be left of other tests."""
     await client.delete_collection(MANAGED_CLUSTERS)

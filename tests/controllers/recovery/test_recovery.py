@@ -20,6 +20,8 @@ from fairway.controllers.recovery.policy import UNHEALTHY
 from fairway.controllers.recovery.taints import KEY
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 
+pytestmark = pytest.mark.usefixtures("empty")
+
 ROOMY = Policy(fleet=Budget(percent=100), per_set=Budget(percent=100))
 
 

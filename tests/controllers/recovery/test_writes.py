@@ -23,7 +23,10 @@ from fairway.kube.fence import Lost
 from fairway.observe.meters import Meters, values
 
 ONE = Policy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100))
-pytestmark = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
+pytestmark = [
+    pytest.mark.parametrize("hub", ["embedded"], indirect=True),
+    pytest.mark.usefixtures("empty"),
+]
 
 Patching = Callable[..., Any]
 

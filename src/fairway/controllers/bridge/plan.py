@@ -11,7 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
-from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
+from fairway.api.score import (
+    AddOnPlacementScore,
+    ManagedClusterScore,
+    ManagedClusterScoreStatus,
+    managed_cluster_score_name,
+)
 from fairway.controllers.bridge.options import Options
 from fairway.controllers.bridge.origin import (
     DETAIL,
@@ -141,6 +146,8 @@ def _scores(
         calculator, moment = calculator_of(each), updated(each)
         assert calculator is not None
         name = options.score_of(calculator)
+        if each.status == ManagedClusterScoreStatus():
+            continue  # just made: it is about to be written
         if moment is None:
             problems.append(NO_TIME.format(name=each.metadata.name))
             continue

@@ -1,0 +1,137 @@
+"""docs/scores/managed-cluster-score.md, command by command: a Placement reads what kubectl published, and so does
+recovery; the bridge makes the other kind of it."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from controllers.clustersets.stage import at_work
+from controllers.conftest import Start
+from controllers.hubs import HubUnderTest, hub_of
+from controllers.recovery.page import Pass, Save, Shell, Type, pieces
+from fairway.controllers.bridge import RULES as BRIDGE_RULES
+from fairway.controllers.bridge import Bridge
+from fairway.controllers.kinds import NAMESPACES
+from fairway.controllers.recovery import RULES, Coordinate, Policy, Recovery
+from fairway.kube import (
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    AlreadyExists,
+    Client,
+)
+from fairway.observe.meters import Meters
+from fairway.testing.builders import binding, cluster, cluster_set
+from fairway.testing.kubernetes import KUBECTL, Tools
+
+PAGE = Path(__file__).parents[3] / "docs" / "scores" / "managed-cluster-score.md"
+
+
+class Ahead:
+    """The machine's clock, and as far ahead as a test says."""
+
+    def __init__(self) -> None:
+        self.by = 0.0
+
+    def wall(self) -> datetime:
+        return SYSTEM_CLOCK.wall() + timedelta(seconds=self.by)
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic() + self.by
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
+    """Of its own: cluster1 and default are names that everybody knows."""
+    with hub_of(
+        "embedded", folder=tmp_path_factory.mktemp("page"), tools=lambda: pytest.fail("no real hub")
+    ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def rights(hub: HubUnderTest) -> dict[frozenset[str], object]:
+    """For this hub."""
+    return {}
+
+
+@pytest.fixture
+async def joined(client: Client) -> None:
+    for name in ("default", "cluster1", "cluster2"):
+        try:
+            await client.create(NAMESPACES, {"metadata": {"name": name}})
+        except AlreadyExists:
+            continue
+    await client.create(MANAGED_CLUSTER_SETS, cluster_set("default"))
+    await client.create(
+        MANAGED_CLUSTER_SET_BINDINGS, binding("default", namespace="default"), namespace="default"
+    )
+    for name in ("cluster1", "cluster2"):
+        await client.create(MANAGED_CLUSTERS, cluster(name, member_of="default"))
+
+
+@pytest.fixture
+async def clock(hub: HubUnderTest, start: Start, joined: None) -> AsyncIterator[tuple[Ahead, Recovery]]:
+    """With everything at work that the page speaks of."""
+    ahead = Ahead()
+    policy = Policy(health=Coordinate.parse("health"))
+
+    def recovery(client: Client) -> Recovery:
+        return Recovery(client, meters=Meters(), policy=policy, clock=ahead)
+
+    def bridge(client: Client) -> Bridge:
+        return Bridge(client, meters=Meters())
+
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(start())
+        await stack.enter_async_context(at_work(hub, bridge, rules=BRIDGE_RULES))
+        stage = await stack.enter_async_context(at_work(hub, recovery, rules=RULES))
+        assert isinstance(stage.controller, Recovery)
+        yield ahead, stage.controller
+
+
+async def test_the_page(
+    clock: tuple[Ahead, Recovery],
+    client: Client,
+    hub: HubUnderTest,
+    kube_tools: Tools,
+    tmp_path: Path,
+) -> None:
+    shell = Shell(folder=tmp_path, kubectl=kube_tools.path(KUBECTL), kubeconfig=hub.kubeconfig)
+    ahead, recovery = clock
+    typed = passed = 0
+    for piece in pieces(PAGE):
+        match piece:
+            case Save(name, text):
+                (tmp_path / name).write_text(text)
+            case Type(line, shown):
+                assert await shell.type(line) == shown, line
+                typed += 1
+            case Pass(seconds):
+                await _heard(client, recovery)
+                ahead.by += seconds
+                for each in ("cluster1", "cluster2"):  # as their timers would
+                    recovery.queue.add(("", each))
+                await recovery.quiet()
+                passed += seconds
+    assert (typed, passed) == (18, 1200)
+
+
+async def _heard(client: Client, recovery: Recovery) -> None:
+    """Until recovery has seen what was published last."""
+    there = {
+        each.metadata.name: each.metadata.resourceVersion
+        for each in (await client.list(MANAGED_CLUSTER_SCORES)).items
+    }
+    async for _ in recovery._published.changes():
+        known = {
+            each.metadata.name: each.metadata.resourceVersion for each in recovery._published.store.values()
+        }
+        if known == there:
+            break
+    await recovery.quiet()
