@@ -22,7 +22,13 @@ import yaml
 from cli.live_hub import act
 from fairway.api.score import AddOnPlacementScore
 from fairway.cli.main import run
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, NotFound
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTERS,
+    Client,
+    NotFound,
+)
 from fairway.providers.rules import CLUSTER_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.testing.processes import POLL
@@ -199,6 +205,16 @@ def test_cleanup_leaves_alone_what_is_not_fairways(at_hub: Path) -> None:
     act(at_hub, lambda client: client.create(ADD_ON_PLACEMENT_SCORES, body, namespace="other"))
     assert run(["provider", "cleanup", "rank"]) == 0
     assert list(scores(at_hub)) == ["other/theirs"]
+
+
+def test_raw_values_besides(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["provider", "run", "worker.py", "--cluster-name", "c1", "--once", "--managed-cluster-scores"]
+    assert run(command) == 0
+    raw = act(at_hub, lambda client: client.get(MANAGED_CLUSTER_SCORES, "c1-free", namespace="c1"))
+    assert raw.status.score == 75
+    assert scores(at_hub) == {"c1/worker-score": {"free": 50}}
+    assert run(["provider", "cleanup", "worker"]) == 0
+    assert act(at_hub, lambda client: client.list(MANAGED_CLUSTER_SCORES)).items == ()
 
 
 def test_once_says_what_the_hub_refuses(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:

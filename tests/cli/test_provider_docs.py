@@ -130,6 +130,7 @@ def test_the_rights_are_those_that_the_code_names() -> None:
     assert _rules(roles["Role"]) == [asdict(rule) for rule in rules.CLUSTER_RULES]
     assert _rules(roles["ClusterRole"]) == [asdict(rule) for rule in rules.FLEET_RULES]
     assert rules.LEASE_RULES[0].verbs == ("create", "get", "patch")
+    assert [rule.verbs for rule in rules.RAW_RULES] == [("create", "delete", "get", "list"), ("patch",)]
     assert rules.ADOPT_RULES[0].verbs == ("patch",)
     assert rules.CLEANUP_RULES[0].verbs == ("delete", "list")
 

@@ -66,10 +66,16 @@ class Job:
     hub: HubChoice
 
 
-def serve(job: Job, *, health: Address | None, metrics: Address | None) -> None:
-    """Returns once it was told to stop and has stopped. Raises CommandErrors."""
+def serve(
+    job: Job, *, health: Address | None, metrics: Address | None, configure: Callable[[], object]
+) -> None:
+    """Returns once it was told to stop and has stopped. Raises CommandErrors.
+
+    ``configure`` sets up the log, which begins only when there is something to run.
+    """
     factories = _factories(job)
     connection = job.hub.connection()
+    configure()
     try:
         with in_words(job.hub, connection):
             asyncio.run(_serve(job, factories, connection, health=health, metrics=metrics))

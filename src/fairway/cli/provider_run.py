@@ -104,6 +104,11 @@ Exit status: 0 it was told to stop, or with --once and --dry-run everything coul
 )
 @click.option("--adopt", is_flag=True, help="Take over scores of the same name that somebody else made.")
 @click.option(
+    "--managed-cluster-scores",
+    is_flag=True,
+    help="Publish raw values besides, as ManagedClusterScores, for those who read these.",
+)
+@click.option(
     "--leader-elect/--no-leader-elect",
     default=False,
     show_default=True,
@@ -144,6 +149,7 @@ def run(
     valid_for: float | None,
     deadline: float | None,
     adopt: bool,
+    managed_cluster_scores: bool,
     leader_elect: bool,
     lease_namespace: str,
     log_format: logs.Format,
@@ -176,6 +182,7 @@ def run(
         valid_for=valid_for,
         deadline=deadline,
         adopt=adopt,
+        managed_cluster_scores=managed_cluster_scores,
         election=Timing() if leader_elect and not (once or dry_run) else None,
         identity=unique_identity(os.environ.get(POD_VARIABLE, "")),
         lease_namespace=lease_namespace,
@@ -192,8 +199,12 @@ def run(
     if dry_run or once:
         rehearse(job, dry_run=dry_run, output=output)
         return
-    logs.configure(format=log_format, level=log_level)
-    serve(job, health=health_address, metrics=metrics_address)
+    serve(
+        job,
+        health=health_address,
+        metrics=metrics_address,
+        configure=lambda: logs.configure(format=log_format, level=log_level),
+    )
 
 
 def lease_name(target: str) -> str:

@@ -206,7 +206,8 @@ class Lane:
             self._notices.say(logging.WARNING, topics, text, self.name, name, problem.message)
         bad = {problem.cluster for problem in found.problems if problem.whole}
         for cluster, look in found.looks.items():
-            if cluster not in bad and (look is None or look > now):
+            pending = self.publisher.clusters[cluster].pending
+            if cluster not in bad and not pending and (look is None or look > now):
                 self._meters.avoided(self.name)
         return found
 

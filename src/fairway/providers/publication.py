@@ -129,6 +129,11 @@ class Publishing:
         """Writes that failed since the last one that did not."""
         return self._failures
 
+    @property
+    def pending(self) -> bool:
+        """Whether something is being written, or waits to be tried again."""
+        return self._writing is not None or self._retry_at is not None
+
     def valid(self, now: datetime) -> bool:
         """Whether the hub has scores that have not run out."""
         found = self._published

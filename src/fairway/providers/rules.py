@@ -37,5 +37,17 @@ LEASE_RULES: Final = (Rule(groups=(LEASES.group,), resources=("leases",), verbs=
 ADOPT_RULES: Final = (Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("patch",)),)
 """Besides, with ``--adopt``."""
 
-CLEANUP_RULES: Final = (Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("delete", "list")),)
+RAW_RULES: Final = (
+    Rule(groups=(GROUP,), resources=("managedclusterscores",), verbs=("create", "delete", "get", "list")),
+    Rule(groups=(GROUP,), resources=("managedclusterscores/status",), verbs=("patch",)),
+)
+"""Besides, with ``--managed-cluster-scores``."""
+
+CLEANUP_RULES: Final = (
+    Rule(
+        groups=(GROUP,),
+        resources=("addonplacementscores", "managedclusterscores"),
+        verbs=("delete", "list"),
+    ),
+)
 """Of ``fairway provider cleanup``."""

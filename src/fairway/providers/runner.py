@@ -32,8 +32,10 @@ from fairway.kube import (
 )
 from fairway.kube.change import Added
 from fairway.observe.provider_meters import ProviderMeters
+from fairway.providers.companions import Accompanied
 from fairway.providers.definition import DefinitionError, check, check_interval
 from fairway.providers.lane import BROKE, Lane
+from fairway.providers.managed_cluster_score import CalculatorError, ManagedClusterScores
 from fairway.providers.placement_scores import AddOnPlacementScores
 from fairway.providers.provider import ClusterProvider, FleetProvider, Provider
 from fairway.providers.publication import horizon
@@ -71,6 +73,8 @@ class Settings:
     deadline: float | None = None
     adopt: bool = False
     """Take over objects that somebody else made."""
+    managed_cluster_scores: bool = False
+    """Publish raw values besides, as ManagedClusterScores."""
     writers: int = WRITERS
     election: Timing | None = None
     """None: nobody competes."""
@@ -114,8 +118,21 @@ class Runner:
 
     def _sink(self, provider: Provider) -> Sink:
         assert self._client is not None
-        return AddOnPlacementScores(
-            self._client, provider=provider.name, resource=provider.resource, adopt=self.settings.adopt
+        name, resource, adopt = provider.name, provider.resource, self.settings.adopt
+        if not self.settings.managed_cluster_scores:
+            return AddOnPlacementScores(self._client, provider=name, resource=resource, adopt=adopt)
+        names = [score.name for score in provider.scores]
+        try:
+            raw = ManagedClusterScores(self._client, provider=name, names=names, adopt=adopt)
+        except CalculatorError as error:
+            raise DefinitionError(f"provider {name}: {error}") from None
+        return Accompanied(
+            self._client,
+            provider=name,
+            resource=resource,
+            companions=(raw,),
+            meters=self.meters,
+            adopt=adopt,
         )
 
     def _lane(self, provider: Provider, sink_of: SinkOf) -> Lane:

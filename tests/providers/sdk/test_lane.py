@@ -181,7 +181,7 @@ async def test_a_change_is_written_as_soon_as_it_is_seen() -> None:
 async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[object] = [Reading(values={"free": 10})]
     provider, sink = Told(lambda: answers[0]), Hand()
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="fairway.providers"):
         async with at_work(provider, sink) as runner:
             await asyncio.sleep(59)
             answers[0] = ProviderError("the queue is away", reason="Away")
@@ -274,7 +274,7 @@ async def test_what_has_no_place_is_looked_at_once_a_minute(
         await asyncio.sleep(3 * ELSEWHERE_SECONDS + 1)
         assert sink.tries == [0, 60, 120, 180]
         assert str(error) in runner.unready()[0]
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert sum(record.levelno >= logging.WARNING for record in caplog.records) == 1
 
 
 async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCaptureFixture) -> None:
@@ -285,7 +285,7 @@ async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCap
         sink.error, value[0] = Detached("no namespace c1"), 50
         await asyncio.sleep(1000)
         assert runner.unready() == []
-        assert not caplog.records
+        assert all(record.levelno < logging.WARNING for record in caplog.records)
         sink.error = None
         await asyncio.sleep(61)
         assert sink.writes[-1][1].scores == (("free", 50),)
