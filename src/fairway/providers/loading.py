@@ -226,7 +226,7 @@ def _given(provider: Provider) -> Factory:
 def _isolated(factory: Factory) -> Factory:
     def made(options: Mapping[str, Any], context: Context) -> Provider:
         provider = factory(options, context)
-        provider.isolated = True
+        object.__setattr__(provider, "isolated", True)  # also where its class is frozen
         return provider
 
     return made

@@ -71,7 +71,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "queue_provider.py"
 
 
-@pytest.mark.parametrize("source", [ONE, CLASSES, CLASSES + "\nqueue = Queue()\n"])
+FROZEN = "from dataclasses import dataclass\n" + CLASSES.replace(
+    "class Queue", "@dataclass(frozen=True)\nclass Queue"
+)
+
+
+@pytest.mark.parametrize("source", [ONE, CLASSES, CLASSES + "\nqueue = Queue()\n", FROZEN])
 def test_the_only_provider_of_a_file(file: Path, source: str) -> None:
     file.write_text(source)
     found = load(str(file))({}, CONTEXT)

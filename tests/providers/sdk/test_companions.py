@@ -1,0 +1,52 @@
+"""Two forms of the same scores: one for placements, the other for those who want the value itself."""
+
+import logging
+
+import pytest
+
+from fairway.kube import MANAGED_CLUSTER_SCORES, Client
+from fairway.observe.meters import values
+from fairway.providers import DefinitionError, Direct, Linear, Runner, Settings, provider, running
+from fairway.providers.rules import CLUSTER_RULES, RAW_RULES
+from providers.sdk.world import World
+
+
+@provider(scores={"queueFree": Linear(0, 1000)})
+def queue() -> float:
+    return 750.4
+
+
+async def test_raw_values_beside_scores(world: World, client: Client) -> None:
+    cluster = await world.namespace()
+    connection = await world.account(cluster, (*CLUSTER_RULES, *RAW_RULES))
+    settings = Settings(cluster=cluster, managed_cluster_scores=True)
+    async with Client(connection) as theirs:
+        runner = Runner([queue], client=theirs, settings=settings)
+        await runner.once()
+        assert runner.lanes["queue"].problem == ""
+        await world.scored(cluster, "queue-score", queueFree=50)
+        raw = await client.get(MANAGED_CLUSTER_SCORES, f"{cluster}-queuefree", namespace=cluster)
+        assert raw.status.score == 750
+
+
+async def test_the_second_form_costs_the_first_nothing(
+    world: World, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = await world.namespace()
+    connection = await world.account(cluster, CLUSTER_RULES)
+    settings = Settings(cluster=cluster, managed_cluster_scores=True)
+    with caplog.at_level(logging.WARNING, logger="fairway.providers"):
+        async with running([queue], hub=connection, settings=settings) as runner:
+            await world.scored(cluster, "queue-score", queueFree=50)
+            while runner.unready():
+                await world.scored(cluster, "queue-score", queueFree=50)
+            exposed = values(runner.meters.expose())
+    assert exposed['fairway_provider_write_failures_total{provider="queue",reason="Forbidden"}'] == 1
+    assert exposed['fairway_provider_writes_total{provider="queue"}'] == 1
+    assert "but not as ManagedClusterScores: the hub refuses" in caplog.text
+
+
+def test_names_that_cannot_be_objects(client: Client) -> None:
+    odd = provider(scores={"queue_free": Direct()}, name="odd")(lambda: 1)
+    with pytest.raises(DefinitionError, match="'queue_free' cannot be a calculator"):
+        Runner([odd], client=client, settings=Settings(cluster="c1", managed_cluster_scores=True))

@@ -1,0 +1,117 @@
+"""One provider and all its clusters, without a hub."""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fairway.providers import Direct, Inverted, ProviderError, Quantile, Reading, Score
+from fairway.providers.publisher import Publisher
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+RANK = Score(name="cheap", scale=Inverted(Quantile()))
+FREE = Score(name="free", scale=Direct())
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def scores(publisher: Publisher) -> dict[str, dict[str, int]]:
+    return {
+        cluster: dict(each.truth.scores)
+        for cluster, each in publisher.clusters.items()
+        if each.truth is not None
+    }
+
+
+def test_ranks_are_those_of_the_round() -> None:
+    publisher = Publisher((RANK,), horizon=180)
+    prices = {"c1": 1.0, "c2": 2.0, "c3": 3.0}
+    publisher.read({name: Reading(values={"cheap": each}) for name, each in prices.items()}, at=NOW, now=NOW)
+    assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 0}, "c3": {"cheap": -100}}
+    del prices["c1"]
+    publisher.read(
+        {name: Reading(values={"cheap": each}) for name, each in prices.items()}, at=at(60), now=at(60)
+    )
+    # Who was not read has no say, and keeps what it has.
+    assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 100}, "c3": {"cheap": -100}}
+
+
+def test_smoothed_values_are_ranked() -> None:
+    smooth = Score(name="cheap", scale=Quantile(), half_life=60)
+    publisher = Publisher((smooth,), horizon=180)
+    publisher.read(
+        {"c1": Reading(values={"cheap": 0.0}), "c2": Reading(values={"cheap": 10.0})}, at=NOW, now=NOW
+    )
+    publisher.read(
+        {"c1": Reading(values={"cheap": 12.0}), "c2": Reading(values={"cheap": 10.0})},
+        at=at(60),
+        now=at(60),
+    )
+    assert scores(publisher) == {"c1": {"cheap": -100}, "c2": {"cheap": 100}}
+
+
+def test_one_bad_cluster_costs_only_itself() -> None:
+    publisher = Publisher((FREE,), horizon=180)
+    found = publisher.read(
+        {
+            "good": Reading(values={"free": 3}),
+            "partly": Reading(values={"free": 4, "fre": 1}),
+            "nan": Reading(values={"free": math.nan}),
+            "error": ProviderError("no route", reason="NoRoute"),
+            "many": Reading(values={f"n{each}": 1.0 for each in range(101)}),
+        },
+        at=NOW,
+        now=NOW,
+    )
+    assert {each.cluster: (each.reason, each.whole) for each in found.problems} == {
+        "partly": ("UnknownScore", False),
+        "nan": ("InvalidValue", False),
+        "error": ("NoRoute", True),
+        "many": ("TooManyScores", True),
+    }
+    assert set(found.looks) == {"good", "partly", "nan", "error", "many"}
+    assert scores(publisher) == {"good": {"free": 3}, "partly": {"free": 4}, "nan": {}}
+
+
+def test_a_failure_of_all_is_one_of_each() -> None:
+    publisher = Publisher((FREE,), horizon=180)
+    found = publisher.failed(ProviderError("line\nbreak", reason="odd one"), clusters=["c1", "c2"], now=NOW)
+    assert found.looks == {"c1": NOW, "c2": NOW}
+    assert {(each.reason, each.message) for each in found.problems} == {("CollectionFailed", "line break")}
+
+
+def test_what_is_forgotten_is_gone() -> None:
+    publisher = Publisher((FREE,), horizon=180)
+    publisher.read({"c1": Reading(values={"free": 3})}, at=NOW, now=NOW)
+    publisher.forget("c1")
+    publisher.forget("c1")
+    assert publisher.clusters == {}
+
+
+def test_the_first_to_run_out() -> None:
+    publisher = Publisher((FREE,), horizon=180)
+    assert math.isnan(publisher.expiry(NOW))
+    for cluster, moment in (("c1", at(0)), ("c2", at(60))):
+        publisher.read({cluster: Reading(values={"free": 3})}, at=moment, now=moment)
+        publishing = publisher.of(cluster)
+        assert publishing.look(now=moment) is not None
+        publishing.written(version=0, now=moment)
+    assert publisher.expiry(at(60)) == 120
+    assert publisher.expiry(at(200)) == -20
+
+
+@pytest.mark.parametrize("lost", [("free",), ()])
+def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
+    publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180)
+    publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=NOW, now=NOW)
+    publisher.read({"c1": Reading(values={"busy": 5}, lost=lost)}, at=at(60), now=at(60))
+    truth = publisher.of("c1").truth
+    assert truth is not None
+    if lost:
+        assert (dict(truth.scores), truth.at) == ({"free": 3, "busy": 5}, NOW)
+    else:
+        assert (dict(truth.scores), truth.at) == ({"busy": 5}, at(60))
+    publisher.read({"c1": Reading(values={"busy": 6}, lost=lost)}, at=at(180), now=at(180))
+    assert scores(publisher) == {"c1": {"busy": 6}}
