@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairway.cli.join_token import _grant, _token
+from fairway.cli.join_token import bootstrap_token, grant
 from fairway.cli.main import run
 from fairway.controllers.acceptance import Acceptance
 from fairway.controllers.availability import Availability
@@ -69,8 +69,8 @@ class Fleet:
     async def bootstrap(self) -> Connection:
         """With a token that may introduce clusters."""
         async with Client.from_kubeconfig(self.hub) as admin:
-            await _grant(admin)
-            token = (await _token(admin, seconds=3600))["token"]
+            await grant(admin)
+            token = (await bootstrap_token(admin, seconds=3600))["token"]
             known = admin.connection
         return Connection(server=known.server, authority=known.authority, credentials=Held(token=token))
 

@@ -12,6 +12,7 @@ from fairway.cli.join_token import token
 from fairway.observe import logs
 
 LEASE_SECONDS: Final = 60
+RENEW_LEFT: Final = 20
 SHORTEST_CERTIFICATE: Final = 600
 """Seconds; Kubernetes signs none that are shorter."""
 
@@ -75,6 +76,14 @@ Exit status: 0 told to stop, 1 the hub refused or removed the cluster, 2 bad inp
     help="How long certificates shall live.  [default: as long as the hub likes]",
 )
 @click.option(
+    "--renew-left",
+    type=click.IntRange(1, 90),
+    default=RENEW_LEFT,
+    show_default=True,
+    metavar="PERCENT",
+    help="Renew a certificate when so much of its life is left.",
+)
+@click.option(
     "--local-agents",
     is_flag=True,
     help="Run agents of add-ons as processes beside this one, where no kubelet runs them.",
@@ -107,6 +116,7 @@ def join(
     cluster_url: str | None,
     lease_seconds: int,
     certificate_seconds: int | None,
+    renew_left: int,
     local_agents: bool,
     log_format: logs.Format,
     log_level: str,
@@ -140,6 +150,7 @@ def join(
         url=cluster_url,
         lease_seconds=lease_seconds,
         certificate_seconds=certificate_seconds,
+        renew_left=renew_left,
         local_agents=local_agents,
     )
     logs.configure(format=log_format, level=log_level)

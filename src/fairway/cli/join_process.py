@@ -53,6 +53,8 @@ class Settings:
     url: str | None = None
     lease_seconds: int = 60
     certificate_seconds: int | None = None
+    renew_left: int = 20
+    """Percent."""
     local_agents: bool = False
 
     @property
@@ -110,7 +112,9 @@ async def _work(
         await _reach_cluster(managed, settings)
         await _identify(settings, state, bootstrap=bootstrap, cluster=cluster)
         options = Options(
-            certificate_seconds=settings.certificate_seconds, local_agents=settings.local_agents
+            certificate_seconds=settings.certificate_seconds,
+            left=settings.renew_left / 100,
+            local_agents=settings.local_agents,
         )
         async with Client(state.connection()) as hub:
             try:

@@ -79,8 +79,8 @@ def token(name: str, hours: int, out: Path | None, output: OutputFormat, hub: Hu
     """
 
     async def work(client: "Client") -> dict[str, Any]:
-        await _grant(client)
-        made = await _token(client, seconds=hours * 3600)
+        await grant(client)
+        made = await bootstrap_token(client, seconds=hours * 3600)
         authority = client.connection.authority
         return {
             "server": client.connection.server,
@@ -139,7 +139,7 @@ def _write(file: Path, made: dict[str, Any]) -> None:
         raise BadInputError(COULD_NOT_WRITE.format(file=file, why=error.strerror)) from None
 
 
-async def _grant(client: "Client") -> None:
+async def grant(client: "Client") -> None:
     """What is there already stays as it is: OCM makes the same."""
     from fairway.kube import AlreadyExists
 
@@ -161,7 +161,7 @@ async def _grant(client: "Client") -> None:
             continue
 
 
-async def _token(client: "Client", *, seconds: int) -> dict[str, str]:
+async def bootstrap_token(client: "Client", *, seconds: int) -> dict[str, str]:
     import msgspec
 
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"

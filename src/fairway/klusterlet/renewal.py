@@ -22,6 +22,7 @@ log: Final = logging.getLogger(__name__)
 LEFT: Final = 0.2
 LEFT_SPREAD: Final = 0.05
 """Renewed when so much of its life is left, and up to so much earlier: not all of a fleet at the same moment."""
+LEAST_USED: Final = 0.5
 LOOK_SECONDS: Final = 300.0
 """Between looks: what is kept may be lost, and clocks may be set."""
 REFUSED_SECONDS: Final = 300.0
@@ -74,8 +75,9 @@ class Renewal:
         self._beside = dict(beside or {})
         self._enrolment = Enrolment(hub, wanted, pending=pending)
         self._waiting = waiting
-        # Less than one, for an identity that just came must not be asked for again at once.
-        self._left = min(left + random.uniform(0, LEFT_SPREAD), 0.95)
+        self._left = left + random.uniform(0, LEFT_SPREAD)
+        self._not_before: datetime | None = None
+        """Of what just came a good part must be used first, however short it is: it may be due from the beginning."""
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -112,8 +114,10 @@ class Renewal:
             await self._vault.write({**self._beside, names.KEY: pair.key, names.CERTIFICATE: pair.chain})
             certificate = pair.check()
             log.info(RENEWED, self._wanted.subject.user, format_time(certificate.ends))
+            now = self._clock.wall()
+            self._not_before = now + (certificate.ends - now) * LEAST_USED
+            due = max(certificate.moment(left=self._left), self._not_before)
             await self._say(_updated(certificate.begins, certificate.ends))
-            due = certificate.moment(left=self._left)
         assert due is not None
         return min(max((due - self._clock.wall()).total_seconds(), 1.0), LOOK_SECONDS)
 
@@ -131,6 +135,8 @@ class Renewal:
             if files.get(name) != content:
                 return CHANGED.format(name=name), None
         due = certificate.moment(left=self._left)
+        if self._not_before is not None:
+            due = max(due, min(self._not_before, certificate.ends))
         if self._clock.wall() >= due:
             return ENDS_SOON.format(ends=format_time(certificate.ends)), None
         return None, due

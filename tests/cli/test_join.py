@@ -1,0 +1,437 @@
+"""`fairway join` as people call it: with a real hub beside a real cluster, and with everything that may be wrong."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.live_hub import act
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import find_condition
+from fairway.cli.errors import BadInputError
+from fairway.cli.join_leave import LEFT
+from fairway.cli.join_options import (
+    HALF,
+    NO_SERVER,
+    NOT_BASE64,
+    TWO_AUTHORITIES,
+    TWO_WAYS,
+    BootstrapChoice,
+)
+from fairway.cli.join_process import NO_BOOTSTRAP, NO_NAME, RUN_OUT
+from fairway.cli.main import run
+from fairway.klusterlet import names
+from fairway.klusterlet.certificates import Subject
+from fairway.klusterlet.grounds import KINDS
+from fairway.klusterlet.kinds import DEFINITIONS
+from fairway.klusterlet.state import OTHER_CLUSTER, State
+from fairway.kube import (
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    Client,
+    NotFound,
+    Patch,
+    load,
+)
+from fairway.kube.core import NODES
+from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
+from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.testing.processes import background
+from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, fresh, gone, join, until
+from klusterlet.pairs import signed
+from klusterlet.test_registration import decide
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with (
+        hub_in_thread(folder=tmp_path_factory.mktemp("hub")) as hub,
+        hub_in_thread(folder=tmp_path_factory.mktemp("cluster"), definitions=()) as cluster,
+        background(controllers(hub.kubeconfig)),
+    ):
+        yield Fleet(hub=hub.kubeconfig, cluster=cluster.kubeconfig)
+
+
+def joining(fleet: Fleet, folder: Path, name: str, *more: object) -> tuple[object, ...]:
+    bootstrap = fleet.bootstrap_file(folder)
+    state = ("--state", folder / name)
+    return (
+        "--name",
+        name,
+        "--hub-bootstrap-kubeconfig",
+        bootstrap,
+        "--kubeconfig",
+        fleet.cluster,
+        *state,
+        *more,
+    )
+
+
+def resuming(fleet: Fleet, folder: Path, name: str) -> tuple[object, ...]:
+    return ("--name", name, "--kubeconfig", fleet.cluster, "--state", folder / name)
+
+
+def let_in(fleet: Fleet, name: str, process: JoinProcess) -> None:
+    process.until("waits for approval; on the hub run: fairway accept")
+    fleet.accept(name)
+    process.until("has joined hub")
+
+
+def available(cluster: ManagedCluster) -> bool:
+    found = find_condition(cluster.status.conditions or (), names.AVAILABLE)
+    return found is not None and found.status == "True"
+
+
+def seen_available(fleet: Fleet, name: str) -> ManagedCluster:
+    return act(fleet.hub, lambda admin: until(admin, MANAGED_CLUSTERS, name, available))
+
+
+def requests_of(fleet: Fleet, name: str) -> list[SigningRequest]:
+    async def found(admin: Client) -> list[SigningRequest]:
+        return list((await admin.list(SIGNING_REQUESTS, labels=f"{names.CLUSTER_LABEL}={name}")).items)
+
+    return act(fleet.hub, found)
+
+
+async def give_work(admin: Client, name: str) -> None:
+    """A ConfigMap for the cluster; until it is there."""
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+    }
+    spec = {"workload": {"manifests": [manifest]}}
+    await admin.create(MANIFEST_WORKS, {"metadata": {"name": "w"}, "spec": spec}, namespace=name)
+    await until(
+        admin,
+        MANIFEST_WORKS,
+        "w",
+        lambda work: any(
+            each.type == "Available" and each.status == "True" for each in work.status.conditions
+        ),
+        namespace=name,
+    )
+
+
+def test_a_cluster_joins_is_accepted_and_looked_after(fleet: Fleet, tmp_path: Path) -> None:
+    name, node = fresh(), fresh("node")
+
+    async def give_node(cluster: Client) -> None:
+        await cluster.create(NODES, {"metadata": {"name": node}})
+        status = {"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3500m"}}}
+        await cluster.patch(NODES, node, status, kind=Patch.MERGE, subresource="status")
+
+    with join(tmp_path, *joining(fleet, tmp_path, name, "--lease-seconds", 20)) as process:
+        let_in(fleet, name, process)
+        found = seen_available(fleet, name)
+        assert found.spec.leaseDurationSeconds == 20
+        assert found.spec.managedClusterClientConfigs[0].url == load(fleet.cluster).context().server
+        act(fleet.cluster, give_node)
+        act(fleet.hub, lambda admin: until(admin, MANAGED_CLUSTERS, name, lambda c: bool(c.status.capacity)))
+        act(fleet.hub, lambda admin: give_work(admin, name))
+        assert process.stop() == 0
+    errors = process.errors.read_text()
+    assert "Traceback" not in errors
+    assert "WARNING" not in errors
+
+
+def test_who_is_killed_goes_on_as_the_same_without_asking_again(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as first:
+        let_in(fleet, name, first)
+        seen_available(fleet, name)
+        first.kill()
+    lost: dict[str, Any] = {"status": {"conditions": []}}
+
+    async def forget(admin: Client) -> None:
+        await admin.patch(MANAGED_CLUSTERS, name, lost, kind=Patch.MERGE, subresource="status")
+
+    act(fleet.hub, forget)
+    with join(tmp_path, *resuming(fleet, tmp_path, name)) as second:
+        goes_on = second.until("goes on as")
+        joined = second.until("has joined hub")
+        seen_available(fleet, name)
+        assert second.stop() == 0
+    assert len(requests_of(fleet, name)) == 1
+    agent = (tmp_path / name / "hub" / "agent-name").read_text()
+    assert f"system:open-cluster-management:{name}:{agent}" in goes_on
+    assert joined.endswith(f"system:open-cluster-management:{name}:{agent}")
+
+
+def test_a_certificate_that_ends_soon_is_renewed(fleet: Fleet, tmp_path: Path) -> None:
+    """Signed by the hub's own authority, as if it had been signed a while ago."""
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name, "--certificate-seconds", 600)) as first:
+        let_in(fleet, name, first)
+        seen_available(fleet, name)
+        first.kill()
+    with State.held(tmp_path / name, cluster=name) as state:
+        before = state.certificate()
+        assert before is not None
+        assert (before.ends - before.begins) == timedelta(minutes=15)
+    # Of fifteen minutes, five were over at the beginning: at a threshold of four fifths it is due.
+    with join(tmp_path, *resuming(fleet, tmp_path, name), "--renew-left", "80") as second:
+        second.until("has joined hub")
+
+        async def renewed(admin: Client) -> None:
+            await until(
+                admin,
+                MANAGED_CLUSTERS,
+                name,
+                lambda each: find_condition(each.status.conditions or (), names.ROTATED) is not None,
+            )
+
+        act(fleet.hub, renewed)
+        second.kill()
+    with State.held(tmp_path / name, cluster=name) as state:
+        after = state.certificate()
+        assert after is not None
+        assert after.ends > before.ends
+        assert after.subject == before.subject
+    made_by = {each.spec.username.rpartition(":")[2] for each in requests_of(fleet, name)}
+    assert made_by == {"agent-registration-bootstrap", after.subject.user.rpartition(":")[2]}
+
+
+def test_a_request_that_is_denied_ends_it(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        request = process.until("waits for approval").split()[2]
+        act(fleet.hub, lambda admin: decide(admin, request, "Denied", "not this one"))
+        assert process.process.wait() == 1
+        assert (
+            process.errors.read_text()
+            == f"fairway: the hub denied certificate request {request}: not this one\n"
+        )
+
+
+def test_a_cluster_that_the_hub_removes_ends_it(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        let_in(fleet, name, process)
+        seen_available(fleet, name)
+        act(fleet.hub, lambda admin: admin.delete(MANAGED_CLUSTERS, name))
+        assert process.process.wait() == 1
+        assert f"cluster {name} was removed from the hub" in process.errors.read_text()
+
+
+def test_two_cannot_use_one_folder(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        process.until("waits for approval")
+        second = ended(*joining(fleet, tmp_path, name))
+        assert second.returncode == 2
+        assert f"in use by another fairway join (process {process.process.pid})" in second.stderr
+
+
+def test_leaving_removes_what_joining_made(tmp_path: Path, fleet: Fleet, capsys: Capture) -> None:
+    """On a cluster of its own: kinds that others use are not removed."""
+    name = fresh()
+    (tmp_path / "cluster").mkdir()
+    with hub_in_thread(folder=tmp_path / "cluster", definitions=()) as own:
+        alone = Fleet(hub=fleet.hub, cluster=own.kubeconfig)
+        with join(tmp_path, *joining(alone, tmp_path, name)) as process:
+            let_in(fleet, name, process)
+            act(fleet.hub, lambda admin: give_work(admin, name))
+            assert process.stop() == 0
+        capsys.readouterr()
+        arguments = [str(each) for each in resuming(alone, tmp_path, name)]
+        assert run(["join", "leave", *arguments]) == 0
+        told = capsys.readouterr().out
+        assert LEFT.format(name=name) in told
+        assert f"kubectl delete managedcluster {name}" in told
+        act(own.kubeconfig, without_kinds)
+        with pytest.raises(NotFound):
+            act(own.kubeconfig, lambda client: client.request("GET", _CONFIG_MAP.format(name=name)))
+    assert list((tmp_path / name).iterdir()) == []
+    # Nothing on the hub holds on to its deletion.
+    act(fleet.hub, lambda admin: _removed(admin, name))
+
+
+_CONFIG_MAP = "/api/v1/namespaces/default/configmaps/{name}"
+
+
+async def without_kinds(cluster: Client) -> None:
+    for kind in KINDS:
+        await gone(cluster, DEFINITIONS, f"{kind.plural}.{kind.group}")
+
+
+async def _removed(admin: Client, name: str) -> None:
+    await admin.delete(MANAGED_CLUSTERS, name)
+    await admin.delete(MANIFEST_WORKS, "w", namespace=name)
+    await gone(admin, MANIFEST_WORKS, "w", namespace=name)
+
+
+def refused(*arguments: object) -> str:
+    found = ended(*arguments)
+    assert found.returncode == 2, found.stderr
+    assert "Traceback" not in found.stderr
+    return found.stderr.removeprefix("fairway: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], NO_NAME),
+        (["--name", "kube-system"], "is a name that Kubernetes has"),
+        (["--name", "Not_A_Name"], "cannot be the name of a namespace"),
+        (["--name", "c1", "token"], "for joining, not for `fairway join token`"),
+        (["--name", "c1", "tokne"], "Did you mean 'token'?"),
+    ],
+)
+def test_what_nobody_can_join_as_is_refused_at_once(
+    arguments: list[str], message: str, capsys: Capture
+) -> None:
+    assert run(["join", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (BootstrapChoice(kubeconfig=Path("k"), server="https://hub"), TWO_WAYS),
+        (BootstrapChoice(server="https://hub"), HALF),
+        (BootstrapChoice(token="t"), HALF),
+        (BootstrapChoice(authority_data="x"), NO_SERVER),
+        (BootstrapChoice(server="https://hub", token="t", authority_data="%"), NOT_BASE64),
+        (
+            BootstrapChoice(server="https://hub", token="t", authority=Path("a"), authority_data="x"),
+            TWO_AUTHORITIES,
+        ),
+        (BootstrapChoice(server="hub", token="t"), "is not the address of a server"),
+        (BootstrapChoice(kubeconfig=Path("missing")), "does not exist"),
+    ],
+)
+def test_ways_to_a_hub_that_lead_nowhere_are_refused(choice: BootstrapChoice, message: str) -> None:
+    with pytest.raises(BadInputError) as refusal:
+        choice.connection()
+    assert message in str(refusal.value)
+
+
+def test_who_never_joined_needs_a_token(fleet: Fleet, tmp_path: Path) -> None:
+    assert BootstrapChoice().connection() is None
+    said = refused("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
+    assert said == NO_BOOTSTRAP.format(name="c1", folder=tmp_path / "s")
+
+
+def test_a_hub_that_cannot_be_reached_or_does_not_know_us(fleet: Fleet, tmp_path: Path) -> None:
+    known = load(fleet.hub).context()
+    assert known.authority is not None
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(known.authority.read())
+    common = ("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
+    nowhere = refused(*common, "--hub-server", "https://127.0.0.1:9", "--hub-token", "t")
+    assert "is the hub running, and is that its address?" in nowhere
+    untrusted = refused(*common, "--hub-server", known.server, "--hub-token", "t")
+    assert "give the authority of the hub with --hub-ca" in untrusted
+    wrong = ("--hub-server", known.server, "--hub-token", "wrong", "--hub-ca", authority)
+    assert "does not know who asks (401)" in refused(*common, *wrong)
+
+
+def test_a_hub_that_is_none_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+    arguments = ("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
+    (tmp_path / "bare").mkdir()
+    with hub_in_thread(folder=tmp_path / "bare", definitions=()) as bare:
+        said = refused(*arguments, "--hub-bootstrap-kubeconfig", bare.kubeconfig)
+    assert "knows no ManagedClusters, so it is no hub" in said
+
+
+def test_a_token_without_rights_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+    async def plain(admin: Client) -> str:
+        path = "/api/v1/namespaces/default/serviceaccounts"
+        name = fresh("sa")
+        await admin.request("POST", path, body={"metadata": {"name": name}})
+        answer = await admin.request("POST", f"{path}/{name}/token", body={"spec": {}})
+        token: str = json.loads(answer.body)["status"]["token"]
+        return token
+
+    known = load(fleet.hub).context()
+    assert known.authority is not None
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(known.authority.read())
+    common = ("--name", fresh(), "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
+    hub = ("--hub-server", known.server, "--hub-token", act(fleet.hub, plain), "--hub-ca", authority)
+    assert "does not let the token introduce clusters" in refused(*common, *hub)
+
+
+def test_a_cluster_that_cannot_be_reached_or_refuses(fleet: Fleet, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:9"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+        "current-context": "c",
+    }
+    nowhere.write_text(json.dumps(config))
+    common = ("--name", "c1", "--state", tmp_path / "s", "--hub-bootstrap-kubeconfig", fleet.hub)
+    assert "the cluster that joins cannot be talked to" in refused(*common, "--kubeconfig", nowhere)
+    assert "does not exist" in refused(*common, "--kubeconfig", tmp_path / "missing")
+
+
+def test_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path) -> None:
+    with State.held(tmp_path / "s", cluster="c1") as state:
+        assert state.agent
+    arguments = ("--name", "c2", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
+    wanted = OTHER_CLUSTER.format(folder=tmp_path / "s", found="c1", name="c2")
+    assert refused(*arguments) == wanted
+
+
+def test_an_identity_that_has_run_out_needs_a_token(fleet: Fleet, tmp_path: Path) -> None:
+    with State.held(tmp_path / "s", cluster="c1") as state:
+        subject = Subject(
+            user=names.user_of("c1", state.agent), groups=(names.group_of("c1"), names.EVERYBODY)
+        )
+        past = datetime(2026, 1, 1, tzinfo=UTC)
+        state.keep(signed(subject, begins=past, life=timedelta(hours=1)), hub=load(fleet.hub).context())
+    arguments = ("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
+    wanted = RUN_OUT.format(name="c1", folder=tmp_path / "s", ends="2026-01-01T01:00:00Z")
+    assert refused(*arguments) == wanted
+
+
+def test_a_token_is_printed_as_the_line_that_joins(fairway_hub: HubAddress, capsys: Capture) -> None:
+    kubeconfig = ("--kubeconfig", str(fairway_hub.kubeconfig))
+    assert run(["join", "token", "--name", "c1", *kubeconfig]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith(f"  fairway join --name c1 --hub-server {fairway_hub.url} --hub-token ")
+    assert " --hub-ca-data " in lines[1]
+    assert lines[-1] == "  fairway accept c1"
+    assert run(["join", "token", "-o", "json", "--hours", "1", *kubeconfig]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) == {"server", "token", "validUntil", "certificateAuthority", "command"}
+
+    async def rights(client: Client) -> list[bool]:
+        answers = []
+        for verb, resource in (
+            ("create", "managedclusters"),
+            ("delete", "managedclusters"),
+            ("list", "placements"),
+        ):
+            asked = {"group": "cluster.open-cluster-management.io", "resource": resource, "verb": verb}
+            body = {"spec": {"resourceAttributes": asked}}
+            path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+            answer = await client.request("POST", path, body=body)
+            answers.append(json.loads(answer.body)["status"]["allowed"])
+        return answers
+
+    choice = BootstrapChoice(
+        server=told["server"], token=told["token"], authority_data=told["certificateAuthority"]
+    )
+    connection = choice.connection()
+    assert connection is not None
+
+    async def ask() -> list[bool]:
+        async with Client(connection) as client:
+            return await rights(client)
+
+    assert asyncio.run(ask()) == [True, False, False]
+
+
+def test_a_token_as_a_file_is_private(fairway_hub: HubAddress, tmp_path: Path) -> None:
+    out = tmp_path / "bootstrap"
+    assert run(["join", "token", "--out", str(out), "--kubeconfig", str(fairway_hub.kubeconfig)]) == 0
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert load(out).context().server == fairway_hub.url

@@ -1,0 +1,143 @@
+"""Two real kube-apiservers and kube-controller-manager's signer: what the embedded ones say is what these say."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fairway.api import crds
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import find_condition
+from fairway.cli.main import run
+from fairway.klusterlet import names
+from fairway.klusterlet.grounds import KINDS
+from fairway.klusterlet.kinds import DEFINITIONS
+from fairway.klusterlet.state import State
+from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Patch
+from fairway.kube.core import NODES
+from fairway.kube.leader import LEASES
+from fairway.kube.signing import SIGNING_REQUESTS
+from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controller_manager, kubectl, real_hub
+from klusterlet.fleet import Fleet, controllers, gone, join, until
+
+pytestmark = pytest.mark.kube
+NAME = "cluster1"
+
+
+@pytest.fixture
+def real_fleet(kube_tools: Tools, tmp_path: Path) -> Iterator[Fleet]:
+    with ExitStack() as stack:
+        hub = stack.enter_context(background(real_hub(kube_tools, folder=tmp_path / "hub")))
+        cluster = stack.enter_context(background(real_hub(kube_tools, folder=tmp_path / "cluster")))
+        asyncio.run(define(kube_tools, hub.kubeconfig))
+        signing = controller_manager(
+            kube_tools,
+            kubeconfig=hub.kubeconfig,
+            folder=tmp_path / "hub",
+            controllers=CONTROLLERS,
+            leader_elect=False,
+            signer=hub.authority.pair,
+            service_account_key=hub.service_account_key,
+        )
+        stack.enter_context(background(signing))
+        collecting = controller_manager(
+            kube_tools, kubeconfig=cluster.kubeconfig, folder=tmp_path / "cluster", leader_elect=False
+        )
+        stack.enter_context(background(collecting))
+        stack.enter_context(background(controllers(hub.kubeconfig)))
+        yield Fleet(hub=hub.kubeconfig, cluster=cluster.kubeconfig)
+
+
+async def define(tools: Tools, kubeconfig: Path) -> None:
+    documents = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(crds())})
+    made = await kubectl(tools, "apply", "--server-side", "-f", "-", kubeconfig=kubeconfig, given=documents)
+    assert made.status == 0, made.errors
+    waited = await kubectl(
+        tools, "wait", "--for=condition=Established", "crd", "--all", kubeconfig=kubeconfig
+    )
+    assert waited.status == 0, waited.errors
+
+
+def says(cluster: ManagedCluster, kind: str) -> str:
+    found = find_condition(cluster.status.conditions or (), kind)
+    return "" if found is None else found.status
+
+
+async def looked_after(fleet: Fleet) -> None:
+    async with Client.from_kubeconfig(fleet.hub) as hub, Client.from_kubeconfig(fleet.cluster) as cluster:
+        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: says(each, names.AVAILABLE) == "True")
+        await cluster.create(NODES, {"metadata": {"name": "node1"}})
+        amounts = {"cpu": "4", "memory": "8Gi"}
+        status = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await cluster.patch(NODES, "node1", status, kind=Patch.MERGE, subresource="status")
+        found = await until(hub, MANAGED_CLUSTERS, NAME, lambda each: bool(each.status.capacity))
+        assert found.status.capacity == amounts
+        lease = await hub.get(LEASES, names.LEASE, namespace=NAME)
+        await until(
+            hub, LEASES, names.LEASE, lambda each: each.spec.renewTime != lease.spec.renewTime, namespace=NAME
+        )
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "greeting", "namespace": "default"},
+        }
+        work = {"metadata": {"name": "w"}, "spec": {"workload": {"manifests": [manifest]}}}
+        await hub.create(MANIFEST_WORKS, work, namespace=NAME)
+        await cluster_has(cluster, hub)
+
+
+async def cluster_has(cluster: Client, hub: Client) -> None:
+    await until(
+        hub,
+        MANIFEST_WORKS,
+        "w",
+        lambda work: any(
+            each.type == "Available" and each.status == "True" for each in work.status.conditions
+        ),
+        namespace=NAME,
+    )
+    await cluster.request("GET", "/api/v1/namespaces/default/configmaps/greeting")
+
+
+async def renewed(fleet: Fleet) -> None:
+    async with Client.from_kubeconfig(fleet.hub) as hub:
+        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: says(each, names.ROTATED) == "True")
+        requests = (await hub.list(SIGNING_REQUESTS, labels=f"{names.CLUSTER_LABEL}={NAME}")).items
+        assert len(requests) == 2
+
+
+async def left(fleet: Fleet) -> None:
+    async with Client.from_kubeconfig(fleet.cluster) as cluster:
+        with pytest.raises(NotFound):
+            await cluster.request("GET", "/api/v1/namespaces/default/configmaps/greeting")
+        for kind in KINDS:
+            await gone(cluster, DEFINITIONS, f"{kind.plural}.{kind.group}")
+
+
+def test_a_cluster_joins_renews_and_leaves(real_fleet: Fleet, tmp_path: Path) -> None:
+    fleet = real_fleet
+    own = ("--name", NAME, "--kubeconfig", fleet.cluster, "--state", tmp_path / "state")
+    first = ("--hub-bootstrap-kubeconfig", fleet.bootstrap_file(tmp_path), "--lease-seconds", 2)
+    with join(tmp_path, *own, *first, "--certificate-seconds", 600) as process:
+        process.until("waits for approval")
+        fleet.accept(NAME)
+        process.until("has joined hub")
+        asyncio.run(looked_after(fleet))
+        process.kill()
+    with State.held(tmp_path / "state", cluster=NAME) as state:
+        before = state.certificate()
+    with join(tmp_path, *own, "--certificate-seconds", 600, "--renew-left", 80) as process:
+        process.until("has joined hub")
+        asyncio.run(renewed(fleet))
+        assert process.stop() == 0
+    with State.held(tmp_path / "state", cluster=NAME) as state:
+        after = state.certificate()
+    assert before is not None
+    assert after is not None
+    assert after.subject.user == before.subject.user
+    assert after.ends > before.ends
+    assert run(["join", "leave", *map(str, own)]) == 0
+    asyncio.run(left(fleet))
