@@ -40,7 +40,13 @@ def hub_of(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[H
         # First the kinds: the garbage collector looks for new ones only every half minute.
         asyncio.run(_define(real.kubeconfig))
         upkeep = controller_manager(
-            tools(), kubeconfig=real.kubeconfig, folder=folder, controllers=CONTROLLERS, leader_elect=False
+            tools(),
+            kubeconfig=real.kubeconfig,
+            folder=folder,
+            controllers=CONTROLLERS,
+            leader_elect=False,
+            signer=real.authority.pair,
+            service_account_key=real.service_account_key,
         )
         with background(upkeep):
             yield HubUnderTest(kind=kind, kubeconfig=real.kubeconfig)

@@ -1,0 +1,215 @@
+"""A hub and managed clusters on one machine: API servers, and the processes people start, each a process of its own."""
+
+import asyncio
+import base64
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controllers.hubs import HubUnderTest, hub_of
+from fairway.kube import Client, NotFound
+from fairway.testing.kubernetes import Tools, kubectl, kwok
+from fairway.testing.processes import POLL, Process
+
+HUB = "hub"
+CLUSTERS = ("cluster1", "cluster2")
+SECONDS = 60.0
+"""For what takes a moment. Machines are slow at times."""
+
+SECRET = "resource-usage-collect-hub-kubeconfig"
+AGENT_NAMESPACE = "open-cluster-management-agent-addon"
+OPTIONS = """
+resource-usage:
+  limits: {cpuAvailable: 10, memAvailable: 20Gi}
+"""
+"""What scores 100."""
+
+NODE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "node1"},
+    "status": {
+        "capacity": {"cpu": "8", "memory": "16Gi", "pods": "110"},
+        "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"},
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "KubeletReady",
+                "message": "kubelet is posting ready status",
+                "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
+    },
+}
+
+
+def environment() -> dict[str, str]:
+    """Without what the developer's own shell or a pod says."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FAIRWAY_", "KUBERNETES_SERVICE_")) and name not in ("KUBECONFIG", "POD_NAME")
+    } | {"COLUMNS": "160", "NO_COLOR": "1"}
+
+
+class Stage:
+    """``tools`` are there in the tier ``kube`` only: then objects are made by kubectl, and by a client otherwise."""
+
+    def __init__(self, folder: Path, servers: dict[str, HubUnderTest], tools: Tools | None) -> None:
+        self.folder, self._servers, self.tools = folder, servers, tools
+        self.processes: dict[str, Process] = {}
+
+    def kubeconfig(self, server: str) -> Path:
+        return self._servers[server].kubeconfig
+
+    async def kubectl(self, *arguments: str, server: str = HUB, given: str = "") -> str:
+        assert self.tools is not None
+        ran = await kubectl(self.tools, *arguments, kubeconfig=self.kubeconfig(server), given=given)
+        assert ran.status == 0, f"kubectl {' '.join(arguments)}\n{ran.output}{ran.errors}"
+        return ran.output
+
+    async def create(self, path: str, *documents: dict[str, Any], server: str = HUB) -> None:
+        """``path`` is that of the list they belong in."""
+        if self.tools is not None:
+            body = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+            namespace = path.split("/namespaces/")[1].split("/")[0] if "/namespaces/" in path else "default"
+            await self.kubectl("create", "-n", namespace, "-f", "-", server=server, given=json.dumps(body))
+            return
+        async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
+            for document in documents:
+                await client.request("POST", path, body=document)
+
+    async def delete(self, path: str, *, server: str = HUB) -> None:
+        async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
+            await client.request("DELETE", path, body={"gracePeriodSeconds": 0})
+
+    async def found(self, path: str, *, server: str = HUB) -> dict[str, Any]:
+        async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
+            found = await _found(client, path)
+        assert found is not None, path
+        return found
+
+    async def fairway(self, *arguments: str, status: int = 0) -> str:
+        """A command that ends, at the hub."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "fairway", *arguments, "--kubeconfig", str(self.kubeconfig(HUB))),
+            env=environment(),
+            cwd=self.folder,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await process.communicate()
+        assert process.returncode == status, (
+            f"fairway {' '.join(arguments)}\n{output.decode()}{errors.decode()}"
+        )
+        return output.decode()
+
+    def start(self, name: str, *arguments: str) -> Process:
+        """A command that does not end by itself."""
+        command = [sys.executable, "-m", "fairway", *arguments]
+        process = Process(command, log=self.folder / f"{name}.log", env=environment())
+        self.processes[name] = process
+        return process
+
+    @property
+    def has_kubectl(self) -> bool:
+        return self.tools is not None
+
+    async def said(self, name: str, text: str) -> None:
+        """Until the process has printed it."""
+        async with asyncio.timeout(SECONDS):
+            while text not in (self.folder / f"{name}.log").read_text(encoding="utf-8"):
+                await asyncio.sleep(POLL)
+
+    def join(self, cluster: str) -> None:
+        self.start(
+            f"join-{cluster}",
+            "join",
+            f"--name={cluster}",
+            f"--hub-bootstrap-kubeconfig={self.folder / 'bootstrap.kubeconfig'}",
+            f"--kubeconfig={self.kubeconfig(cluster)}",
+            f"--state={self.folder / f'state-{cluster}'}",
+        )
+
+    async def agent(self, cluster: str) -> None:
+        """As a kubelet would start it: with the files of the Secret in a folder."""
+        secret = await self.until(
+            f"the add-on of {cluster} has an identity",
+            lambda found: "tls.crt" in found.get("data", {}),
+            f"/api/v1/namespaces/{AGENT_NAMESPACE}/secrets/{SECRET}",
+            server=cluster,
+        )
+        mounted = self.folder / f"hub-of-{cluster}"
+        mounted.mkdir(exist_ok=True)
+        for name, data in secret["data"].items():
+            (mounted / name).write_bytes(base64.b64decode(data))
+        (self.folder / "agent.yaml").write_text(OPTIONS, encoding="utf-8")
+        self.start(
+            f"agent-{cluster}",
+            *("agent", "run", f"--hub-kubeconfig={mounted / 'kubeconfig'}", f"--cluster-name={cluster}"),
+            *(f"--kubeconfig={self.kubeconfig(cluster)}", f"--addon-namespace={AGENT_NAMESPACE}"),
+            *("--interval=2s", "--valid-for=12s", f"--config={self.folder / 'agent.yaml'}"),
+        )
+
+    async def until(
+        self, what: str, holds: Callable[[dict[str, Any]], bool], path: str, *, server: str = HUB
+    ) -> dict[str, Any]:
+        """Asks again and again."""
+        found: dict[str, Any] | None = None
+        try:
+            async with (
+                asyncio.timeout(SECONDS),
+                Client.from_kubeconfig(self.kubeconfig(server)) as client,
+            ):
+                while True:
+                    found = await _found(client, path)
+                    if found is not None and holds(found):
+                        return found
+                    await asyncio.sleep(POLL)
+        except TimeoutError:
+            logs = "\n".join(f"--- {name}\n{each.tail()}" for name, each in self.processes.items())
+            raise AssertionError(f"{what}: not after {SECONDS:g} s\n{found}\n{logs}") from None
+
+    async def stop(self) -> None:
+        for process in reversed(self.processes.values()):
+            await process.stop()
+
+
+async def _found(client: Client, path: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = msgspec.json.decode((await client.request("GET", path)).body)
+    except NotFound:
+        return None
+    return found
+
+
+@contextmanager
+def servers(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[dict[str, HubUnderTest]]:
+    with ExitStack() as stack:
+        found: dict[str, HubUnderTest] = {}
+        for name in (HUB, *CLUSTERS):
+            place = folder / name
+            place.mkdir()
+            found[name] = stack.enter_context(hub_of(kind, folder=place, tools=tools))
+        yield found
+
+
+@asynccontextmanager
+async def kubelets(stage: Stage) -> AsyncIterator[None]:
+    """Nodes that live, and pods that run; without the tools nobody brings them to life."""
+    async with AsyncExitStack() as stack:
+        if stage.tools is not None:
+            for cluster in CLUSTERS:
+                folder = stage.folder / f"kwok-{cluster}"
+                await stack.enter_async_context(
+                    kwok(stage.tools, kubeconfig=stage.kubeconfig(cluster), folder=folder)
+                )
+        yield

@@ -1,0 +1,172 @@
+"""From two clusters that join a hub to a placement that follows what is really free on them."""
+
+import json
+import os
+import re
+import signal
+from datetime import UTC, datetime
+from typing import Any
+
+from e2e.stage import CLUSTERS, NODE, Stage
+
+CLUSTER_API = "/apis/cluster.open-cluster-management.io"
+CLUSTER_OF = f"{CLUSTER_API}/v1/managedclusters/{{cluster}}"
+SCORE_OF = f"{CLUSTER_API}/v1alpha1/namespaces/{{cluster}}/addonplacementscores/resource-usage-score"
+BINDINGS = f"{CLUSTER_API}/v1beta2/namespaces/default/managedclustersetbindings"
+PLACEMENTS = f"{CLUSTER_API}/v1beta1/namespaces/default/placements"
+DECISION = f"{CLUSTER_API}/v1beta1/namespaces/default/placementdecisions/placement1-decision-1"
+PODS = "/api/v1/namespaces/default/pods"
+
+BINDING: dict[str, Any] = {
+    "apiVersion": "cluster.open-cluster-management.io/v1beta2",
+    "kind": "ManagedClusterSetBinding",
+    "metadata": {"name": "default"},
+    "spec": {"clusterSet": "default"},
+}
+PLACEMENT: dict[str, Any] = {
+    "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+    "kind": "Placement",
+    "metadata": {"name": "placement1"},
+    "spec": {
+        "numberOfClusters": 1,
+        "clusterSets": ["default"],
+        "prioritizerPolicy": {
+            "mode": "Exact",
+            "configurations": [
+                {
+                    "scoreCoordinate": {
+                        "type": "AddOn",
+                        "addOn": {"resourceName": "resource-usage-score", "scoreName": "cpuAvailable"},
+                    },
+                    "weight": 1,
+                }
+            ],
+        },
+    },
+}
+
+
+def pod(name: str, *, cpu: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": "node1",
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+        },
+    }
+
+
+def cpu_of(score: dict[str, Any]) -> int | None:
+    found = {each["name"]: each["value"] for each in score.get("status", {}).get("scores", [])}
+    return found.get("cpuAvailable")
+
+
+def has_condition(document: dict[str, Any], kind: str) -> bool:
+    conditions = document.get("status", {}).get("conditions", [])
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def chosen(decision: dict[str, Any]) -> list[str]:
+    return [each["clusterName"] for each in decision.get("status", {}).get("decisions", [])]
+
+
+async def joined(stage: Stage) -> None:
+    """Both clusters are on the hub, with a node each, and the add-on has an identity there."""
+    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    for cluster in CLUSTERS:
+        await stage.create("/api/v1/nodes", NODE, server=cluster)
+        stage.join(cluster)
+    for cluster in CLUSTERS:
+        await stage.until(f"{cluster} asks to join", lambda _: True, CLUSTER_OF.format(cluster=cluster))
+        await stage.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await stage.fairway("accept", cluster)
+    for cluster in CLUSTERS:
+        found = await stage.until(
+            f"{cluster} is available, and has told what it has",
+            lambda found: (
+                has_condition(found, "ManagedClusterConditionAvailable")
+                and "cpu" in found["status"].get("allocatable", {})
+            ),
+            CLUSTER_OF.format(cluster=cluster),
+        )
+        assert found["status"]["allocatable"]["cpu"] == "8"
+        assert found["metadata"]["labels"]["cluster.open-cluster-management.io/clusterset"] == "default"
+
+
+async def scored(stage: Stage, cluster: str, value: int) -> dict[str, Any]:
+    return await stage.until(
+        f"{cluster} scores {value}", lambda found: cpu_of(found) == value, SCORE_OF.format(cluster=cluster)
+    )
+
+
+async def decided(stage: Stage, cluster: str) -> None:
+    await stage.until(f"{cluster} is chosen", lambda found: chosen(found) == [cluster], DECISION)
+
+
+async def test_a_placement_follows_what_is_free(stage: Stage) -> None:
+    await joined(stage)
+    await stage.fairway("addon", "install", "resource-usage")
+    for cluster in CLUSTERS:
+        await stage.agent(cluster)
+    for cluster in CLUSTERS:
+        score = await scored(stage, cluster, 60)  # 8 of 10 cores are free
+        until = datetime.fromisoformat(score["status"]["validUntil"])
+        assert until > datetime.now(UTC)
+        assert has_condition(score, "AddOnPlacementScoreUpdated")
+        assert score["metadata"]["labels"]["fairway.dev/provider"] == "resource-usage"
+
+    await stage.create(BINDINGS, BINDING)
+    await stage.create(PLACEMENTS, PLACEMENT)
+    await decided(stage, "cluster1")  # equals: the first by name
+
+    # Filling cluster1 moves the placement to cluster2.
+    await stage.create(PODS, pod("one", cpu="1"), pod("two", cpu="1"), server="cluster1")
+    await scored(stage, "cluster1", 20)
+    await decided(stage, "cluster2")
+
+    # Without its agent a score runs out, which counts 0: less than what cluster1 has.
+    lost = stage.processes["agent-cluster2"]
+    os.kill(lost.pid, signal.SIGKILL)
+    await decided(stage, "cluster1")
+    score = await stage.found(SCORE_OF.format(cluster="cluster2"))
+    assert datetime.fromisoformat(score["status"]["validUntil"]) <= datetime.now(UTC)
+    assert cpu_of(score) == 60  # nobody touched it
+    told = await stage.fairway("get", "providers")
+    assert re.search(r"cluster2: .*ran out", told), told
+
+    # With a new one everything is as before.
+    await stage.agent("cluster2")
+    await decided(stage, "cluster2")
+    assert "ran out" not in await stage.fairway("get", "providers")
+
+    # What was taken is given back.
+    for name in ("one", "two"):
+        await stage.delete(f"{PODS}/{name}", server="cluster1")
+    await scored(stage, "cluster1", 60)
+    await decided(stage, "cluster1")
+
+    if stage.has_kubectl:
+        await as_the_documents_print_it(stage)
+
+
+async def as_the_documents_print_it(stage: Stage) -> None:
+    """The commands of OCM's own walk-through."""
+    listed = await stage.kubectl("get", "addonplacementscore", "-A")
+    assert [line.split()[:2] for line in listed.splitlines()] == [
+        ["NAMESPACE", "NAME"],
+        ["cluster1", "resource-usage-score"],
+        ["cluster2", "resource-usage-score"],
+    ]
+    path = '{range .items[*]}{.metadata.namespace}{"\\t"}{.status.scores}{"\\n"}{end}'
+    printed = await stage.kubectl("get", "addonplacementscore", "-A", f"-o=jsonpath={path}")
+    for cluster, line in zip(CLUSTERS, printed.splitlines(), strict=True):
+        name, scores = line.split("\t")
+        assert name == cluster
+        assert json.loads(scores)[0] == {"name": "cpuAvailable", "value": 60}
+    described = await stage.kubectl("describe", "placementdecision", "-n", "default")
+    assert re.search(r"Status:\n  Decisions:\n    Cluster Name:  cluster1\n    Reason:", described)
+    events = await stage.kubectl("describe", "placement", "-n", "default", "placement1")
+    for reason in ("DecisionCreate", "DecisionUpdate", "ScoreUpdate"):
+        assert re.search(rf"Normal +{reason} +\S.* +placement-?[cC]ontroller", events), events
