@@ -10,7 +10,9 @@ import yaml
 
 from cli.live_hub import act, fill
 from fairway.api import check
-from fairway.api.kinds import KINDS
+from fairway.api.addon_config import AddOnDeploymentConfig
+from fairway.api.addon_template import AddOnTemplate
+from fairway.api.kinds import KINDS, decode
 from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.cli.addon import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
@@ -20,6 +22,7 @@ from fairway.cli.addon_objects import FAIRWAY, MANAGED_BY, NAMESPACE, PART_OF, D
 from fairway.cli.addon_selector import label_selector
 from fairway.cli.addon_status import NO_SCORE, NOT_INSTALLED, NOT_YET, NOTHING_SAID
 from fairway.cli.main import run
+from fairway.controllers.addons.rendering import render
 from fairway.controllers.addons.rules import AGENT_ROLE
 from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
@@ -158,10 +161,6 @@ def test_the_agent_runs_confined() -> None:
 
 
 def test_every_variable_of_the_template_has_a_value() -> None:
-    from fairway.api.addon_config import AddOnDeploymentConfig
-    from fairway.api.addon_template import AddOnTemplate
-    from fairway.api.kinds import decode
-    from fairway.controllers.addons.rendering import render
 
     template, config = decode(by_kind()["AddOnTemplate"]), decode(by_kind()["AddOnDeploymentConfig"])
     assert isinstance(template, AddOnTemplate)
@@ -402,7 +401,7 @@ def test_agents_that_are_not_gone_yet_are_named(hub: HubAddress, capsys: Capture
 # How it is
 
 
-async def _say(
+async def say_so(
     client: Client, cluster_name: str, conditions: dict[str, tuple[str, str, str]], *, valid: timedelta | None
 ) -> None:
     """What controllers and an agent would write."""
@@ -445,7 +444,7 @@ async def _say(
 WELL = ("True", "ProbeAvailable", "it is available")
 
 
-async def _decide(client: Client, *clusters: str) -> None:
+async def decide(client: Client, *clusters: str) -> None:
     page = {"metadata": {"name": f"{NAME}-decision-1", "labels": {PLACEMENT_LABEL: NAME}}}
     await client.create(PLACEMENT_DECISIONS, page, namespace=NAMESPACE)
     decisions = [{"clusterName": each, "reason": ""} for each in clusters]
@@ -472,15 +471,17 @@ def test_how_it_is(hub: HubAddress, capsys: Capture) -> None:
     async def live(client: Client) -> None:
         for each in names:
             await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": each}})
-        await _decide(client, *names)
+        await decide(client, *names)
         hour = timedelta(hours=1)
-        await _say(client, "c1", {"Available": WELL}, valid=hour)
-        await _say(client, "c2", {"Available": WELL}, valid=-hour)
-        await _say(client, "c3", {"Available": WELL}, valid=None)
-        await _say(client, "c4", {"Available": ("False", "ProbeUnavailable", "no replica")}, valid=None)
+        await say_so(client, "c1", {"Available": WELL}, valid=hour)
+        await say_so(client, "c2", {"Available": WELL}, valid=-hour)
+        await say_so(client, "c3", {"Available": WELL}, valid=None)
+        await say_so(client, "c4", {"Available": ("False", "ProbeUnavailable", "no replica")}, valid=None)
         broken = ("False", "TemplateInvalid", "nobody defines it")
-        await _say(client, "c5", {"Available": ("Unknown", "X", "y"), "ManifestApplied": broken}, valid=None)
-        await _say(client, "c6", {}, valid=None)
+        await say_so(
+            client, "c5", {"Available": ("Unknown", "X", "y"), "ManifestApplied": broken}, valid=None
+        )
+        await say_so(client, "c6", {}, valid=None)
 
     act(hub.kubeconfig, live)
     assert addon(hub, "status") == 1
@@ -506,7 +507,7 @@ def test_all_is_well(hub: HubAddress, capsys: Capture) -> None:
 
     async def live(client: Client) -> None:
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
-        await _say(client, "c1", {"Available": WELL}, valid=timedelta(hours=1))
+        await say_so(client, "c1", {"Available": WELL}, valid=timedelta(hours=1))
 
     act(hub.kubeconfig, live)
     capsys.readouterr()

@@ -443,6 +443,19 @@ async def test_rights_in_other_namespaces_are_left_to_people(
     assert common_group(scene.name) in str(said(add_on, conditions.REGISTRATION_APPLIED))
 
 
+async def test_another_signer_is_somebody_elses_business(client: Client, scene: Scene, stage: Stage) -> None:
+    cluster = await scene.cluster()
+    signer = {"signerName": "example.com/signer", "signingCA": {"name": "ca"}}
+    await scene.template(registration=[{"type": "CustomSigner", "customSigner": signer}])
+    await scene.offer()
+    await scene.enable(cluster)
+    add_on = await scene.told(
+        cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_UNSUPPORTED
+    )
+    assert [each.signerName for each in add_on.status.registrations] == ["example.com/signer"]
+    assert "example.com/signer" in str(said(add_on, conditions.REGISTRATION_APPLIED))
+
+
 async def test_add_ons_with_a_controller_of_their_own_are_left_to_it(
     client: Client, scene: Scene, stage: Stage
 ) -> None:

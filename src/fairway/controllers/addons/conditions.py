@@ -48,6 +48,10 @@ SINGLE_NAMESPACE: Final = (
     "hubPermissions of the type SingleNamespace are granted by OCM's addon-manager only: bind the role to the group "
     "{group} by hand, and leave the permission out of the template"
 )
+CUSTOM_SIGNER: Final = (
+    "certificates of the signer {signer} are approved and signed by OCM's addon-manager only: approve and sign them by "
+    "other means"
+)
 BIND_REFUSED: Final = (
     "the hub does not let Fairway bind ClusterRole {role} to the agent: {why}; let it `bind` that role, as "
     "docs/addons.md shows"

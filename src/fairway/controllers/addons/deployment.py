@@ -173,8 +173,7 @@ class Deployer:
                 message = words.format(role=role, why=error.message)
                 said.say(conditions.no(kind, conditions.PERMISSION_FAILED, message))
                 return error
-        if registration.elsewhere(template):
-            message = conditions.SINGLE_NAMESPACE.format(group=names.common_group(add_on.metadata.name))
+        if message := registration.unsupported(template, add_on.metadata.name):
             said.say(conditions.no(kind, conditions.PERMISSION_UNSUPPORTED, message))
             return None
         said.say(conditions.yes(kind, conditions.PERMISSION_APPLIED, conditions.REGISTERED_MESSAGE))

@@ -12,9 +12,15 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from fairway.api.addon import ManagedClusterAddOn, RegistrationConfig, RegistrationSubject
-from fairway.api.addon_template import CURRENT_CLUSTER, KUBE_CLIENT, SINGLE_NAMESPACE, AddOnTemplate
+from fairway.api.addon_template import (
+    CURRENT_CLUSTER,
+    CUSTOM_SIGNER,
+    KUBE_CLIENT,
+    SINGLE_NAMESPACE,
+    AddOnTemplate,
+)
 from fairway.api.meta import ObjectMeta
-from fairway.controllers.addons import names, works
+from fairway.controllers.addons import conditions, names, works
 from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
 from fairway.kube.signing import CLIENT_SIGNER, SigningRequest
 
@@ -64,14 +70,15 @@ def roles(template: AddOnTemplate) -> tuple[str, ...]:
     )
 
 
-def elsewhere(template: AddOnTemplate) -> bool:
-    """Whether it asks for rights in other namespaces."""
-    return any(
-        permission.type == SINGLE_NAMESPACE
-        for each in template.spec.registration
-        if each.kubeClient is not None
-        for permission in each.kubeClient.hubPermissions
-    )
+def unsupported(template: AddOnTemplate, add_on: str) -> str:
+    """What it asks for and only OCM's addon-manager gives, in words; empty if nothing."""
+    for each in template.spec.registration:
+        if each.type == CUSTOM_SIGNER and each.customSigner is not None:
+            return conditions.CUSTOM_SIGNER.format(signer=each.customSigner.signerName)
+        permissions = () if each.kubeClient is None else each.kubeClient.hubPermissions
+        if any(permission.type == SINGLE_NAMESPACE for permission in permissions):
+            return conditions.SINGLE_NAMESPACE.format(group=names.common_group(add_on))
+    return ""
 
 
 def binding(add_on: ManagedClusterAddOn, role: str, *, first: bool) -> RoleBinding:

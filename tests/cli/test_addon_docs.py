@@ -1,0 +1,59 @@
+"""docs/addons.md shows what the commands print, in the order of the page; deploy/addons is what is installed."""
+
+import re
+import shlex
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.live_hub import ROOT, act
+from cli.test_addon import NAME, WELL, decide, say_so
+from fairway.cli.main import run
+from fairway.controllers.addons import conditions
+from fairway.kube import Client
+from fairway.testing.hub import HubAddress
+
+PAGE = ROOT / "docs" / "addons.md"
+BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
+AGENT = "open-cluster-management-agent-addon/resource-usage-collect-agent"
+
+
+async def _live(client: Client) -> None:
+    names = ["cluster1", "cluster2", "cluster3"]
+    for each in names:
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": each}})
+    await decide(client, *names)
+    await say_so(client, "cluster1", {"Available": WELL}, valid=timedelta(hours=1))
+    ill = ("False", "ProbeUnavailable", f"Deployment {AGENT} has no ready replica of 1")
+    await say_so(client, "cluster2", {"Available": ill}, valid=None)
+
+
+def normal(text: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "WHEN", text).rstrip()
+
+
+def test_the_page_shows_what_is_printed(fairway_hub: HubAddress, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = BLOCKS.findall(PAGE.read_text(encoding="utf-8"))
+    assert [command.split()[2] for command, _ in shown] == ["install", "install", "status", "uninstall"]
+    for command, expected in shown:
+        if " status " in command:
+            act(fairway_hub.kubeconfig, _live)
+        run([*shlex.split(command)[1:], "--kubeconfig", str(fairway_hub.kubeconfig)])
+        assert normal(capsys.readouterr().out) == normal(expected), command
+
+
+def test_every_reason_on_the_page_is_one_there_is() -> None:
+    known = {value for name, value in vars(conditions).items() if name.isupper()}
+    page = PAGE.read_text(encoding="utf-8")
+    table = page[page.index("| condition |") : page.index("While a template")]
+    assert set(re.findall(r"`([A-Z]\w+)`", table)) <= known
+
+
+def test_the_manifests_are_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    file: Path = ROOT / "deploy" / "addons" / "resource-usage.yaml"
+    first, _, content = file.read_text(encoding="utf-8").partition("\n")
+    assert run(shlex.split(first.removeprefix("# Written by: "))[1:]) == 0
+    assert content == capsys.readouterr().out
+    assert yaml.safe_load(content)["items"][-1]["metadata"]["name"] == NAME
