@@ -1,0 +1,58 @@
+"""The page about hosted clusters says what the code does."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from fairway.api.kinds import decode
+from fairway.api.placement import Placement
+from fairway.kube import Client
+from fairway.providers.hosted import HostedClusters
+from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, ZERO
+from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.sizing import GIBIBYTE, PROFILES
+from fairway.testing.hub import embedded_hub
+
+PAGE = (Path(__file__).parents[3] / "docs/scores/hosted-clusters.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def column(heading: str) -> set[str]:
+    """Names in the first column of a table."""
+    table = PAGE.split(heading)[1].split("\n\n")[0]
+    return {name for line in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+
+
+async def test_all_scores_are_in_the_table(tmp_path: Path) -> None:
+    async with embedded_hub(definitions=()) as hub:
+        hub.certificates.write_kubeconfig(tmp_path / "kubeconfig", server=hub.url)
+        async with Client.from_kubeconfig(tmp_path / "kubeconfig") as client:
+            provider = HostedClusters(client)
+    assert column("| score | raw value | score |") == {score.name for score in provider.scores}
+
+
+def test_all_claims_are_in_the_table() -> None:
+    assert column("| ClusterClaim | `true` if |") == {HOSTING, FULL, ABOVE, ZERO}
+
+
+def test_the_sizes_are_these() -> None:
+    rows = {
+        f"| `{each.name}` | {each.cpu:g} | {each.memory / GIBIBYTE:g} GiB | {each.pods} | {each.replicas} |"
+        for each in PROFILES
+    }
+    assert rows <= set(PAGE.splitlines())
+
+
+def test_the_options_are_good_ones() -> None:
+    (options,) = (block for block in BLOCKS if block.startswith("maximum"))
+    read = Options.read(yaml.safe_load(options), environment={})
+    assert {each.score for each in read.profiles} >= {"hcpSlotsHuge", "hcpSlotsLab"}
+    assert set(yaml.safe_load(options)) == {
+        "maximum", "threshold", "claims", "profiles", "baseline", "prometheus", "interval",
+    }  # fmt: skip
+
+
+def test_the_placement_is_a_placement() -> None:
+    (shown,) = (block for block in BLOCKS if block.startswith("apiVersion"))
+    assert isinstance(decode(yaml.safe_load(shown)), Placement)
