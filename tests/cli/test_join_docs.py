@@ -1,0 +1,87 @@
+"""docs/join.md shows what is printed, from the token to leaving; all of it in the order of the page."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.live_hub import ROOT, act
+from cli.test_join import available
+from fairway.kube import MANAGED_CLUSTERS
+from fairway.testing.hub import hub_in_thread
+from fairway.testing.processes import background
+from klusterlet.fleet import controllers, environment, until
+
+PAGE = ROOT / "docs" / "join.md"
+BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
+ELSEWHERE = "# in another terminal: "
+
+
+def normal(text: str) -> str:
+    """Without what differs from one fleet to the next."""
+    text = re.sub(r"https://127\.0\.0\.1:\d+", "URL", text)
+    text = re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "WHEN", text)
+    text = re.sub(r"request cluster1-\w{5} ", "request NAME ", text)
+    text = re.sub(r"(management:cluster1:)\w{5}", r"\1AGENT", text)
+    return re.sub(r"v1\.36\.\S+", "VERSION", text).rstrip()
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Path]:
+    """A folder to be in: the hub is the current one, and the cluster's kubeconfig lies there."""
+    for name in ("hub", "cluster"):
+        (tmp_path / name).mkdir()
+    with (
+        hub_in_thread(folder=tmp_path / "hub") as hub,
+        hub_in_thread(folder=tmp_path / "cluster", definitions=()) as cluster,
+        background(controllers(hub.kubeconfig)),
+    ):
+        (tmp_path / "hub.kubeconfig").symlink_to(hub.kubeconfig)
+        (tmp_path / "cluster1.kubeconfig").symlink_to(cluster.kubeconfig)
+        yield tmp_path
+
+
+def surroundings() -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**environment(), "PATH": path, "KUBECONFIG": "hub.kubeconfig", "NO_COLOR": "1"}
+
+
+def told(folder: Path, command: str) -> str:
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=surroundings(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def joining(folder: Path, command: str, expected: str) -> str:
+    """As many lines as are shown; then Ctrl-C."""
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {command}"], cwd=folder, env=surroundings(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in expected.splitlines():
+            if line.startswith(ELSEWHERE):
+                told(folder, line.removeprefix(ELSEWHERE))
+                lines.append(f"{line}\n")
+            else:
+                lines.append(process.stdout.readline())
+        act(folder / "hub.kubeconfig", lambda admin: until(admin, MANAGED_CLUSTERS, "cluster1", available))
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+    return "".join(lines)
+
+
+def test_the_page_shows_what_is_printed(terminal: Path) -> None:
+    shown = BLOCKS.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(shown) == 5
+    for command, expected in shown:
+        runs = command.startswith("fairway join --name")
+        got = joining(terminal, command, expected) if runs else told(terminal, command)
+        assert normal(got) == normal(expected), command
