@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.ready
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube kube-tools lint bench bench-hub bench-controllers lock clean
+.PHONY: help setup run test test-kube kube-tools lint bench bench-hub bench-controllers bench-scores lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -62,6 +62,10 @@ bench-hub: $(STAMP) ## measure the embedded hub beside a real kube-apiserver + e
 bench-controllers: $(STAMP) ## measure the controllers on a real kube-apiserver + etcd, beside its write limit (needs Go)
 	@$(BIN)/python tests/kube/tools/build.py
 	@$(BIN)/python -m benchmarks.controllers $(ARGS)
+
+bench-scores: $(STAMP) ## measure what scores cost: writes of a whole fleet, the agent, from a pod to its score (needs Go)
+	@$(BIN)/python tests/kube/tools/build.py
+	@$(BIN)/python -m benchmarks.scores $(ARGS)
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
