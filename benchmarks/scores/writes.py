@@ -12,7 +12,7 @@ silence of a dead agent saves most of these.
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -37,6 +37,7 @@ class Way:
     valid_for: float | None = None
 
 
+NO_WAY = "every reading, as without any policy"
 WAYS = (
     Way(name="every change", deadband=1),
     Way(name="deadband 2 (default)", deadband=2),
@@ -95,27 +96,48 @@ def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
     return found
 
 
-def run(*, clusters: int, minutes: int) -> list[list[str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Of a whole fleet with one way, or without any."""
+
+    way: str
+    noise: str
+    writes: float
+    """A second."""
+    share: float
+    """Of all readings."""
+    error: float
+    """Points between what is published and what was read, on the mean."""
+
+
+def rates(*, clusters: int, minutes: int, note: Callable[[str], None]) -> Iterator[Rate]:
     rounds = int(minutes * 60 / INTERVAL) + 1
     seconds = (rounds - 1) * INTERVAL
-    rows = [["what is worth a write", "noise", "writes/s", "of every reading", "mean error"]]
     for label, noise in NOISE.items():
-        rows.append(
-            ["every reading, as without any policy", label, f"{clusters / INTERVAL:.1f}", "100 %", "0.0"]
-        )
+        yield Rate(way=NO_WAY, noise=label, writes=clusters / INTERVAL, share=1.0, error=0.0)
         for way in WAYS:
-            print(f"  {label}: {way.name}", file=sys.stderr, flush=True)
+            note(f"{label}: {way.name}")
             found = simulate(way, clusters=clusters, rounds=rounds, noise=noise)
-            rows.append(
-                [
-                    way.name,
-                    label,
-                    f"{found.writes / seconds:.1f}",
-                    f"{100 * found.writes / found.looks:.0f} %",
-                    f"{found.errors / found.looks:.1f}",
-                ]
+            yield Rate(
+                way=way.name,
+                noise=label,
+                writes=found.writes / seconds,
+                share=found.writes / found.looks,
+                error=found.errors / found.looks,
             )
-    return rows
+
+
+def run(*, clusters: int, minutes: int) -> list[list[str]]:
+    def note(text: str) -> None:
+        print(f"  {text}", file=sys.stderr, flush=True)
+
+    return [
+        ["what is worth a write", "noise", "writes/s", "of every reading", "mean error"],
+        *(
+            [each.way, each.noise, f"{each.writes:.1f}", f"{100 * each.share:.0f} %", f"{each.error:.1f}"]
+            for each in rates(clusters=clusters, minutes=minutes, note=note)
+        ),
+    ]
 
 
 def main() -> None:

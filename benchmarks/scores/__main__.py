@@ -1,0 +1,242 @@
+"""What scores cost: the hub that takes them, the agents that make them, and the time it takes.
+
+    python -m benchmarks.scores                        everything, on both hubs; ten minutes
+    python -m benchmarks.scores --quick                less of everything; two minutes
+    python -m benchmarks.scores --only a,d --hub embedded
+
+(a) writes of 10,000 agents with noisy values by what is worth a write, and what share of the hub's limit they are
+(b) the SDK publishing at that pace on a hub, with and without a deadband: writes counted there, CPU of both
+(c) memory and CPU of a real agent at 5,000 nodes and 100,000 pods, quiet and while pods come and go
+(d) pod created on the managed cluster → score written on the hub, with the agent's debounce
+
+Hubs, clusters, agents and publishers are processes of their own and share the machine with this one: believe the ratios
+of one run, and compare seconds only with those of the same machine under the same load.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.controllers.__main__ import machine, teller
+from benchmarks.controllers.objects import Fleet
+from benchmarks.controllers.stage import EMBEDDED, REAL, staged
+from benchmarks.measure import write_json
+from benchmarks.scores import footprint, latency, publishing, quota, writes
+from fairway.testing.kubernetes import ToolsMissing
+
+PARTS = ("a", "b", "c", "d")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    simulated: int
+    """Agents, in (a)."""
+    minutes: int
+    """Of virtual time; every policy renews a whole number of times in eight."""
+    writes: int
+    """A round, in (a)."""
+    turns: int
+    clusters: int
+    """On the hub, in (a) and (b)."""
+    interval: float
+    rounds: int
+    """Of readings, in (b)."""
+    ways: int
+    """How many of the policies, in (b)."""
+    nodes: int
+    pods: int
+    real_nodes: int
+    """On a kube-apiserver, which has to be filled first."""
+    real_pods: int
+    seconds: float
+    """Of changes, in (c)."""
+    changes: float
+    """A second."""
+    alone: int
+    """Pods one at a time, in (d)."""
+    streamed: int
+
+
+FULL = Sizes(
+    simulated=10_000,
+    minutes=8,
+    writes=1_000,
+    turns=3,
+    clusters=1_000,
+    interval=6.0,
+    rounds=4,
+    ways=3,
+    nodes=5_000,
+    pods=100_000,
+    real_nodes=500,
+    real_pods=10_000,
+    seconds=30.0,
+    changes=50.0,
+    alone=30,
+    streamed=120,
+)
+QUICK = replace(
+    FULL,
+    simulated=1_000,
+    writes=300,
+    turns=2,
+    clusters=200,
+    interval=3.0,
+    rounds=2,
+    nodes=500,
+    pods=10_000,
+    real_nodes=100,
+    real_pods=2_000,
+    seconds=9.0,
+    alone=8,
+    streamed=30,
+)
+
+
+async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool) -> dict[str, Any]:
+    results: dict[str, Any] = {"machine": machine()}
+    print(machine(), flush=True)
+    if "a" in parts:
+        results["a"] = await _quota(sizes, kinds, fsync=fsync)
+    if "b" in parts:
+        results["b"] = await _publishing(sizes, kinds, fsync=fsync)
+    if "c" in parts:
+        results["c"] = await _footprint(sizes, kinds)
+    if "d" in parts:
+        results["d"] = await _latency(sizes, kinds, fsync=fsync)
+    print(machine())
+    return results
+
+
+async def _quota(sizes: Sizes, kinds: list[str], *, fsync: bool) -> dict[str, Any]:
+    found = list(writes.rates(clusters=sizes.simulated, minutes=sizes.minutes, note=teller("a simulated")))
+    limits = []
+    for kind in kinds:
+        note = teller(f"a {kind}")
+        async with staged(kind, Fleet(clusters=sizes.clusters), note=note, fsync=fsync) as hub:
+            limit = await quota.measure(hub, count=sizes.writes, rounds=sizes.turns, note=note)
+            limits.append((hub.name, limit))
+    print(quota.shown_limits(limits), end="\n\n")
+    print(quota.shown(found, limits, clusters=sizes.simulated, minutes=sizes.minutes), end="\n\n", flush=True)
+    return quota.document(found, limits)
+
+
+async def _publishing(sizes: Sizes, kinds: list[str], *, fsync: bool) -> list[Any]:
+    found = []
+    for kind in kinds:
+        note = teller(f"b {kind}")
+        async with staged(kind, Fleet(clusters=sizes.clusters), note=note, fsync=fsync) as hub:
+            ways = await publishing.measure(
+                hub,
+                interval=sizes.interval,
+                rounds=sizes.rounds,
+                ways=publishing.TRIED[: sizes.ways],
+                note=note,
+            )
+            found.append((hub.name, ways))
+    print(publishing.shown(found, interval=sizes.interval, rounds=sizes.rounds), end="\n\n", flush=True)
+    return found
+
+
+async def _footprint(sizes: Sizes, kinds: list[str]) -> list[Any]:
+    found = [
+        await footprint.scripted(
+            nodes=sizes.nodes,
+            pods=sizes.pods,
+            seconds=sizes.seconds,
+            changes=sizes.changes,
+            note=teller("c scripted"),
+        )
+    ]
+    if REAL in kinds:
+        found.append(
+            await footprint.real(
+                nodes=sizes.real_nodes,
+                pods=sizes.real_pods,
+                seconds=sizes.seconds,
+                changes=sizes.changes,
+                note=teller("c real"),
+            )
+        )
+    print(footprint.shown(found), end="\n\n", flush=True)
+    return found
+
+
+async def _latency(sizes: Sizes, kinds: list[str], *, fsync: bool) -> list[Any]:
+    found = []
+    for kind in kinds:
+        note = teller(f"d {kind}")
+        with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
+            async with (
+                staged(kind, Fleet(clusters=1), note=note, fsync=fsync) as hub,
+                staged(kind, Fleet(clusters=1), note=note, fsync=fsync) as cluster,
+            ):
+                measured = await latency.measure(
+                    hub,
+                    cluster,
+                    alone=sizes.alone,
+                    streamed=sizes.streamed,
+                    folder=Path(folder),
+                    note=note,
+                )
+                found.append((hub.name, measured))
+    print(latency.shown(found), end="\n\n", flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.scores",
+        description=(__doc__ or "").split("\n\n")[0],
+        epilog=(__doc__ or "").split("\n\n", 1)[1],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="such as a,c")
+    parser.add_argument("--hub", choices=(REAL, EMBEDDED, "both"), default="both")
+    parser.add_argument("--fsync", action="store_true", help="have etcd wait for the disk")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    sizes = parser.add_argument_group("sizes, instead of the usual")
+    for name, words in (
+        ("simulated", "agents in (a)"),
+        ("minutes", "of virtual time in (a)"),
+        ("writes", "in a round of (a)"),
+        ("clusters", "on the hub in (a) and (b)"),
+        ("interval", "seconds between readings in (b)"),
+        ("rounds", "of readings in (b)"),
+        ("ways", "of deciding what is worth a write in (b), at most 4"),
+        ("nodes", "in (c)"),
+        ("pods", "in (c)"),
+        ("real-nodes", "of the kube-apiserver in (c)"),
+        ("real-pods", "of the kube-apiserver in (c)"),
+        ("seconds", "that pods come and go in (c)"),
+        ("changes", "of pods a second in (c)"),
+        ("alone", "pods one at a time in (d)"),
+        ("streamed", "pods in a stream in (d)"),
+    ):
+        kind = float if name in ("interval", "seconds", "changes") else int
+        sizes.add_argument(f"--{name}", type=kind, metavar="N", help=words)
+    given = vars(parser.parse_args())
+    chosen = {name: given[name] for name in Sizes.__slots__ if given.get(name) is not None}
+    kinds = [REAL, EMBEDDED] if given["hub"] == "both" else [given["hub"]]
+    try:
+        results = asyncio.run(
+            run(
+                replace(QUICK if given["quick"] else FULL, **chosen),
+                parts=given["only"],
+                kinds=kinds,
+                fsync=given["fsync"],
+            )
+        )
+    except ToolsMissing as missing:
+        sys.exit(f"{missing}\nRun `make kube-tools` first, or pass --hub embedded.")
+    if given["json"]:
+        write_json(given["json"], results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""`fairway agent run` as a process of its own, and the nodes and pods it is to see."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fairway.api.score import AddOnPlacementScore
+from fairway.kube import Client
+from fairway.testing.processes import Process
+
+SCORE = "resource-usage-score"
+PODS_NAMESPACE = "bench-pods"
+
+
+@asynccontextmanager
+async def agent(*, hub: Path, cluster: Path, name: str, folder: Path) -> AsyncIterator[Process]:
+    """With all that is usual, but for the Lease on its own cluster. ``name`` is what the hub calls the cluster."""
+    command = (
+        *(sys.executable, "-m", "fairway", "agent", "run", "--no-lease"),
+        *("--hub-kubeconfig", str(hub), "--cluster-name", name, "--kubeconfig", str(cluster)),
+    )
+    process = Process(command, log=folder / "agent.log")
+    try:
+        yield process
+    except BaseException:
+        print(f"the agent said last:\n{process.tail(10)}", file=sys.stderr)
+        raise
+    finally:
+        await process.stop()
+
+
+def value_of(score: AddOnPlacementScore, name: str) -> int | None:
+    return next((each.value for each in score.status.scores if each.name == name), None)
+
+
+def raw_of(score: AddOnPlacementScore, name: str) -> float | None:
+    """The value as it was read, which the condition has in words."""
+    for condition in score.status.conditions:
+        for part in condition.message.split(", "):
+            words = part.split()
+            if len(words) > 1 and words[0] == name:
+                return float(words[1])
+    return None
+
+
+def kubeconfig_without_secrets(path: Path, server: str) -> Path:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "cluster", "cluster": {"server": server}}],
+        "users": [{"name": "anybody", "user": {}}],
+        "contexts": [{"name": "cluster", "context": {"cluster": "cluster", "user": "anybody"}}],
+        "current-context": "cluster",
+    }
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return path
+
+
+async def add_node(client: Client, name: str, room: Mapping[str, str]) -> None:
+    """One that is ready."""
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    status = {"allocatable": room, "capacity": room, "conditions": [ready]}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    await client.request("POST", "/api/v1/nodes", body={**body, "status": status})
+    # An API server taints a node that comes, until somebody finds it ready.
+    await client.request(
+        "PATCH",
+        f"/api/v1/nodes/{name}",
+        body={"spec": {"taints": None}},
+        content_type="application/merge-patch+json",
+    )
+    await client.request(
+        "PATCH",
+        f"/api/v1/nodes/{name}/status",
+        body={"status": status},
+        content_type="application/merge-patch+json",
+    )
+
+
+def pod(name: str, *, node: str, requests: Mapping[str, str]) -> dict[str, Any]:
+    container = {"name": "app", "image": "registry/app:1.2.3", "resources": {"requests": dict(requests)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": PODS_NAMESPACE},
+        "spec": {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0},
+    }

@@ -1,0 +1,201 @@
+"""(c) What the agent costs on the cluster it runs on: memory and CPU of a real `fairway agent run`.
+
+The cluster is, where a real one of that size would take too long to fill, a process that sends nodes and pods of the
+size they have in life (``benchmarks.scores.usage_cluster``); and a real kube-apiserver with fewer of them. Pods then
+come and go at a steady rate. That the agent has seen all of them is read off the score: how many more pods there is
+room for.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from benchmarks.controllers.objects import Fleet, rate
+from benchmarks.controllers.process import child, cpu_seconds, memory
+from benchmarks.controllers.stage import EMBEDDED, REAL, Note, staged
+from benchmarks.measure import table
+from benchmarks.scores import agent as agents
+from benchmarks.scores.agent import PODS_NAMESPACE, SCORE, add_node, agent, pod, raw_of
+from benchmarks.scores.sightings import watched
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client
+from fairway.kube.core import PODS
+
+PODS_PER_NODE = 110
+TICK = 0.1
+IDLE_SHARE = 3
+"""The quiet is shorter than the bustle by so many times."""
+WRITERS = 16
+
+Figures = dict[str, Any]
+Churn = Callable[[int], Awaitable[object]]
+"""So many changes of pods, at once."""
+
+
+async def scripted(*, nodes: int, pods: int, seconds: float, changes: float, note: Note) -> Figures:
+    """On a cluster that only pretends, with an embedded hub."""
+    with tempfile.TemporaryDirectory(prefix="fairway-bench-") as name:
+        folder = Path(name)
+        note(f"a cluster of {nodes:,} nodes and {pods:,} pods")
+        arguments = (f"--nodes={nodes}", f"--pods={pods}")
+        async with (
+            child("benchmarks.scores.usage_cluster", *arguments) as cluster,
+            staged(EMBEDDED, Fleet(clusters=1), note=lambda _: None) as hub,
+        ):
+            server = (await cluster.ask("address"))["address"]
+            given = agents.kubeconfig_without_secrets(folder / "cluster.kubeconfig", server)
+            found = await follow(
+                hub.client,
+                hub=hub.kubeconfig,
+                cluster=given,
+                name=next(iter(hub.scores)),
+                room=nodes * PODS_PER_NODE - pods,
+                churn=lambda number: cluster.ask(f"many {number}"),
+                folder=folder,
+                seconds=seconds,
+                changes=changes,
+                note=note,
+            )
+    return found | {"nodes": nodes, "pods": pods, "cluster": "scripted"}
+
+
+async def real(*, nodes: int, pods: int, seconds: float, changes: float, note: Note) -> Figures:
+    """On a kube-apiserver that is its own hub."""
+    with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
+        async with staged(REAL, Fleet(clusters=1), note=lambda _: None) as stage:
+            note(f"kube-apiserver gets {nodes:,} nodes and {pods:,} pods")
+            await fill(stage.client, nodes=nodes, pods=pods, note=note)
+            found = await follow(
+                stage.client,
+                hub=stage.kubeconfig,
+                cluster=stage.kubeconfig,
+                name=next(iter(stage.scores)),
+                room=nodes * PODS_PER_NODE - pods,
+                churn=Replacing(stage.client, nodes=nodes, pods=pods).change,
+                folder=Path(folder),
+                seconds=seconds,
+                changes=changes,
+                note=note,
+            )
+    return found | {"nodes": nodes, "pods": pods, "cluster": stage.name}
+
+
+async def fill(client: Client, *, nodes: int, pods: int, note: Note) -> None:
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": PODS_NAMESPACE}})
+    room = {"cpu": "64", "memory": "256Gi", "pods": str(PODS_PER_NODE)}
+    await rate(WRITERS, nodes, lambda number: add_node(client, f"node-{number}", room))
+
+    async def add(number: int) -> None:
+        await client.create(PODS, body_of(number, nodes), namespace=PODS_NAMESPACE)
+        if number % 5000 == 4999:
+            note(f"{number + 1:,} of {pods:,} pods")
+
+    await rate(WRITERS, pods, add)
+
+
+def body_of(number: int, nodes: int) -> dict[str, Any]:
+    return pod(
+        f"pod-{number:06d}", node=f"node-{number % nodes}", requests={"cpu": "250m", "memory": "512Mi"}
+    )
+
+
+class Replacing:
+    """A pod goes, another comes in its place, in turns."""
+
+    def __init__(self, client: Client, *, nodes: int, pods: int) -> None:
+        self._client, self._nodes = client, nodes
+        self._oldest, self._next = count(), count(pods)
+        self._goes = True
+
+    async def change(self, number: int) -> None:
+        await asyncio.gather(*(self._one() for _ in range(number)))
+
+    async def _one(self) -> None:
+        goes, self._goes = self._goes, not self._goes
+        if goes:
+            name = f"pod-{next(self._oldest):06d}"
+            await self._client.delete(PODS, name, namespace=PODS_NAMESPACE, grace_period=0)
+        else:
+            body = body_of(next(self._next), self._nodes)
+            await self._client.create(PODS, body, namespace=PODS_NAMESPACE)
+
+
+async def follow(
+    client: Client,
+    *,
+    hub: Path,
+    cluster: Path,
+    name: str,
+    room: int,
+    churn: Churn,
+    folder: Path,
+    seconds: float,
+    changes: float,
+    note: Note,
+) -> Figures:
+    async with watched(client, ADD_ON_PLACEMENT_SCORES, namespace=name, name=SCORE) as scores:
+        note("the agent starts")
+        began = time.monotonic()
+        async with agent(hub=hub, cluster=cluster, name=name, folder=folder) as process:
+            first = await scores.first(lambda score: raw_of(score, "podsAvailable") == float(f"{room:.6g}"))
+            found: Figures = {
+                "first": first.at - began,
+                "load cpu": cpu_seconds(process.pid),
+                "resident": memory(process.pid)[0],
+            }
+            note("quiet")
+            found["idle cpu"] = await _share(process.pid, asyncio.sleep(seconds / IDLE_SHARE))
+            note(f"{changes:g} changes of pods a second for {seconds:g} s")
+            before, busy = len(scores.all), time.monotonic()
+            sent: list[int] = []
+            found["busy cpu"] = await _share(process.pid, _steadily(churn, changes, seconds, sent))
+            found["rate"] = sum(sent) / (time.monotonic() - busy)
+            found["writes"] = len(scores.all) - before
+            found["resident busy"], found["most"] = memory(process.pid)
+    return found
+
+
+async def _share(pid: int, work: Awaitable[None]) -> float:
+    """Of one core, that the process took meanwhile."""
+    began, cpu = time.monotonic(), cpu_seconds(pid)
+    await work
+    return (cpu_seconds(pid) - cpu) / (time.monotonic() - began)
+
+
+async def _steadily(churn: Churn, changes: float, seconds: float, sent: list[int]) -> None:
+    began, done = time.monotonic(), 0
+    while (passed := time.monotonic() - began) < seconds:
+        due = int(changes * (passed + TICK)) - done
+        if due > 0:
+            await churn(due)
+            sent.append(due)
+            done += due
+        await asyncio.sleep(max(0.0, began + passed + TICK - time.monotonic()))
+
+
+def shown(results: Sequence[Figures]) -> str:
+    lines: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+        ("nodes", lambda each: f"{each['nodes']:,}"),
+        ("pods", lambda each: f"{each['pods']:,}"),
+        ("process started → first score on the hub", lambda each: f"{each['first']:.1f} s"),
+        ("... CPU until then", lambda each: f"{each['load cpu']:.1f} s"),
+        ("memory then", lambda each: f"{each['resident'] / 2**20:.0f} MiB"),
+        ("... after the changes", lambda each: f"{each['resident busy'] / 2**20:.0f} MiB"),
+        ("... at most", lambda each: f"{each['most'] / 2**20:.0f} MiB"),
+        ("CPU while nothing happens, of one core", lambda each: f"{100 * each['idle cpu']:.1f} %"),
+        ("changes of pods a second", lambda each: f"{each['rate']:.0f}"),
+        ("CPU with them, of one core", lambda each: f"{100 * each['busy cpu']:.1f} %"),
+        ("... per change", lambda each: f"{_per_change(each) * 1e3:.2f} ms"),
+        ("scores written meanwhile", lambda each: f"{each['writes']}"),
+    )
+    rows = [["", *(each["cluster"] for each in results)]]
+    rows += [[words, *(value(each) for each in results)] for words, value in lines]
+    return "\n".join(("(c) the agent on a large cluster, as a process", table(rows)))
+
+
+def _per_change(found: Figures) -> float:
+    cpu: float = found["busy cpu"] - found["idle cpu"]
+    return cpu / found["rate"] if found["rate"] else 0.0

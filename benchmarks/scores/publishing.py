@@ -1,0 +1,114 @@
+"""(b) The real thing, at the pace of a large fleet: the SDK publishes noisy scores of many clusters on a hub.
+
+A thousand clusters that are read every six seconds are as many readings as ten thousand that are read every minute, and
+as everything else runs ten times as fast, too (validity, smoothing), what is written should be what the simulation says
+of the same way; it is run beside it. Writes are counted on the hub, by a watch.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.controllers.process import Child, child, memory
+from benchmarks.controllers.stage import Note, Stage
+from benchmarks.measure import table
+from benchmarks.scores.publisher import USUAL
+from benchmarks.scores.sightings import watched
+from benchmarks.scores.writes import INTERVAL, NOISE, WAYS, Way, simulate
+from fairway.kube import ADD_ON_PLACEMENT_SCORES
+from fairway.providers.publication import horizon
+
+TRIED = tuple(way for way in WAYS if way.valid_for is None)
+
+Figures = dict[str, Any]
+
+
+async def measure(
+    stage: Stage, *, interval: float, rounds: int, ways: Sequence[Way], note: Note
+) -> list[Figures]:
+    found = []
+    for number, way in enumerate(ways):
+        note(f"{way.name}, {rounds} readings of {len(stage.scores):,} clusters, {interval:g} s apart")
+        # Each way begins with nothing, as the simulation does.
+        resource = f"noisy-score-{number}"
+        found.append(await one(stage, way, resource=resource, interval=interval, rounds=rounds))
+    return found
+
+
+async def one(stage: Stage, way: Way, *, resource: str, interval: float, rounds: int) -> Figures:
+    pace = interval / INTERVAL
+    arguments = (
+        *("--kubeconfig", str(stage.kubeconfig), "--resource", resource, "--interval", str(interval)),
+        *("--deadband", str(way.deadband), "--half-life", str(way.half_life * pace)),
+        *("--valid-for", str(horizon(interval=INTERVAL, valid_for=way.valid_for) * pace)),
+    )
+    async with (
+        watched(stage.client, ADD_ON_PLACEMENT_SCORES, name=resource) as seen,
+        child("benchmarks.scores.publisher", *arguments) as publisher,
+    ):
+        # The first reading is written of all clusters, and none of a steady state.
+        first = 1
+        while (began := await publisher.ask(f"round {first}"))["writes"] < began["clusters"]:
+            first += 1
+        hub = stage.cpu()
+        ended = await publisher.ask(f"round {first + rounds}")
+        hub = stage.cpu() - hub
+        return accounted(began, ended, publisher, hub=hub) | {
+            "way": way.name,
+            "seen": seen.within(began["at"], ended["at"]),
+            "simulated": expected(way, clusters=began["clusters"], rounds=rounds),
+        }
+
+
+def accounted(began: Figures, ended: Figures, publisher: Child, *, hub: float) -> Figures:
+    seconds = ended["at"] - began["at"]
+    return {
+        "clusters": began["clusters"],
+        "seconds": seconds,
+        "written": ended["writes"] - began["writes"],
+        "failed": ended["failed"],
+        "cpu": (ended["cpu"] - began["cpu"]) / seconds,
+        "hub cpu": hub / seconds,
+        "resident": memory(publisher.pid)[0],
+    }
+
+
+def expected(way: Way, *, clusters: int, rounds: int) -> float:
+    """Writes per reading, by the simulation, of as many readings."""
+    found = simulate(way, clusters=clusters, rounds=rounds + 1, noise=NOISE[USUAL])
+    return found.writes / found.looks
+
+
+def shown(results: Sequence[tuple[str, list[Figures]]], *, interval: float, rounds: int) -> str:
+    rows = [
+        [
+            *("hub", "what is worth a write", "writes/s", "times", "of every reading", "simulated"),
+            *("publisher's CPU %", "memory MB", "hub's CPU %", "times"),
+        ]
+    ]
+    for hub, ways in results:
+        for each in ways:
+            first = ways[0]
+            rate = each["seen"] / each["seconds"]
+            rows.append(
+                [
+                    hub,
+                    each["way"],
+                    f"{rate:.1f}",
+                    f"{rate / (first['seen'] / first['seconds']):.2f}" if first["seen"] else "-",
+                    f"{100 * each['seen'] / (rounds * each['clusters']):.0f} %",
+                    f"{100 * each['simulated']:.0f} %",
+                    f"{100 * each['cpu']:.0f}",
+                    f"{each['resident'] / 1e6:.0f}",
+                    f"{100 * each['hub cpu']:.0f}",
+                    f"{each['hub cpu'] / first['hub cpu']:.2f}" if first["hub cpu"] else "-",
+                ]
+            )
+    clusters = results[0][1][0]["clusters"]
+    words = f"(b) the SDK on a hub: {clusters:,} clusters, read every {interval:g} s, {USUAL}"
+    notes = [
+        f"    {hub}, {each['way']}: {each['failed']} writes failed"
+        for hub, ways in results
+        for each in ways
+        if each["failed"]
+    ]
+    return "\n".join((words, table(rows), *notes))

@@ -1,0 +1,97 @@
+"""(a) What the agents of a large fleet write, and what share of a hub that is.
+
+The writes of the fleet are simulated in virtual time, see ``benchmarks.scores.writes``; the limit of the hub and the
+CPU it spends on a write are measured in the same run, see ``benchmarks.scores.limit``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.controllers.process import child
+from benchmarks.controllers.stage import Note, Stage
+from benchmarks.measure import table
+from benchmarks.scores.limit import APPLY, MERGE
+from benchmarks.scores.writes import Rate
+
+WAYS = {APPLY: "server-side apply, as the SDK does", MERGE: "merge patch of the same status"}
+
+Limits = Mapping[str, Mapping[str, float]]
+"""By way: writes per second, CPU seconds of the hub per 1,000 writes, and of the writer."""
+
+
+async def measure(stage: Stage, *, count: int, rounds: int, note: Note) -> Limits:
+    """Both ways in turns, so that whatever else the machine does harms both."""
+    spent = {way: {"writes": 0.0, "seconds": 0.0, "cpu": 0.0, "hub": 0.0} for way in WAYS}
+    note("objects to write")
+    async with child("benchmarks.scores.limit", "--kubeconfig", str(stage.kubeconfig)) as writer:
+        for number in range(rounds):
+            for way in WAYS:
+                note(f"{way}, {count:,} writes, round {number + 1} of {rounds}")
+                before = stage.cpu()
+                found = await writer.ask(f"{way} {count}")
+                found["hub"] = stage.cpu() - before
+                for name in spent[way]:
+                    spent[way][name] += found[name]
+    return {
+        way: {
+            "writes": each["writes"],
+            "rate": each["writes"] / each["seconds"],
+            "hub cpu": each["hub"] / each["writes"] * 1000,
+            "writer cpu": each["cpu"] / each["writes"] * 1000,
+        }
+        for way, each in spent.items()
+    }
+
+
+def shown_limits(limits: Sequence[tuple[str, Limits]]) -> str:
+    rows = [
+        [
+            "hub",
+            "a score written by",
+            "writes/s",
+            "times",
+            "hub's CPU s/1,000",
+            "times",
+            "writer's CPU s/1,000",
+        ]
+    ]
+    for hub, found in limits:
+        usual = found[APPLY]
+        rows += [
+            [
+                hub,
+                words,
+                f"{found[way]['rate']:.0f}",
+                f"{found[way]['rate'] / usual['rate']:.2f}",
+                f"{found[way]['hub cpu']:.2f}",
+                f"{found[way]['hub cpu'] / usual['hub cpu']:.2f}" if usual["hub cpu"] else "-",
+                f"{found[way]['writer cpu']:.2f}",
+            ]
+            for way, words in WAYS.items()
+        ]
+    return "\n".join(("(a) the limit of the hub: scores that exist are written", table(rows)))
+
+
+def shown(rates: Sequence[Rate], limits: Sequence[tuple[str, Limits]], *, clusters: int, minutes: int) -> str:
+    heading = ["what is worth a write", "noise", "writes/s", "of every reading", "mean error"]
+    for hub, _ in limits:
+        heading += [f"of {hub}", "its cores"]
+    rows = [heading]
+    for rate in rates:
+        row = [rate.way, rate.noise, f"{rate.writes:.1f}", f"{100 * rate.share:.0f} %", f"{rate.error:.1f}"]
+        for _, found in limits:
+            usual = found[APPLY]
+            row += [
+                f"{100 * rate.writes / usual['rate']:.0f} %",
+                f"{rate.writes * usual['hub cpu'] / 1000:.2f}",
+            ]
+        rows.append(row)
+    words = f"(a) {clusters:,} agents that read once a minute, {minutes} minutes of virtual time"
+    return "\n".join((words, table(rows)))
+
+
+def document(rates: Sequence[Rate], limits: Sequence[tuple[str, Limits]]) -> dict[str, Any]:
+    return {
+        "rates": [{name: getattr(each, name) for name in Rate.__slots__} for each in rates],
+        "limits": dict(limits),
+    }
