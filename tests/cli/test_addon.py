@@ -395,6 +395,8 @@ def test_agents_that_are_not_gone_yet_are_named(hub: HubAddress, capsys: Capture
     assert addon(hub, "uninstall", "--timeout", "0") == 1
     assert "still on c1: the agent is removed as soon as it answers" in capsys.readouterr().out
     assert not act(hub.kubeconfig, lambda client: _there(client, CLUSTER_MANAGEMENT_ADD_ONS, NAME))
+    assert addon(hub, "uninstall", "--timeout", "0") == 1
+    assert "still on c1" in capsys.readouterr().out
     assert not act(hub.kubeconfig, lambda client: _there(client, ADD_ON_DEPLOYMENT_CONFIGS, NAME, NAMESPACE))
 
 

@@ -262,7 +262,7 @@ async def _uninstall(
     client: "Client", name: str, *, timeout: float, dry_run: bool
 ) -> "tuple[list[Step], list[str], list[str]]":
     """What was removed, clusters that still have an agent, and namespaces that stay."""
-    from fairway.cli.addon_hub import refuse_without_add_ons, remove, written_for
+    from fairway.cli.addon_hub import is_offered, refuse_without_add_ons, remove, written_for
     from fairway.cli.addon_objects import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
     from fairway.kube import ADD_ON_PLACEMENT_SCORES
 
@@ -272,7 +272,8 @@ async def _uninstall(
     offers = [each for each in things if each[0].kind == "ClusterManagementAddOn"]
     steps = await remove(client, offers, dry_run=dry_run)
     left: list[str] = []
-    if offers and not dry_run:
+    if not dry_run and (offers or not await is_offered(client, ADD_ONS[name])):
+        # Also if the offer went before: whoever was interrupted goes on here.
         left = await _gone(client, ADD_ONS[name], timeout=timeout)
     # Before the scores: an agent that is still there has no right any more to publish them anew.
     steps += await remove(client, [each for each in things if each not in offers], dry_run=dry_run)

@@ -119,6 +119,15 @@ async def refuse_without_add_ons(client: Client) -> None:
         raise BadInputError(NO_ADD_ONS.format(kind=CLUSTER_MANAGEMENT_ADD_ONS.kind)) from None
 
 
+async def is_offered(client: Client, add_on: str) -> bool:
+    """Whether there is an add-on of this name, whoever made it."""
+    try:
+        await client.get(CLUSTER_MANAGEMENT_ADD_ONS, add_on)
+    except NotFound:
+        return False
+    return True
+
+
 async def _find(client: Client, placement: tuple[str, str]) -> None:
     namespace, name = placement
     try:
