@@ -1,0 +1,374 @@
+"""The janitor of scores: whoever stops publishing is noticed, told of, and if so configured not believed any more.
+
+OCM's own controller and CEL expressions know nothing better than to count a score that has run out as 0, or to believe
+it for ever. With the policy ``worst`` they read the worst there is instead, on the object itself; with ``drop`` they
+read nothing. A provider that comes back simply writes, and the mark is taken away.
+
+A renewal costs the noting down of a moment: the timer of a score is left running, and set anew when it ends.
+"""
+
+import asyncio
+import logging
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, ClassVar, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.event import NORMAL, WARNING
+from fairway.api.score import AddOnPlacementScore
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.scores import mark
+from fairway.controllers.scores.figures import Figures, state_of
+from fairway.controllers.scores.mark import BEFORE
+from fairway.controllers.scores.policy import Orphans, Policy, Silence
+from fairway.controllers.scores.vigil import (
+    Orphan,
+    Restorable,
+    Returned,
+    Silent,
+    Vigil,
+    Wait,
+    available_of,
+)
+from fairway.controllers.sources import Sources
+from fairway.controllers.writes import Writes
+from fairway.fleet.scores import is_silent
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    Added,
+    Batch,
+    Client,
+    Clock,
+    Deleted,
+    Informer,
+    NotFound,
+    Recorder,
+    Updated,
+)
+from fairway.observe.meters import Meters
+
+log: Final = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 1.0
+"""Between looks whether scores and clusters are followed."""
+BLIND_SECONDS: Final = 5.0
+SHOW_SECONDS: Final = 15.0
+LONGEST_WAIT: Final = 3600.0
+"""Times are written by other clocks; a timer that runs for years tells nobody that they jumped."""
+FEWEST: Final = 3
+"""Of two that are silent nobody can say that they are most."""
+STALE_NEWS: Final = timedelta(hours=1)
+"""Hubs forget events after an hour. What fell silent before that was told by somebody else, or is told too late."""
+
+SILENT: Final = "ScoreSilent"
+RETURNED: Final = "ScoreReturned"
+HELD: Final = "SilenceHeld"
+ORPHANED: Final = "ScoreOrphaned"
+"""Reasons of events."""
+
+TOLD: Final = "{resource} of cluster {cluster} {why}; {what}"
+LEFT: Final = "it counts as missing where validUntil is minded"
+REPLACED: Final = "its values are replaced by the worst"
+DROPPED: Final = "it is deleted"
+BACK: Final = "{resource} of cluster {cluster} is published again"
+PUT_BACK: Final = "cluster {cluster} is available again before {resource} ran out; its values are put back"
+TOO_MANY: Final = (
+    "{quiet} of {all} scores {resource} are silent at once, more than {share:.0%}: that is hardly the clusters' fault, "
+    "so nothing is done about them until fewer are"
+)
+FEWER: Final = "scores %s: fewer are silent now; those that stay silent are dealt with in %g s"
+ORPHAN: Final = "{resource} is about cluster {cluster}, which is gone; {what}"
+STAYS: Final = "it stays"
+
+
+class Scores(Reconciler):
+    name: ClassVar[str] = "scores"
+
+    _scores: Informer[AddOnPlacementScore]
+    _clusters: Informer[ManagedCluster]
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        recorder: Recorder,
+        policy: Policy | None = None,
+        workers: int = 4,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        self._policy = policy or Policy()
+        self._recorder = recorder
+        self._vigil = Vigil(self._policy)
+        self._figures = Figures(meters)
+        self._writes = Writes(client, meters=meters, controller=self.name)
+        self._by_resource: defaultdict[str, set[str]] = defaultdict(set)
+        """Clusters, by the name of the scores they have."""
+        self._by_cluster: defaultdict[str, set[str]] = defaultdict(set)
+        self._held: set[str] = set()
+        """Resources of which too many are silent at once."""
+        self._looked: dict[str, float] = {}
+        """When they were last counted."""
+
+    def watch(self, sources: Sources) -> None:
+        self._scores = sources.of(ADD_ON_PLACEMENT_SCORES)
+        self._clusters = sources.of(MANAGED_CLUSTERS)
+        self._clusters.subscribe(self._clusters_changed)
+        self._scores.subscribe(self._scores_changed)
+
+    def keys(self) -> Iterator[Key]:
+        yield from self._scores.store
+
+    async def run(self, leadership: Leadership) -> None:
+        self._vigil.blinded(self.clock.monotonic())
+        tasks = [
+            asyncio.create_task(self._mind_sight(), name="sight of scores"),
+            asyncio.create_task(self._show(), name="figures of scores"),
+        ]
+        try:
+            await super().run(leadership)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _mind_sight(self) -> None:
+        while True:
+            if max(self._scores.lag, self._clusters.lag) > BLIND_SECONDS:
+                self._vigil.blinded(self.clock.monotonic())
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _show(self) -> None:
+        while True:
+            wall, counts = self.clock.wall(), defaultdict[str, Counter[str]](Counter)
+            for (cluster, resource), each in self._scores.store.items():
+                there = self._clusters.get(cluster) is not None
+                counts[resource][state_of(each, clustered=there, wall=wall)] += 1
+            for resource in tuple(self._held):
+                self._count(resource)
+            self._figures.show(counts, held=self._held)
+            await asyncio.sleep(SHOW_SECONDS)
+
+    # What is seen
+
+    def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
+        now, wall = self.clock.monotonic(), self.clock.wall()
+        for change in batch.changes:
+            match change:
+                case Added(new):
+                    self._vigil.seen(new, now=now, wall=wall)
+                    self._wake(new.metadata.name)
+                case Updated(old, new) if available_of(old) != available_of(new):
+                    self._vigil.seen(new, now=now, wall=wall)
+                    self._wake(new.metadata.name)
+                case Deleted(old):
+                    self._vigil.left(old.metadata.name)
+                    self._wake(old.metadata.name)
+
+    def _wake(self, cluster: str) -> None:
+        for resource in self._by_cluster.get(cluster, ()):
+            self.queue.add((cluster, resource))
+
+    def _scores_changed(self, batch: Batch[AddOnPlacementScore]) -> None:
+        now, wall = self.clock.monotonic(), self.clock.wall()
+        for change in batch.changes:
+            match change:
+                case Added(new):
+                    key = (new.metadata.namespace, new.metadata.name)
+                    self._by_resource[key[1]].add(key[0])
+                    self._by_cluster[key[0]].add(key[1])
+                    self.queue.add(key)
+                case Updated(old, new):
+                    key = (new.metadata.namespace, new.metadata.name)
+                    anew = False
+                    if old.status != new.status:
+                        until = old.status.validUntil
+                        in_time = until is not None and until >= wall
+                        anew = self._vigil.heard(key, new, now=now, in_time=in_time)
+                    if anew or not _renewed(old, new):
+                        self.queue.add(key)
+                case Deleted(old):
+                    key = (old.metadata.namespace, old.metadata.name)
+                    self._vigil.forget(key)
+                    self._by_resource[key[1]].discard(key[0])
+                    self._by_cluster[key[0]].discard(key[1])
+
+    # What is done
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        score = self._scores.get(key[1], namespace=key[0])
+        if score is None or score.metadata.deletionTimestamp is not None:
+            return
+        cluster = self._clusters.get(key[0])
+        now, wall = self.clock.monotonic(), self.clock.wall()
+        found = self._vigil.judge(score, cluster, now=now, wall=wall)
+        match found:
+            case Wait(seconds):
+                self.queue.add_after(key, delay=min(seconds, LONGEST_WAIT))
+            case Silent():
+                await self._silent(score, found, leadership)
+            case Returned():
+                await self._returned(score, leadership)
+            case Restorable():
+                await self._restore(score, found, leadership)
+            case Orphan():
+                await self._orphan(score, leadership)
+        if not is_silent(score) and BEFORE in score.metadata.annotations and not isinstance(found, Silent):
+            await self._forget_before(score, leadership)
+
+    async def _silent(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
+        key = (score.metadata.namespace, score.metadata.name)
+        if self._vigil.has_told(key):
+            return
+        if max(self._scores.lag, self._clusters.lag) > 0:
+            self.queue.add_after(key, delay=LOOK_SECONDS)  # it may have been renewed; we just do not know yet
+            return
+        if self._too_many(score):
+            self.queue.add_after(key, delay=max(LOOK_SECONDS, self._policy.grace / 2))
+            return
+        why = mark.why(score, reason=found.reason, since=found.since)
+        match self._policy.of(key[1]):
+            case Silence.LEAVE:
+                self._vigil.told(key, score)
+                self._vigil.gave_up(key[1], now=self.clock.monotonic())
+                if self.clock.wall() - found.since < STALE_NEWS:
+                    self._tell(score, SILENT, TOLD, why=why, what=LEFT)
+            case Silence.WORST:
+                await self._silence(score, found, leadership)
+                self._vigil.gave_up(key[1], now=self.clock.monotonic())
+                self._tell(score, SILENT, TOLD, why=why, what=REPLACED)
+            case Silence.DROP:
+                async with leadership.batch():
+                    await self._delete(score, leadership)
+                self._vigil.gave_up(key[1], now=self.clock.monotonic())
+                self._tell(score, SILENT, TOLD, why=why, what=DROPPED)
+
+    async def _silence(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
+        """First what it said is remembered, then it is replaced; whoever writes in between keeps both from it."""
+        async with leadership.batch():
+            note = {"metadata": {"annotations": {BEFORE: mark.remembered(score, self._policy) or None}}}
+            noted = await self._writes.patch(
+                ADD_ON_PLACEMENT_SCORES, score.metadata, note, leadership=leadership
+            )
+            status = mark.silenced(
+                score, self._policy, reason=found.reason, since=found.since, clock=self.clock
+            )
+            await self._write_status(noted, status, leadership)
+
+    async def _returned(self, score: AddOnPlacementScore, leadership: Leadership) -> None:
+        key = (score.metadata.namespace, score.metadata.name)
+        original = mark.before(score)
+        wall = self.clock.wall()
+        since = wall if original is None or original.valid_until is None else original.valid_until
+        async with leadership.batch():
+            written = await self._write_status(score, {"conditions": mark.without_mark(score)}, leadership)
+            if BEFORE in written.metadata.annotations:
+                await self._forget_before(written, leadership)
+        silent_for = max(0.0, (wall - since).total_seconds())
+        self._vigil.overtaken(key, now=self.clock.monotonic(), silent_for=silent_for)
+        self._tell(score, RETURNED, BACK, type_=NORMAL)
+        self.queue.add(key)
+
+    async def _restore(self, score: AddOnPlacementScore, found: Restorable, leadership: Leadership) -> None:
+        async with leadership.batch():
+            written = await self._write_status(score, mark.restored(score, found.original), leadership)
+            await self._forget_before(written, leadership)
+        self._tell(score, RETURNED, PUT_BACK, type_=NORMAL)
+
+    async def _orphan(self, score: AddOnPlacementScore, leadership: Leadership) -> None:
+        key = (score.metadata.namespace, score.metadata.name)
+        if self._vigil.has_told(key):
+            return
+        if max(self._scores.lag, self._clusters.lag) > 0 or self._too_many_orphans():
+            self.queue.add_after(key, delay=max(LOOK_SECONDS, self._policy.grace / 2))
+            return
+        if self._policy.orphans is Orphans.DROP:
+            async with leadership.batch():
+                await self._delete(score, leadership)
+            self._tell(score, ORPHANED, ORPHAN, what=DROPPED)
+        else:
+            self._vigil.told(key, score)
+            self._tell(score, ORPHANED, ORPHAN, what=STAYS)
+
+    def _too_many(self, score: AddOnPlacementScore) -> bool:
+        """Counts at most once a second."""
+        resource, now = score.metadata.name, self.clock.monotonic()
+        before = resource in self._held
+        if now - self._looked.get(resource, -math.inf) < LOOK_SECONDS:
+            return before
+        words = self._count(resource)
+        if words and not before:
+            self._recorder.event(score, reason=HELD, message=words, type_=WARNING)
+        return before or bool(words)  # if it was and is no more, all are judged anew when the grace is over
+
+    def _count(self, resource: str) -> str:
+        """Says so if too many are silent at once."""
+        now = self._looked[resource] = self.clock.monotonic()
+        there = (self._scores.get(resource, namespace=each) for each in self._by_resource[resource])
+        known = (each for each in there if each is not None)
+        census = self._vigil.census(resource, known, now=now, wall=self.clock.wall())
+        words = ""
+        if census.too_many(self._policy.share, least=FEWEST):
+            self._vigil.unsettled(resource, now)
+            words = TOO_MANY.format(
+                quiet=census.quiet, all=census.all, resource=resource, share=self._policy.share
+            )
+            if resource not in self._held:
+                self._held.add(resource)
+                log.warning("%s", words)
+        elif resource in self._held:
+            self._held.discard(resource)
+            self._vigil.unsettled(resource, now)
+            log.warning(FEWER, resource, self._policy.grace)
+        return words
+
+    def _too_many_orphans(self) -> bool:
+        """If clusters vanish by the hundred, the list of them is the more likely to be wrong."""
+        clusters = [name for name, resources in self._by_cluster.items() if resources]
+        gone = sum(self._clusters.get(name) is None for name in clusters)
+        return gone >= FEWEST and gone > self._policy.share * len(clusters)
+
+    async def _write_status(
+        self, seen: AddOnPlacementScore, status: Mapping[str, Any], leadership: Leadership
+    ) -> AddOnPlacementScore:
+        return await self._writes.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            seen.metadata,
+            {"status": status},
+            leadership=leadership,
+            subresource="status",
+        )
+
+    async def _forget_before(self, seen: AddOnPlacementScore, leadership: Leadership) -> None:
+        body = {"metadata": {"annotations": {BEFORE: None}}}
+        await self._writes.patch(ADD_ON_PLACEMENT_SCORES, seen.metadata, body, leadership=leadership)
+
+    async def _delete(self, seen: AddOnPlacementScore, leadership: Leadership) -> None:
+        try:
+            await self._writes.delete(ADD_ON_PLACEMENT_SCORES, seen.metadata, leadership=leadership)
+        except NotFound:
+            return  # somebody was quicker
+
+    def _tell(
+        self, score: AddOnPlacementScore, reason: str, words: str, *, type_: str = WARNING, **parts: str
+    ) -> None:
+        message = words.format(resource=score.metadata.name, cluster=score.metadata.namespace, **parts)
+        self._recorder.event(score, reason=reason, message=message, type_=type_)
+
+
+def _renewed(old: AddOnPlacementScore, new: AddOnPlacementScore) -> bool:
+    """Whether all that happened is that a score is good for longer: its timer, when it ends, finds that out."""
+    before, after = old.status.validUntil, new.status.validUntil
+    return (
+        before is not None
+        and after is not None
+        and before <= after
+        and not (is_silent(old) or is_silent(new))
+        and BEFORE not in new.metadata.annotations
+        and new.metadata.deletionTimestamp is None
+    )

@@ -1,0 +1,104 @@
+"""What is to be done about a score nobody renews."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+GRACE: Final = 60.0
+"""Seconds. Clocks of clusters and hub may differ, and a provider that restarts needs a moment."""
+SHARE: Final = 0.5
+WORST: Final = -100
+LOWEST, HIGHEST = -100, 100
+
+UNKNOWN_POLICY: Final = "{text!r} is no policy for silent scores: write leave, worst or drop"
+NO_RESOURCE: Final = "{text!r} names no score: write it like resource-usage-score=worst"
+NO_SCORE: Final = "{text!r} names no score: write it like hosted-clusters-score/hostedClustersCount=100"
+NO_NUMBER: Final = "{text!r}: the worst score is a whole number from -100 to 100"
+SAID_TWICE: Final = "{text!r}: something else was said before of the same"
+
+
+class PolicyError(ValueError):
+    """Something about a policy makes no sense; the text says what to write instead."""
+
+
+class Silence(StrEnum):
+    LEAVE = "leave"
+    """It is only told."""
+    WORST = "worst"
+    """Its values are replaced by the worst, for whoever knows nothing of validUntil; what it said is remembered."""
+    DROP = "drop"
+    """The object is deleted."""
+
+
+class Orphans(StrEnum):
+    """What is done about scores of clusters that are gone."""
+
+    LEAVE = "leave"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    default: Silence = Silence.LEAVE
+    by_resource: Mapping[str, Silence] = field(default_factory=dict)
+    worst: Mapping[str, int] = field(default_factory=dict)
+    """By ``resource/score``, for scores of which less is better; -100 otherwise."""
+    grace: float = GRACE
+    """Seconds that a score may have run out, or its cluster be unavailable."""
+    share: float = SHARE
+    """If more than this share of a provider's scores falls silent at once, clusters are hardly to blame: wait."""
+    orphans: Orphans = Orphans.LEAVE
+
+    def __post_init__(self) -> None:
+        for name, value in self.worst.items():
+            if not LOWEST <= value <= HIGHEST:
+                raise PolicyError(NO_NUMBER.format(text=f"{name}={value}"))
+
+    def of(self, resource: str) -> Silence:
+        return self.by_resource.get(resource, self.default)
+
+    def worst_of(self, resource: str, score: str) -> int:
+        return self.worst.get(f"{resource}/{score}", WORST)
+
+
+def policy_of(
+    silent: Iterable[str] = (),
+    *,
+    worst: Iterable[str] = (),
+    grace: float = GRACE,
+    share: float = SHARE,
+    orphans: Orphans = Orphans.LEAVE,
+) -> Policy:
+    """From words: ``worst`` or ``resource-usage-score=drop``; of ``worst``, ``resource/score=100``.
+
+    Raises PolicyError.
+    """
+    policies: dict[str, Silence] = {}
+    for text in silent:
+        resource, equals, word = text.strip().rpartition("=")
+        if equals and not resource:
+            raise PolicyError(NO_RESOURCE.format(text=text))
+        if resource in policies:
+            raise PolicyError(SAID_TWICE.format(text=text))
+        try:
+            policies[resource] = Silence(word)
+        except ValueError:
+            raise PolicyError(UNKNOWN_POLICY.format(text=word)) from None
+    values: dict[str, int] = {}
+    for text in worst:
+        name, _, number = text.strip().rpartition("=")
+        if not all(name.partition("/")):
+            raise PolicyError(NO_SCORE.format(text=text))
+        try:
+            values[name] = int(number)
+        except ValueError:
+            raise PolicyError(NO_NUMBER.format(text=text)) from None
+    return Policy(
+        default=policies.pop("", Silence.LEAVE),
+        by_resource=policies,
+        worst=values,
+        grace=grace,
+        share=share,
+        orphans=orphans,
+    )

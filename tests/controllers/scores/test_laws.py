@@ -1,0 +1,174 @@
+"""Whatever providers do: who lives is never overruled, who is dead is found out, and nothing is lost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import hypothesis.strategies as st
+import msgspec
+from hypothesis import given, settings
+from msgspec import structs
+
+from fairway.api.meta import ObjectMeta
+from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddOnPlacementScoreStatus
+from fairway.controllers.scores import Policy, Silence, mark
+from fairway.controllers.scores.mark import BEFORE
+from fairway.controllers.scores.vigil import Returned, Silent, Vigil
+from fairway.fleet.scores import is_silent
+from fairway.testing.builders import cluster
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+STEP = 5.0
+KEY = ("c", "usage")
+
+
+@dataclass
+class Provider:
+    """Publishes every ``interval`` seconds while it lives, for three of them, as the SDK does."""
+
+    interval: float
+    value: int = 0
+    due: float = 0.0
+
+    @property
+    def lasts(self) -> float:
+        return max(3 * self.interval, 180.0)
+
+
+@dataclass
+class Scene:
+    """One score, one provider, one janitor; everybody acts in every step."""
+
+    provider: Provider
+    policy: Policy
+    now: float = 0.0
+    score: AddOnPlacementScore | None = None
+    marked: int = 0
+    vigil: Vigil = field(init=False)
+    said: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.vigil = Vigil(self.policy)
+        self.vigil.blinded(0.0)
+
+    @property
+    def wall(self) -> datetime:
+        return START + timedelta(seconds=self.now)
+
+    def step(self, *, alive: bool) -> None:
+        self.now += STEP
+        if alive and self.now >= self.provider.due:
+            self._publish()
+        self._keep_watch()
+
+    def _publish(self) -> None:
+        self.provider.due = self.now + self.provider.interval
+        self.provider.value = (self.provider.value + 7) % 100
+        self.said = {"cpu": self.provider.value}
+        old = self.score or AddOnPlacementScore(metadata=ObjectMeta(name="usage", namespace="c"))
+        status = structs.replace(
+            old.status,
+            scores=(AddOnPlacementScoreItem(name="cpu", value=self.provider.value),),
+            validUntil=(self.wall + timedelta(seconds=self.provider.lasts)).replace(microsecond=0),
+        )
+        until = old.status.validUntil
+        self.score = structs.replace(old, status=status)
+        in_time = until is not None and until >= self.wall
+        self.vigil.heard(KEY, self.score, now=self.now, in_time=in_time)
+
+    def _keep_watch(self) -> None:
+        if self.score is None:
+            return
+        found = self.vigil.judge(self.score, cluster("c"), now=self.now, wall=self.wall)
+        if isinstance(found, Silent):
+            self.marked += 1
+            note = {BEFORE: mark.remembered(self.score, self.policy)}
+            body = mark.silenced(
+                self.score, self.policy, reason=found.reason, since=found.since, clock=_At(self.wall)
+            )
+            self._write(body, annotations=note)
+        elif isinstance(found, Returned):
+            original = mark.before(self.score)
+            assert original is not None
+            assert original.valid_until is not None
+            late = (self.wall - original.valid_until).total_seconds()
+            self.vigil.overtaken(KEY, now=self.now, silent_for=late)
+            self._write({"conditions": mark.without_mark(self.score)}, annotations={})
+
+    def _write(self, status: dict[str, Any], *, annotations: dict[str, str]) -> None:
+        assert self.score is not None
+        whole = {**msgspec.to_builtins(self.score.status), **status}
+        meta = structs.replace(self.score.metadata, annotations=annotations)
+        read = msgspec.convert(whole, AddOnPlacementScoreStatus)
+        self.score = structs.replace(self.score, metadata=meta, status=read)
+
+    @property
+    def values(self) -> dict[str, int]:
+        return {} if self.score is None else {each.name: each.value for each in self.score.status.scores}
+
+
+@dataclass(frozen=True)
+class _At:
+    moment: datetime
+
+    def wall(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+intervals = st.sampled_from([15.0, 60.0, 200.0])
+graces = st.sampled_from([0.0, 10.0, 60.0, 300.0])
+lives = st.lists(st.tuples(st.booleans(), st.integers(1, 250)), min_size=1, max_size=5)
+
+
+def steps(spans: list[tuple[bool, int]]) -> Iterator[bool]:
+    for alive, count in spans:
+        yield from (alive for _ in range(count))
+
+
+@given(interval=intervals, grace=graces, spans=lives)
+@settings(max_examples=80)
+def test_a_provider_that_lives_is_never_overruled(
+    interval: float, grace: float, spans: list[tuple[bool, int]]
+) -> None:
+    scene = Scene(Provider(interval), Policy(default=Silence.WORST, grace=grace))
+    last = 0.0
+    for alive in steps(spans):
+        last = scene.now if alive else last
+        before = scene.marked
+        scene.step(alive=alive)
+        if scene.marked > before:
+            assert not alive
+            assert scene.now - last >= scene.provider.lasts - interval, "it has not run out yet"
+        if alive and scene.score is not None and not is_silent(scene.score):
+            assert scene.values == scene.said
+
+
+@given(interval=intervals, grace=graces, spans=lives)
+@settings(max_examples=80)
+def test_who_comes_back_has_the_last_word_and_who_dies_is_found_out(
+    interval: float, grace: float, spans: list[tuple[bool, int]]
+) -> None:
+    scene = Scene(Provider(interval), Policy(default=Silence.WORST, grace=grace))
+    for alive in steps(spans):
+        scene.step(alive=alive)
+    due = max(scene.now, scene.provider.due) + STEP
+    while scene.now < due:
+        scene.step(alive=True)
+    score = scene.score
+    assert score is not None
+    assert (scene.values, score.status.conditions, score.metadata.annotations) == (scene.said, (), {})
+    said, renewed = scene.said, 2
+    for _ in range(round(renewed * interval / STEP) + 1):
+        scene.step(alive=True)  # in time, so that nothing is left of what it was forgiven before
+        said = scene.said
+    for _ in range(round((scene.provider.lasts + grace) / STEP) + 2):
+        scene.step(alive=False)
+    assert scene.values == {"cpu": -100}
+    assert scene.score is not None
+    original = mark.before(scene.score)
+    assert original is not None
+    assert original.scores == said

@@ -1,0 +1,149 @@
+"""The janitor on a hub: what others see of it, and providers that apply their scores by force.
+
+Time is that of the machine here, and short; when exactly things happen is for ``test_silence``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controllers.clustersets.stage import DEADLINE, MARK, Stage, at_work, fresh, until
+from controllers.hubs import HubUnderTest
+from fairway.api.meta import find_condition, format_time
+from fairway.api.score import AddOnPlacementScore
+from fairway.controllers.kinds import NAMESPACES
+from fairway.controllers.scores import RULES, Policy, Scores, Silence
+from fairway.controllers.scores.mark import BEFORE
+from fairway.fleet.scores import SILENT, is_silent
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTERS,
+    Client,
+    HubEvents,
+    NotFound,
+    Patch,
+    Recorder,
+)
+from fairway.kube.events import EVENTS, Api
+from fairway.observe.meters import Meters
+
+RESOURCE = "usage"
+LONG = timedelta(hours=1)
+
+
+@asynccontextmanager
+async def janitor(hub: HubUnderTest, policy: Policy) -> AsyncIterator[Stage]:
+    async with (
+        Client(hub.administrator) as client,
+        Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder,
+        at_work(
+            hub,
+            lambda mine: Scores(mine, meters=Meters(), recorder=recorder, policy=policy),
+            rules=RULES,
+        ) as stage,
+    ):
+        yield stage
+        await recorder.flush()
+
+
+async def joined(client: Client) -> str:
+    name = fresh("c")
+    await client.create(NAMESPACES, {"metadata": {"name": name}})
+    await client.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "labels": MARK}})
+    return name
+
+
+async def publish(client: Client, cluster: str, *, lasts: timedelta, **values: int) -> AddOnPlacementScore:
+    """As the SDK does: made first, then the status applied by force."""
+    metadata: dict[str, Any] = {"name": RESOURCE, "namespace": cluster}
+    head = {"apiVersion": ADD_ON_PLACEMENT_SCORES.api_version, "kind": ADD_ON_PLACEMENT_SCORES.kind}
+    moment = datetime.now(UTC) + lasts
+    condition = {
+        "type": "AddOnPlacementScoreUpdated",
+        "status": "True",
+        "reason": "AddOnPlacementScoreUpdated",
+        "message": "",
+        "lastTransitionTime": format_time(datetime.now(UTC)),
+    }
+    status = {
+        "scores": [{"name": name, "value": value} for name, value in values.items()],
+        "validUntil": format_time(moment),
+        "conditions": [condition],
+    }
+    for body, subresource in (({}, None), ({"status": status}, "status")):
+        written = await client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            RESOURCE,
+            {**head, "metadata": metadata, **body},
+            kind=Patch.APPLY,
+            namespace=cluster,
+            subresource=subresource,
+            field_manager="fairway-provider-usage",
+            force=True,
+        )
+    return written
+
+
+def values(score: AddOnPlacementScore) -> dict[str, int]:
+    return {each.name: each.value for each in score.status.scores}
+
+
+async def test_silence_and_return(hub: HubUnderTest, client: Client) -> None:
+    cluster = await joined(client)
+    await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40, mem=-7)
+    async with janitor(hub, Policy(default=Silence.WORST, grace=0.1)) as stage:
+        found = await until(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, is_silent, namespace=cluster)
+        assert (values(found), found.status.validUntil) == ({"cpu": -100, "mem": -100}, None)
+        assert [each.type for each in found.status.conditions] == ["AddOnPlacementScoreUpdated", SILENT]
+        condition = find_condition(found.status.conditions, SILENT)
+        assert condition is not None
+        assert condition.message.endswith("It said: cpu 40, mem -7")
+        assert BEFORE in found.metadata.annotations
+        await publish(client, cluster, lasts=LONG, cpu=41, mem=-100)
+        back = await until(
+            client,
+            ADD_ON_PLACEMENT_SCORES,
+            RESOURCE,
+            lambda each: not is_silent(each) and BEFORE not in each.metadata.annotations,
+            namespace=cluster,
+        )
+        assert values(back) == {"cpu": 41, "mem": -100}
+        assert [each.type for each in back.status.conditions] == ["AddOnPlacementScoreUpdated"]
+        await stage.caught_up(ADD_ON_PLACEMENT_SCORES, back)
+        again = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        assert again.metadata.resourceVersion == back.metadata.resourceVersion
+    events = await client.list(EVENTS, namespace=cluster)
+    assert sorted(each.reason for each in events.items) == ["ScoreReturned", "ScoreSilent"]
+
+
+async def test_a_score_that_lives_is_left_alone(hub: HubUnderTest, client: Client) -> None:
+    cluster = await joined(client)
+    written = await publish(client, cluster, lasts=LONG, cpu=1)
+    async with janitor(hub, Policy(default=Silence.DROP, grace=0.1)) as stage:
+        await stage.caught_up(ADD_ON_PLACEMENT_SCORES, written)
+        found = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        assert found == written
+
+
+async def test_silent_scores_are_deleted_where_that_is_wanted(hub: HubUnderTest, client: Client) -> None:
+    cluster = await joined(client)
+    await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40)
+    policy = Policy(by_resource={RESOURCE: Silence.DROP}, grace=0.1)
+    async with janitor(hub, policy):
+        await gone(client, cluster)
+        await publish(client, cluster, lasts=LONG, cpu=3)
+        assert values(await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)) == {"cpu": 3}
+
+
+async def gone(client: Client, cluster: str) -> None:
+    async with (
+        asyncio.timeout(DEADLINE),
+        aclosing(client.watch(ADD_ON_PLACEMENT_SCORES, namespace=cluster, initial_events=True)) as news,
+    ):
+        async for _ in news:
+            try:
+                await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+            except NotFound:
+                return

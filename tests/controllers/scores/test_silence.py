@@ -1,0 +1,403 @@
+"""When a score counts as silent and what is done about it, in virtual time."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from controllers.availability.still import START, LoopClock
+from controllers.scores.quiet import USAGE, QuietHub, now, watching
+from fairway.api.meta import find_condition
+from fairway.controllers.scores import Orphans, Policy, Silence
+from fairway.controllers.scores.controller import SHOW_SECONDS
+from fairway.controllers.scores.mark import BEFORE
+from fairway.fleet.scores import SILENT, is_silent
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Conflict
+from fairway.observe.meters import Meters, values
+
+pytestmark = pytest.mark.looptime
+
+LEAVE = Policy()
+WORST = Policy(default=Silence.WORST)
+DROP = Policy(default=Silence.DROP)
+
+
+async def when(true: Callable[[], bool]) -> float:
+    """The loop jumps from timer to timer, so looking often costs nothing."""
+    async with asyncio.timeout(100_000):
+        while not true():
+            await asyncio.sleep(0.25)
+    return now()
+
+
+def silent(hub: QuietHub, cluster: str = "c") -> bool:
+    found = hub.score(cluster)
+    return found is not None and is_silent(found)
+
+
+def with_one(**values: int) -> QuietHub:
+    hub = QuietHub()
+    hub.join("c")
+    hub.publish("c", lasts=180, resource=USAGE, **values)
+    return hub
+
+
+# Policies
+
+
+async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was_said() -> None:
+    hub = with_one(cpu=10, mem=-30)
+    async with watching(hub, WORST) as events:
+        assert await when(lambda: silent(hub)) == pytest.approx(240, abs=0.5)
+        score = hub.score()
+        assert score is not None
+        assert hub.values() == {"cpu": -100, "mem": -100}
+        assert score.status.validUntil is None
+        condition = find_condition(score.status.conditions, SILENT)
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("True", "ScoreExpired")
+        assert condition.message == (
+            "usage ran out at 2026-03-01T12:03:00Z and was not renewed. Its values are the worst there are until its "
+            "provider publishes again. It said: cpu 10, mem -30"
+        )
+        assert json.loads(score.metadata.annotations[BEFORE]) == {
+            "scores": {"cpu": 10, "mem": -30},
+            "validUntil": "2026-03-01T12:03:00Z",
+            "written": {"cpu": -100, "mem": -100},
+        }
+        assert events.told == [
+            (
+                "c",
+                "ScoreSilent",
+                "usage of cluster c ran out at 2026-03-01T12:03:00Z and was not renewed; "
+                "its values are replaced by the worst",
+            )
+        ]
+        await asyncio.sleep(2000)
+        assert hub.writes == [("patch", "c/usage"), ("patch", "c/usage/status")]
+
+
+async def test_the_worst_of_a_score_of_which_less_is_better() -> None:
+    hub = with_one(count=10, cpu=10)
+    policy = Policy(default=Silence.WORST, worst={"usage/count": 100})
+    async with watching(hub, policy):
+        await when(lambda: silent(hub))
+        assert hub.values() == {"count": 100, "cpu": -100}
+
+
+async def test_drop_deletes_the_object() -> None:
+    hub = with_one()
+    async with watching(hub, DROP) as events:
+        assert await when(lambda: hub.score() is None) == pytest.approx(240, abs=0.5)
+        assert events.reasons() == ["ScoreSilent"]
+        hub.publish(cpu=20)
+        assert await when(lambda: hub.score() is None) == pytest.approx(480, abs=1)
+
+
+async def test_leave_only_tells_and_only_once() -> None:
+    hub = with_one()
+    async with watching(hub, LEAVE) as events:
+        assert await when(lambda: bool(events.told)) == pytest.approx(240, abs=0.5)
+        await asyncio.sleep(2000)
+        assert events.reasons() == ["ScoreSilent"]
+        hub.publish()
+        began = now()
+        assert await when(lambda: len(events.told) == 2) == pytest.approx(began + 240, abs=1)
+        assert hub.writes == []
+
+
+async def test_policies_by_resource() -> None:
+    hub = with_one()
+    hub.publish(resource="health", health=90)
+    policy = Policy(default=Silence.WORST, by_resource={USAGE: Silence.LEAVE})
+    async with watching(hub, policy):
+        await asyncio.sleep(1000)
+        assert hub.values() == {"cpu": 10}
+        health = hub.score(resource="health")
+        assert health is not None
+        assert is_silent(health)
+
+
+@pytest.mark.parametrize("policy", [LEAVE, WORST, DROP])
+async def test_a_score_without_an_end_is_nobodys_business(policy: Policy) -> None:
+    hub = QuietHub()
+    hub.join("c", available="Unknown")
+    hub.publish(lasts=None)
+    async with watching(hub, policy) as events:
+        await asyncio.sleep(2000)
+        assert (hub.writes, events.told) == ([], [])
+
+
+async def test_news_that_are_old_at_a_start_are_not_told_again() -> None:
+    hub = with_one()
+    clock = LoopClock(off=timedelta(hours=2))
+    async with watching(hub, LEAVE, clock=clock) as events:
+        await asyncio.sleep(1000)
+        assert events.told == []
+
+
+# Coming back
+
+
+async def test_a_provider_that_comes_back_finds_its_object_as_if_nothing_had_been() -> None:
+    hub = with_one(cpu=10)
+    async with watching(hub, WORST) as events:
+        await when(lambda: silent(hub))
+        await asyncio.sleep(1000)
+        hub.publish(cpu=-100)
+        await asyncio.sleep(1)
+        score = hub.score()
+        assert score is not None
+        assert (hub.values(), score.status.conditions, score.metadata.annotations) == ({"cpu": -100}, (), {})
+        assert score.status.validUntil is not None
+        assert events.reasons() == ["ScoreSilent", "ScoreReturned"]
+
+
+async def test_one_that_comes_back_without_an_end_is_believed_too() -> None:
+    hub = with_one(cpu=10)
+    async with watching(hub, WORST):
+        await when(lambda: silent(hub))
+        hub.publish(cpu=3, lasts=None)
+        await asyncio.sleep(1)
+        assert (silent(hub), hub.values()) == (False, {"cpu": 3})
+
+
+async def test_who_is_slow_is_given_longer_and_longer() -> None:
+    """Its scores last for a minute, and it publishes every five."""
+    hub = QuietHub()
+    hub.join("c")
+    async with watching(hub, WORST) as events:
+        for _ in range(20):
+            hub.publish(lasts=60)
+            await asyncio.sleep(300)
+        assert events.reasons().count("ScoreSilent") <= 2
+
+
+async def test_but_not_for_ever_who_is_in_time_again() -> None:
+    hub = with_one()
+    async with watching(hub, WORST):
+        await when(lambda: silent(hub))
+        await asyncio.sleep(2000)
+        for _ in range(3):
+            hub.publish()
+            await asyncio.sleep(60)
+        last = now() - 60
+        assert await when(lambda: silent(hub)) == pytest.approx(last + 240, abs=1)
+
+
+# Clusters
+
+
+@pytest.mark.parametrize("status", ["Unknown", "False"])
+async def test_a_score_of_a_cluster_that_is_unavailable_is_given_up_before_it_runs_out(status: str) -> None:
+    hub = QuietHub()
+    hub.join("c")
+    hub.publish(lasts=100_000, cpu=40)
+    async with watching(hub, WORST):
+        await asyncio.sleep(500)
+        hub.turn(status)
+        assert await when(lambda: silent(hub)) == pytest.approx(560, abs=0.5)
+        score = hub.score()
+        assert score is not None
+        condition = find_condition(score.status.conditions, SILENT)
+        assert condition is not None
+        assert condition.reason == "ClusterUnavailable"
+        assert "since cluster c became unavailable at 2026-03-01T12:08:20Z" in condition.message
+        hub.turn("True")
+        await asyncio.sleep(1)
+        assert (silent(hub), hub.values()) == (False, {"cpu": 40})
+        score = hub.score()
+        assert score is not None
+        assert score.status.validUntil == START + timedelta(seconds=100_000)
+        assert score.metadata.annotations == {}
+
+
+async def test_what_ran_out_meanwhile_is_not_put_back() -> None:
+    hub = QuietHub()
+    hub.join("c")
+    hub.publish(lasts=1000, cpu=40)
+    async with watching(hub, WORST):
+        hub.turn("Unknown")
+        await when(lambda: silent(hub))
+        await asyncio.sleep(2000)
+        hub.turn("True")
+        await asyncio.sleep(100)
+        assert (silent(hub), hub.values()) == (True, {"cpu": -100})
+
+
+async def test_a_provider_that_lives_elsewhere_knows_better() -> None:
+    """It goes on publishing for a cluster that is unavailable, and is overruled at most once."""
+    hub = QuietHub()
+    hub.join("c")
+    async with watching(hub, WORST) as events:
+        for at in range(40):
+            hub.publish(cpu=at)
+            await asyncio.sleep(1)
+            if at == 5:
+                hub.turn("Unknown")
+            await asyncio.sleep(59)
+        assert events.reasons().count("ScoreSilent") <= 1
+        assert hub.values() == {"cpu": 39}
+
+
+async def test_orphans_stay_or_go() -> None:
+    for orphans, there in ((Orphans.LEAVE, True), (Orphans.DROP, False)):
+        hub = with_one()
+        hub.publish("c", lasts=None, resource="endless")
+        async with watching(hub, Policy(orphans=orphans)) as events:
+            await asyncio.sleep(10)
+            hub.drop(MANAGED_CLUSTERS, "c")
+            await asyncio.sleep(55)
+            assert hub.score(resource="endless") is not None
+            await asyncio.sleep(20)
+            assert (hub.score(resource="endless") is not None) is there
+            assert (hub.score() is not None) is there
+            assert events.reasons() == ["ScoreOrphaned"] * 2
+
+
+async def test_a_cluster_that_comes_back_in_time_finds_its_scores() -> None:
+    hub = with_one(cpu=1)
+    hub.publish(lasts=100_000, cpu=1)
+    async with watching(hub, Policy(orphans=Orphans.DROP)) as events:
+        hub.drop(MANAGED_CLUSTERS, "c")
+        await asyncio.sleep(50)
+        hub.join("c")
+        await asyncio.sleep(1000)
+        assert hub.values() == {"cpu": 1}
+        assert events.told == []
+
+
+# Whose fault it is
+
+
+def fleet(number: int) -> QuietHub:
+    hub = QuietHub()
+    names = [f"c{at}" for at in range(number)]
+    hub.join(*names)
+    for name in names:
+        hub.publish(name)
+    return hub
+
+
+async def test_when_most_fall_silent_nothing_is_done() -> None:
+    hub, meters = fleet(10), Meters()
+    async with watching(hub, WORST, meters=meters) as events:
+        await asyncio.sleep(1500)
+        assert hub.writes == []
+        (told,) = {message for _, _, message in events.told}
+        assert told == (
+            "10 of 10 scores usage are silent at once, more than 50%: that is hardly the clusters' fault, "
+            "so nothing is done about them until fewer are"
+        )
+        figures = values(meters.expose())
+        assert figures['fairway_scores_held{resource="usage"}'] == 1
+        assert figures['fairway_scores{resource="usage",state="expired"}'] == 10
+        for at in range(9):
+            hub.publish(f"c{at}", lasts=100_000)
+        began = now()
+        await when(lambda: silent(hub, "c9"))
+        assert now() > began + 30, "everybody has time to come back"
+        await asyncio.sleep(SHOW_SECONDS)
+        assert values(meters.expose())['fairway_scores_held{resource="usage"}'] == 0
+        assert [each for each in range(10) if silent(hub, f"c{each}")] == [9]
+
+
+async def test_scores_that_last_long_do_not_run_out_at_once_but_are_counted_together() -> None:
+    """The hub was cut off for an hour; scores ran out one after the other."""
+    hub = QuietHub()
+    names = [f"c{at}" for at in range(20)]
+    hub.join(*names)
+    for at, name in enumerate(names):
+        hub.publish(name, lasts=600 + 30 * at)
+    async with watching(hub, WORST):
+        await asyncio.sleep(2500)
+        assert sum(silent(hub, name) for name in names) <= 11
+
+
+async def test_one_after_the_other_over_days_is_everybodys_own_fault() -> None:
+    hub = QuietHub()
+    names = [f"c{at}" for at in range(6)]
+    hub.join(*names)
+    for at, name in enumerate(names):
+        hub.publish(name, lasts=300 + 1200 * at)
+    async with watching(hub, WORST):
+        await asyncio.sleep(8000)
+        assert all(silent(hub, name) for name in names)
+
+
+async def test_when_all_clusters_vanish_scores_stay() -> None:
+    hub = fleet(5)
+    async with watching(hub, Policy(orphans=Orphans.DROP)):
+        for at in range(5):
+            hub.drop(MANAGED_CLUSTERS, f"c{at}")
+        await asyncio.sleep(1000)
+        assert all(hub.score(f"c{at}") for at in range(5))
+
+
+async def test_who_cannot_see_declares_nobody_silent() -> None:
+    hub = with_one()
+    shelf = hub.shelves[ADD_ON_PLACEMENT_SCORES.plural]
+    async with watching(hub, WORST):
+        shelf.cut()
+        await asyncio.sleep(1000)
+        hub.publish(cpu=7)
+        assert hub.writes == []
+        shelf.mend()
+        began = now()
+        assert await when(lambda: silent(hub)) == pytest.approx(began + 240, abs=2)
+
+
+async def test_after_a_start_everybody_has_time_to_renew() -> None:
+    hub = with_one()
+    async with watching(hub, WORST, clock=LoopClock(off=timedelta(seconds=600))):
+        await asyncio.sleep(58)
+        assert not silent(hub)
+        assert await when(lambda: silent(hub)) == pytest.approx(60, abs=1)
+
+
+# Races
+
+
+async def test_a_provider_that_writes_in_between_keeps_its_word() -> None:
+    hub = with_one(cpu=10)
+
+    def between(body: object) -> None:
+        hub.refuse = lambda _: None
+        hub.publish(cpu=11)
+        raise Conflict("changed meanwhile")
+
+    async with watching(hub, WORST):
+        hub.refuse = between
+        await asyncio.sleep(300)
+        assert (silent(hub), hub.values()) == (False, {"cpu": 11})
+
+
+async def test_one_that_writes_between_the_note_and_the_values_leaves_no_trace_of_it() -> None:
+    hub = with_one(cpu=10)
+    patched: list[object] = []
+
+    def between(body: object) -> None:
+        patched.append(body)
+        if len(patched) == 2:
+            hub.publish(cpu=11)
+
+    async with watching(hub, WORST):
+        hub.refuse = between
+        await asyncio.sleep(300)
+        score = hub.score()
+        assert score is not None
+        assert (silent(hub), hub.values(), score.metadata.annotations) == (False, {"cpu": 11}, {})
+
+
+async def test_what_cannot_be_remembered_is_told_all_the_same() -> None:
+    hub = with_one(**{f"score-{at:05d}-{'x' * 40}": at % 100 for at in range(4000)})
+    async with watching(hub, WORST):
+        await when(lambda: silent(hub))
+        score = hub.score()
+        assert score is not None
+        assert score.metadata.annotations == {}
+        await asyncio.sleep(1000)
+        assert silent(hub)
+        assert set((hub.values() or {}).values()) == {-100}
