@@ -24,6 +24,7 @@ from fairway.cli.join_options import (
 )
 from fairway.cli.join_process import NO_BOOTSTRAP, NO_NAME, RUN_OUT
 from fairway.cli.main import run
+from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.grounds import KINDS
@@ -218,6 +219,26 @@ def test_a_cluster_that_the_hub_removes_ends_it(fleet: Fleet, tmp_path: Path) ->
         act(fleet.hub, lambda admin: admin.delete(MANAGED_CLUSTERS, name))
         assert process.process.wait() == 1
         assert f"cluster {name} was removed from the hub" in process.errors.read_text()
+
+
+def test_who_is_not_accepted_any_more_waits(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        let_in(fleet, name, process)
+        seen_available(fleet, name)
+        process.kill()
+
+    async def deny(admin: Client) -> None:
+        denied = {"spec": {"hubAcceptsClient": False}}
+        await admin.patch(MANAGED_CLUSTERS, name, denied, kind=Patch.MERGE)
+        await gone(admin, CLUSTER_ROLES, f"open-cluster-management:managedcluster:{name}")
+
+    act(fleet.hub, deny)
+    with join(tmp_path, *resuming(fleet, tmp_path, name)) as process:
+        process.until(f"waiting to be accepted; on the hub run: fairway accept {name}")
+        fleet.accept(name)
+        process.until("has joined hub")
+        assert process.stop() == 0
 
 
 def test_two_cannot_use_one_folder(fleet: Fleet, tmp_path: Path) -> None:

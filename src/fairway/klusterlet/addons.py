@@ -45,6 +45,7 @@ RETRY_SECONDS: Final = 5.0
 
 REGISTERED: Final = "add-on %s: its identity is kept in Secret %s/%s"
 GONE: Final = "add-on %s: Secret %s/%s is removed"
+BROKE: Final = "the %s failed in a way that was not foreseen; it comes back with the next change of an add-on"
 NOT_SETTLED: Final = "the identities of add-ons could not be put in order: %s"
 
 
@@ -197,8 +198,14 @@ class AddOns:
             clock=self._clock,
         )
         task = asyncio.create_task(renewal.run(), name=f"identity of add-on {add_on}")
+        task.add_done_callback(self._ended)
         self._running[key] = (identity, renewal, task)
         log.info(REGISTERED, add_on, *key)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error(BROKE, task.get_name(), exc_info=error)
+            self._running = {key: each for key, each in self._running.items() if each[2] is not task}
 
     async def _stop(self, *keys: Key) -> None:
         tasks = [self._running.pop(key)[2] for key in keys if key in self._running]

@@ -8,6 +8,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from fairway.klusterlet.errors import KlusterletError
@@ -120,11 +121,8 @@ def public_part_of_certificate(chain: bytes) -> bytes:
     return _public(x509.load_pem_x509_certificates(chain)[0].public_key())
 
 
-def _public(key: object) -> bytes:
-    written: bytes = key.public_bytes(  # type: ignore[attr-defined]  # every kind of key has it; no type says so
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return written
+def _public(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _texts(certificate: x509.Certificate, oid: ObjectIdentifier) -> tuple[str, ...]:

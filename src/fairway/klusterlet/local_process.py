@@ -55,7 +55,6 @@ class LocalProcess:
         self._log, self._pid_file = folder / "log", folder / "pid"
         self._changed = changed
         self._child: asyncio.subprocess.Process | None = None
-        self.restarts = 0
 
     @property
     def alive(self) -> bool:
@@ -80,7 +79,6 @@ class LocalProcess:
                 failures = 0
             pause = _BACKOFF.delay(failures)
             failures += 1
-            self.restarts += 1
             log.warning(ENDED, self.name, status, pause)
             await asyncio.sleep(pause)
 

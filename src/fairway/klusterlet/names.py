@@ -17,8 +17,6 @@ JOINED: Final = "ManagedClusterJoined"
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
 ROTATED: Final = "ClusterCertificateRotated"
 
-ADD_ON_NAMESPACE: Final = "open-cluster-management-agent-addon"
-
 KUBECONFIG: Final = "kubeconfig"
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"

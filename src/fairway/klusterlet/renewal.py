@@ -14,7 +14,7 @@ from fairway.api.meta import FALSE, TRUE, Condition, format_time
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import CertificateFault, Pair
 from fairway.klusterlet.enrolment import Enrolment, Pending, Told, Wanted
-from fairway.klusterlet.errors import Refused
+from fairway.klusterlet.errors import KlusterletError, Refused
 from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError
 
 log: Final = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Renewal:
             self._woken.clear()
             try:
                 pause = await self.look()
-            except (KubeError, OSError, Refused) as error:
+            except (KubeError, KlusterletError, OSError) as error:
                 await self._complain(error)
                 refused = isinstance(error, Refused)
                 pause = REFUSED_SECONDS if refused else _BACKOFF.delay(failures) * random.uniform(0.5, 1.0)
@@ -144,7 +144,7 @@ class Renewal:
     async def _complain(self, error: Exception) -> None:
         log.warning(FAILED, self._wanted.subject.user, error)
         try:
-            await self._say(failed(str(error)))
+            await self._say(_failed(str(error)))
         except KubeError:
             return  # who cannot renew often cannot say so either
 
@@ -154,6 +154,6 @@ def _updated(begins: datetime, ends: datetime) -> Condition:
     return Condition(type=names.ROTATED, status=TRUE, reason=UPDATED, message=message)
 
 
-def failed(why: str) -> Condition:
+def _failed(why: str) -> Condition:
     message = FAILED_MESSAGE.format(why=why[:1000])
     return Condition(type=names.ROTATED, status=FALSE, reason=UPDATE_FAILED, message=message)

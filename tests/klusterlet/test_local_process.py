@@ -1,0 +1,41 @@
+"""A child ends with its parent, however that ends."""
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PARENT = """\
+import asyncio, sys
+from pathlib import Path
+from fairway.klusterlet.local_process import LocalProcess
+
+async def main():
+    folder = Path(sys.argv[1])
+    started = asyncio.Event()
+    process = LocalProcess("a", ["hub", "--port", "0", "--no-crds"], variables={}, folder=folder, changed=started.set)
+    running = asyncio.create_task(process.run())
+    await started.wait()
+    print((folder / "pid").read_text(), flush=True)
+    await running
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
+def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            assert not select.select([child], [], [], 0)[0]
+            parent.kill()
+            assert select.select([child], [], [], 30)[0]
+        finally:
+            os.close(child)
