@@ -355,7 +355,7 @@ def _makers(
         ),
         AVAILABILITY: lambda: Availability(client, meters=meters, grace=settings.grace, clock=clock),
         ACCEPTANCE: lambda: Acceptance(client, meters=meters, clock=clock),
-        ADD_ONS: lambda: AddOns(client, meters=meters, clock=clock),
+        ADD_ONS: lambda: AddOns(client, meters=meters, ocm_namespace=settings.ocm_namespace, clock=clock),
         BRIDGE: lambda: Bridge(client, meters=meters, options=settings.bridge, clock=clock),
         RECOVERY: lambda: Recovery(client, meters=meters, policy=settings.recovery, clock=clock),
     }
