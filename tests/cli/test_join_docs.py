@@ -39,7 +39,7 @@ def terminal(tmp_path: Path) -> Iterator[Path]:
     with (
         hub_in_thread(folder=tmp_path / "hub") as hub,
         hub_in_thread(folder=tmp_path / "cluster", definitions=()) as cluster,
-        background(controllers(hub.kubeconfig)),
+        background(controllers(hub.kubeconfig, sets=True)),
     ):
         (tmp_path / "hub.kubeconfig").symlink_to(hub.kubeconfig)
         (tmp_path / "cluster1.kubeconfig").symlink_to(cluster.kubeconfig)

@@ -19,7 +19,9 @@ from fairway.cli.join_token import bootstrap_token, grant
 from fairway.cli.main import run
 from fairway.controllers.acceptance import Acceptance
 from fairway.controllers.availability import Availability
+from fairway.controllers.clustersets import ClusterSets
 from fairway.controllers.leadership import ALONE
+from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.sources import Sources
 from fairway.klusterlet.registration import Introduction, register
 from fairway.klusterlet.state import State
@@ -38,11 +40,15 @@ def fresh(word: str = "c") -> str:
 
 
 @asynccontextmanager
-async def controllers(kubeconfig: Path) -> AsyncIterator[None]:
-    """Those that let clusters in, at work on a hub as the only ones."""
+async def controllers(kubeconfig: Path, *, sets: bool = False) -> AsyncIterator[None]:
+    """Those that let clusters in, at work on a hub as the only ones; and with ``sets``, that of cluster sets."""
     async with Client.from_kubeconfig(kubeconfig) as client:
         sources = Sources(client)
-        made = (Acceptance(client, meters=Meters()), Availability(client, meters=Meters()))
+        made: list[Reconciler] = [
+            Acceptance(client, meters=Meters()),
+            Availability(client, meters=Meters()),
+            *([ClusterSets(client, meters=Meters())] if sets else []),
+        ]
         for each in made:
             each.watch(sources)
         async with sources:
