@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from fairway.api import crds
 from fairway.cli.dumper import dump_yaml
-from fairway.controllers import acceptance, addons, availability, bridge, clustersets, recovery, serving
+from fairway.controllers import (
+    acceptance,
+    addons,
+    availability,
+    bridge,
+    clustersets,
+    recovery,
+    scores,
+    serving,
+)
 from fairway.controllers.placement import rules as placement
 from fairway.controllers.rules import Rule
 
@@ -25,6 +34,7 @@ RIGHTS: Final[Mapping[str, Iterable[Rule]]] = {
     "clustersets": clustersets.RULES,
     "placement": placement.RULES,
     "recovery": recovery.RULES,
+    "scores": scores.RULES,
     "serving": serving.RULES,
     "shadow": placement.SHADOW,
 }

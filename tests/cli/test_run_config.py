@@ -7,7 +7,7 @@ import pytest
 
 from fairway.cli.errors import BadInputError
 from fairway.cli.run_config import configured
-from fairway.controllers import bridge, recovery
+from fairway.controllers import bridge, recovery, scores
 from fairway.controllers.manager import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,13 @@ bridge:
   ranges: {resourceratiocpu: {low: 0, high: 100}}
   names: {resourceratiocpu: cpu}
   resources: [resource-usage-score]
+scores:
+  silent: worst
+  resources: {resource-usage-score: drop}
+  worst: {a/b: 100}
+  grace: 2m
+  share: 0.25
+  orphans: drop
 """
     found = config(tmp_path, text)
     assert found.recovery == recovery.Policy(
@@ -73,6 +80,14 @@ bridge:
         names={"resourceratiocpu": "cpu"},
         resources=frozenset({"resource-usage-score"}),
     )
+    assert found.scores == scores.Policy(
+        default=scores.Silence.WORST,
+        by_resource={"resource-usage-score": scores.Silence.DROP},
+        worst={"a/b": 100},
+        grace=120,
+        share=0.25,
+        orphans=scores.Orphans.DROP,
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,6 +101,8 @@ bridge:
         ("recovery:\n  fleet: {count: 3}\n", r"fairway.yaml:2: recovery.fleet: misses the field 'percent'"),
         ("bridge:\n  ttl: 0\n", r"fairway.yaml:1: bridge: ttl is 0"),
         ("bridge:\n  toAddOn: false\n", r"the bridge leads nowhere"),
+        ("scores:\n  silent: wrost\n", r"fairway.yaml:2: scores.silent: "),
+        ("scores:\n  worst: {a/b: 101}\n", r"the worst score is a whole number from -100 to 100"),
         ("- recovery\n", r"fairway.yaml:1: expected a mapping"),
     ],
 )

@@ -27,6 +27,7 @@ USUAL: Final = (
     manager.AVAILABILITY,
     manager.ACCEPTANCE,
     manager.ADD_ONS,
+    manager.SCORES,
 )
 NAMES: Final = (*USUAL, manager.BRIDGE, manager.RECOVERY)
 POD_VARIABLE: Final = "POD_NAME"

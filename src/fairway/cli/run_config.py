@@ -12,6 +12,9 @@ bridge:
   ttl: 5m
   ranges:
     resourceratiocpu: {low: 0, high: 100}
+scores:
+  silent: leave                    # or worst, or drop
+  resources: {resource-usage-score: worst}
 """
 
 from collections.abc import Callable
@@ -22,12 +25,13 @@ from typing import Final, TypeVar
 from msgspec import Struct, field
 
 from fairway.cli.errors import BadInputError
-from fairway.controllers import bridge, recovery
-from fairway.controllers.manager import BRIDGE, RECOVERY, Settings
+from fairway.controllers import bridge, recovery, scores
+from fairway.controllers.manager import BRIDGE, RECOVERY, SCORES, Settings
 from fairway.providers.document import Document, DocumentError, Seconds, read
 
 _RECOVERY: Final = recovery.Policy()
 _BRIDGE: Final = bridge.Options()
+_SCORES: Final = scores.Policy()
 _Made = TypeVar("_Made")
 
 
@@ -104,9 +108,30 @@ class _Bridge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ren
         )
 
 
+class _Scores(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    silent: scores.Silence = _SCORES.default
+    resources: dict[str, scores.Silence] = field(default_factory=dict)
+    worst: dict[str, int] = field(default_factory=dict)
+    grace: Seconds = Seconds(_SCORES.grace)
+    share: float = _SCORES.share
+    orphans: scores.Orphans = _SCORES.orphans
+
+    def policy(self) -> scores.Policy:
+        """Raises ValueError."""
+        return scores.Policy(
+            default=self.silent,
+            by_resource=self.resources,
+            worst=self.worst,
+            grace=float(self.grace),
+            share=self.share,
+            orphans=self.orphans,
+        )
+
+
 class _Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     recovery: _Recovery = _Recovery()
     bridge: _Bridge = _Bridge()
+    scores: _Scores = _Scores()
 
 
 def configured(settings: Settings, path: Path) -> Settings:
@@ -118,6 +143,7 @@ def configured(settings: Settings, path: Path) -> Settings:
             settings,
             recovery=_made(document, RECOVERY, config.recovery.policy),
             bridge=_made(document, BRIDGE, config.bridge.options),
+            scores=_made(document, SCORES, config.scores.policy),
         )
     except DocumentError as error:
         raise BadInputError(str(error)) from None

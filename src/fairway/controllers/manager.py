@@ -28,6 +28,8 @@ from fairway.controllers.placement.shard import Shard
 from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.recovery import Policy as RecoveryPolicy
 from fairway.controllers.recovery import Recovery
+from fairway.controllers.scores import Policy as ScoresPolicy
+from fairway.controllers.scores import Scores
 from fairway.controllers.sources import Sources
 from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
@@ -62,9 +64,10 @@ CLUSTER_SETS: Final = "clustersets"
 AVAILABILITY: Final = "availability"
 ACCEPTANCE: Final = "acceptance"
 ADD_ONS: Final = "addons"
+SCORES: Final = "scores"
 BRIDGE: Final = "bridge"
 RECOVERY: Final = "recovery"
-DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS})
+DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS, SCORES})
 """What runs unless somebody says otherwise. Who takes clusters out of service, or writes scores, must be asked for."""
 ALL: Final = DEFAULT | {BRIDGE, RECOVERY}
 
@@ -86,6 +89,7 @@ EVENTS_KEPT: Final = 5000
 FIELD_MANAGER: Final = "fairway"
 REPORTER: Final = "placement-controller"
 """As OCM's controller calls itself in events: that is what people look for."""
+SCORES_REPORTER: Final = "fairway-scores"
 OCM_SECONDS: Final = 30.0
 """Between looks whether OCM's placement controller has come."""
 STALE_SECONDS: Final = 60.0
@@ -125,6 +129,7 @@ class Settings:
     """Whether clusters without a cluster set are put into ``default``."""
     bridge: BridgeOptions = field(default_factory=BridgeOptions)
     recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
+    scores: ScoresPolicy = field(default_factory=ScoresPolicy)
 
 
 class Manager:
@@ -275,16 +280,8 @@ async def running(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
         lease_client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
-        recorder = await stack.enter_async_context(
-            Recorder(
-                HubEvents(client),
-                component=REPORTER,
-                instance=f"{REPORTER}-{socket.gethostname()}",
-                api=Api.EVENTS,
-                capacity=EVENTS_KEPT,
-                clock=clock,
-            )
-        )
+        recorder = await stack.enter_async_context(_recorder(client, REPORTER, clock=clock))
+        of_scores = await stack.enter_async_context(_recorder(client, SCORES_REPORTER, clock=clock))
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
         # Only if it matters: without the placement controller there need not be a right to ask.
@@ -293,7 +290,9 @@ async def running(
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
         wanted = {name for name in settings.controllers if await _has_work(client, name, settings)}
         sources = Sources(client)
-        makers = _makers(settings, client, recorder, meters=meters, calculators=calculators, clock=clock)
+        makers = _makers(
+            settings, client, recorder, of_scores, meters=meters, calculators=calculators, clock=clock
+        )
         controllers = {name: make() for name, make in makers.items() if name in wanted}
         for controller in controllers.values():
             controller.watch(sources)
@@ -320,6 +319,7 @@ def _makers(
     settings: Settings,
     client: Client,
     recorder: Recorder,
+    of_scores: Recorder,
     *,
     meters: Meters,
     calculators: bool,
@@ -356,9 +356,23 @@ def _makers(
         AVAILABILITY: lambda: Availability(client, meters=meters, grace=settings.grace, clock=clock),
         ACCEPTANCE: lambda: Acceptance(client, meters=meters, clock=clock),
         ADD_ONS: lambda: AddOns(client, meters=meters, ocm_namespace=settings.ocm_namespace, clock=clock),
+        SCORES: lambda: Scores(
+            client, meters=meters, recorder=of_scores, policy=settings.scores, clock=clock
+        ),
         BRIDGE: lambda: Bridge(client, meters=meters, options=settings.bridge, clock=clock),
         RECOVERY: lambda: Recovery(client, meters=meters, policy=settings.recovery, clock=clock),
     }
+
+
+def _recorder(client: Client, reporter: str, *, clock: Clock) -> Recorder:
+    return Recorder(
+        HubEvents(client),
+        component=reporter,
+        instance=f"{reporter}-{socket.gethostname()}",
+        api=Api.EVENTS,
+        capacity=EVENTS_KEPT,
+        clock=clock,
+    )
 
 
 async def _serves(client: Client, resource: Resource[T]) -> bool:
