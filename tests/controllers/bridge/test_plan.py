@@ -138,13 +138,6 @@ def test_a_range_is_that_of_score_providers(value: int, score: int) -> None:
     assert values(to_add_on(calculated("a", value), ranges={"a": Range(low=0, high=100)})) == {"a": score}
 
 
-def test_ranges_as_they_are_written() -> None:
-    assert Range.parse("resourceRatioCPU=-5:1000") == ("resourceratiocpu", Range(low=-5, high=1000))
-    for text in ("", "cpu", "cpu=1", "=1:2", "cpu=a:b", "cpu=1:2:3", "cpu=1.5:2"):
-        with pytest.raises(OptionsError, match="is no range: write CALCULATOR=LOW:HIGH"):
-            Range.parse(text)
-
-
 def test_a_score_that_was_just_made_is_not_missed() -> None:
     made = ManagedClusterScore(metadata=ObjectMeta(name="c1-new", namespace="c1"))
     plan = plan_add_on([made], None, options=BOTH, extents={}, now=NOON)

@@ -1,6 +1,7 @@
 """docs/scores/managed-cluster-score.md, command by command: a Placement reads what kubectl published, and so does
 recovery; the bridge makes the other kind of it."""
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
@@ -12,10 +13,12 @@ from controllers.clustersets.stage import at_work
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.recovery.page import Pass, Save, Shell, Type, pieces
+from fairway.cli.run_config import configured
 from fairway.controllers.bridge import RULES as BRIDGE_RULES
-from fairway.controllers.bridge import Bridge
+from fairway.controllers.bridge import Bridge, Options, Range
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.recovery import RULES, Coordinate, Policy, Recovery
+from fairway.controllers.manager import Settings
+from fairway.controllers.recovery import RULES, Policy, Recovery
 from fairway.kube import (
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
@@ -29,7 +32,9 @@ from fairway.observe.meters import Meters
 from fairway.testing.builders import binding, cluster, cluster_set
 from fairway.testing.kubernetes import KUBECTL, Tools
 
-PAGE = Path(__file__).parents[3] / "docs" / "scores" / "managed-cluster-score.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "scores" / "managed-cluster-score.md"
+SECTION = re.compile(r"```yaml\n((?:recovery|bridge):\n.*?)```", re.DOTALL)
 
 
 class Ahead:
@@ -76,10 +81,14 @@ async def joined(client: Client) -> None:
 
 
 @pytest.fixture
-async def clock(hub: HubUnderTest, start: Start, joined: None) -> AsyncIterator[tuple[Ahead, Recovery]]:
+async def clock(
+    hub: HubUnderTest, start: Start, joined: None, tmp_path: Path
+) -> AsyncIterator[tuple[Ahead, Recovery]]:
     """With everything at work that the page speaks of."""
     ahead = Ahead()
-    policy = Policy(health=Coordinate.parse("health"))
+    (config,) = [each for each in pieces(PAGE) if isinstance(each, Save) and each.name == "recovery.yaml"]
+    (tmp_path / config.name).write_text(config.text)
+    policy = configured(Settings(), tmp_path / config.name).recovery
 
     def recovery(client: Client) -> Recovery:
         return Recovery(client, meters=Meters(), policy=policy, clock=ahead)
@@ -135,3 +144,18 @@ async def _heard(client: Client, recovery: Recovery) -> None:
         if known == there:
             break
     await recovery.quiet()
+
+
+def test_what_recovery_does_unless_told_otherwise(tmp_path: Path) -> None:
+    (section,) = SECTION.findall((DOCS / "recovery.md").read_text(encoding="utf-8"))
+    (tmp_path / "config.yaml").write_text(section)
+    assert configured(Settings(), tmp_path / "config.yaml").recovery == Policy()
+    assert [line for line in section.splitlines() if "fresh: 5m" in line]
+
+
+def test_what_the_bridge_can_be_told(tmp_path: Path) -> None:
+    section = next(each for each in SECTION.findall(PAGE.read_text(encoding="utf-8")) if "bridge:" in each)
+    (tmp_path / "config.yaml").write_text(section)
+    assert configured(Settings(), tmp_path / "config.yaml").bridge == Options(
+        ranges={"resourceratiocpu": Range(low=0, high=100)}, names={"resourceratiocpu": "ResourceRatioCPU"}
+    )

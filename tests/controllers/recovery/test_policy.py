@@ -46,25 +46,6 @@ def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], message
 
 
 @pytest.mark.parametrize(
-    ("text", "budget"),
-    [
-        ("10%", Budget(percent=10)),
-        ("5", Budget(percent=100, count=5)),
-        ("10%,5", Budget(percent=10, count=5)),
-        (" 10 % , 5 ", Budget(percent=10, count=5)),
-    ],
-)
-def test_budgets_as_they_are_written(text: str, budget: Budget) -> None:
-    assert Budget.parse(text) == budget
-
-
-@pytest.mark.parametrize("text", ["", "%", "-1", "1.5", "5,10%", "10%,", "ten", "10%%"])
-def test_what_is_no_budget(text: str) -> None:
-    with pytest.raises(PolicyError, match="is no budget: write a percentage"):
-        Budget.parse(text)
-
-
-@pytest.mark.parametrize(
     ("text", "resource", "score"),
     [("health-score/health", "health-score", "health"), ("Health", "", "health"), (" a / b ", "a", "b")],
 )

@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from controllers.clustersets.stage import Stage, until
+from controllers.clustersets.ticking import Standing
+from controllers.conftest import Start
 from controllers.hubs import HubUnderTest
 from controllers.recovery.ward import SICK, SO_SO, WELL, Ward, ward
 from controllers.world import World
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
-from fairway.controllers.manager import Manager
+from fairway.api.score import AddOnPlacementScore
+from fairway.controllers.manager import BRIDGE, RECOVERY, Manager, Settings
 from fairway.controllers.recovery import Budget, Coordinate, Policy
 from fairway.controllers.recovery.conditions import RELEASED, RELIEVED
 from fairway.controllers.recovery.controller import HELD_EVENT, RECOVERED_EVENT, UNHEALTHY_EVENT
@@ -21,6 +25,9 @@ from fairway.controllers.recovery.taints import KEY
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 
 pytestmark = pytest.mark.usefixtures("empty")
+
+EMBEDDED = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
+"""For what depends on decisions and not on the API server: a real one takes its time."""
 
 ROOMY = Policy(fleet=Budget(percent=100), per_set=Budget(percent=100))
 
@@ -76,6 +83,7 @@ async def test_a_placement_moves_off_an_unhealthy_cluster_and_returns_after_long
     assert (await here.event("a", RECOVERED_EVENT)).type == "Normal"
 
 
+@EMBEDDED
 async def test_only_what_lasts_counts(here: Ward) -> None:
     await here.clusters("a", "b")
     for _ in range(4):
@@ -121,6 +129,7 @@ async def test_the_most_unhealthy_first_and_no_more_than_the_budget(hub: HubUnde
         assert await here.reason("c") == LOW
 
 
+@EMBEDDED
 async def test_every_cluster_set_has_a_budget_of_its_own(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
     async with ward(hub, world, policy=replace(ROOMY, per_set=Budget(percent=50))) as here:
@@ -142,6 +151,7 @@ async def test_every_cluster_set_has_a_budget_of_its_own(hub: HubUnderTest, worl
         assert await here.tainted() == ["a", "y"]
 
 
+@EMBEDDED
 async def test_the_only_cluster_of_a_set_has_nowhere_to_go(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
     async with ward(hub, world, policy=ROOMY) as here:
@@ -155,6 +165,7 @@ async def test_the_only_cluster_of_a_set_has_nowhere_to_go(hub: HubUnderTest, wo
         assert said.message.endswith(f"it is the only cluster of cluster set {world.full('other')}")
 
 
+@EMBEDDED
 async def test_a_provider_that_fails_evacuates_nobody(hub: HubUnderTest, world: World) -> None:
     async with ward(hub, world, policy=ROOMY) as here:
         await here.clusters("a", "b", "c", "d")
@@ -209,6 +220,7 @@ async def test_who_is_to_be_left_alone_is_left_alone(here: Ward, world: World) -
     assert (said.status, said.reason) == ("Unknown", EXEMPT)
 
 
+@EMBEDDED
 async def test_a_taint_that_somebody_removed_takes_as_long_as_the_first(here: Ward, world: World) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
@@ -224,6 +236,7 @@ async def test_a_taint_that_somebody_removed_takes_as_long_as_the_first(here: Wa
     assert await here.reason("a") == LOW
 
 
+@EMBEDDED
 async def test_a_new_process_keeps_what_it_finds_and_counts_anew(hub: HubUnderTest, world: World) -> None:
     async with ward(hub, world) as here:
         await here.clusters("a", "b", "c")
@@ -242,6 +255,7 @@ async def test_a_new_process_keeps_what_it_finds_and_counts_anew(hub: HubUnderTe
         assert await anew.tainted() == ["b"]  # the place of the other, which has been well for long enough
 
 
+@EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
 async def test_health_that_ran_out(hub: HubUnderTest, world: World, missing: str) -> None:
     async with ward(hub, world, policy=Policy(missing=missing)) as here:
@@ -260,6 +274,7 @@ async def test_health_that_ran_out(hub: HubUnderTest, world: World, missing: str
             assert await here.reason("a") == MISSING
 
 
+@EMBEDDED
 async def test_missing_health_does_not_bring_a_cluster_back(here: Ward, world: World) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
@@ -302,6 +317,7 @@ async def test_new_placements_only(hub: HubUnderTest, manager: Manager, world: W
     assert [each.effect for each in await here.taints("a")] == ["NoSelect"]
 
 
+@EMBEDDED
 async def test_clusters_that_leave_or_are_not_accepted_are_no_part_of_it(here: Ward, world: World) -> None:
     await here.clusters("a", "b", "c")
     written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"hubAcceptsClient": False}})
@@ -318,3 +334,37 @@ async def test_clusters_that_leave_or_are_not_accepted_are_no_part_of_it(here: W
     await here.publish("c", SICK)
     await here.passes(300)
     assert await here.reason("c") == OVER_BUDGET  # it is the only one left
+
+
+async def test_with_the_rights_of_an_installation(start: Start, world: World) -> None:
+    """As ``fairway run`` runs it, beside the bridge: health is published as one kind and read as the other."""
+    clock = Standing()
+    settings = Settings(
+        controllers=frozenset({BRIDGE, RECOVERY}),
+        election=None,
+        recovery=Policy(health=Coordinate.parse("managed-cluster-scores/health")),
+    )
+    async with start(settings, clock=clock) as manager:
+        stage = Stage(manager.controllers[RECOVERY], manager.sources)
+        here = Ward(world, stage, clock, calculator="health")
+        await here.clusters("a", "b", "c")
+        await here.publish("a", SICK)
+        await bridged(world, "a", SICK)
+        for _ in range(5):
+            clock.advance(60)
+            for word, health in (("a", SICK), ("b", WELL), ("c", WELL)):
+                await here.publish(word, health)
+            await manager.quiet()
+        written = await world.change_cluster("a", labels={"touched": "now"})
+        await stage.caught_up(MANAGED_CLUSTERS, written)
+        await until(world.client, MANAGED_CLUSTERS, world.full("a"), lambda each: bool(each.spec.taints))
+        assert await here.tainted() == ["a"]
+        assert (await here.event("a", UNHEALTHY_EVENT)).type == "Warning"
+
+
+async def bridged(world: World, word: str, health: int) -> None:
+    def wanted(found: AddOnPlacementScore) -> bool:
+        return [each.value for each in found.status.scores] == [health]
+
+    namespace = world.full(word)
+    await until(world.client, ADD_ON_PLACEMENT_SCORES, "managed-cluster-scores", wanted, namespace=namespace)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from controllers.clustersets.stage import Stage, at_work
@@ -12,10 +12,18 @@ from controllers.world import DEADLINE, World
 from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.event import Event
 from fairway.api.meta import Condition, find_condition, format_time
+from fairway.api.score import ManagedClusterScore, managed_cluster_score_name
 from fairway.controllers.recovery import RULES, Policy, Recovery
 from fairway.controllers.recovery.conditions import HEALTHY
 from fairway.controllers.recovery.taints import KEY
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS, Client, Informer
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTERS,
+    AlreadyExists,
+    Client,
+    Informer,
+)
 from fairway.kube.events import EVENTS
 from fairway.observe.meters import Meters
 
@@ -39,29 +47,31 @@ class Ward:
         """Until recovery has seen it, and done what there is to do."""
         self._health[word] = health
         if self._calculator:
-            made = await self.world.calculated(word, self._calculator, health)
-            moment = format_time(self.clock.wall())
-            condition = {
-                "type": "ManagedClusterScoreUpdated",
-                "status": "True",
-                "reason": "ManagedClusterScoreUpdated",
-                "message": "ManagedClusterScore updated successfully",
-                "lastTransitionTime": moment,
-                "lastUpdateTime": moment,
-            }
-            calculated = await self.world.edit(
-                MANAGED_CLUSTER_SCORES,
-                made.metadata.name,
-                {"status": {"conditions": [condition]}},
-                namespace=made.metadata.namespace,
-                status=True,
-            )
+            calculated = await self._calculate(word, health)
             await self.stage.caught_up(MANAGED_CLUSTER_SCORES, calculated)
             return
         score = await self.world.score(
             word, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
         )
         await self.stage.caught_up(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
+
+    async def _calculate(self, word: str, health: int) -> ManagedClusterScore:
+        cluster = await self.world.room(word)
+        name = managed_cluster_score_name(cluster=cluster, calculator=self._calculator)
+        with suppress(AlreadyExists):
+            body = {"metadata": {"name": name}}
+            await self.world.client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
+        moment = format_time(self.clock.wall())
+        condition = {
+            "type": "ManagedClusterScoreUpdated",
+            "status": "True",
+            "reason": "ManagedClusterScoreUpdated",
+            "message": "ManagedClusterScore updated successfully",
+            "lastTransitionTime": moment,
+            "lastUpdateTime": moment,
+        }
+        status = {"status": {"conditions": [condition], "score": health}}
+        return await self.world.edit(MANAGED_CLUSTER_SCORES, name, status, namespace=cluster, status=True)
 
     async def passes(self, seconds: float) -> None:
         """In steps, for nobody publishes a score for longer than it is valid."""

@@ -155,7 +155,12 @@ class Bridge(Reconciler):
             for meta in plan.drop:
                 await self._drop(resource, meta, leadership)
             for draft in plan.put:
-                await self._put(resource, cluster, draft, leadership)
+                try:
+                    await self._put(resource, cluster, draft, leadership)
+                except NotFound:
+                    if draft.current is None:
+                        raise
+                    # Somebody has just deleted it: when the news comes, it is made anew.
 
     async def _drop(self, resource: Resource[T], meta: ObjectMeta, leadership: Leadership) -> None:
         try:

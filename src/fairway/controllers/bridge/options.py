@@ -1,6 +1,5 @@
 """Which scores are bridged, which way, and what is made of them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,13 +10,10 @@ TTL_SECONDS: Final = 300.0
 NO_DIRECTION: Final = "the bridge leads nowhere: choose to_add_on, to_managed or both"
 NO_TTL: Final = "ttl is {ttl:g}: scores are valid for a time, so it must be more than 0 seconds"
 NO_RANGE: Final = "the range of {calculator} is from {low} to {high}: the first must be the less"
-BAD_RANGE: Final = "{text!r} is no range: write CALCULATOR=LOW:HIGH, like resourceallocatablecpu=0:64000"
 NOT_LOWER: Final = "calculators are written in lower case: {calculator!r} is none"
 SAME_SCORE: Final = (
     "the calculators {one} and {other} would be one score {score!r}: give them different names"
 )
-
-_RANGE: Final = re.compile(r"([^=]+)=(-?\d{1,19}):(-?\d{1,19})", re.ASCII)
 
 
 class OptionsError(ValueError):
@@ -30,15 +26,6 @@ class Range:
 
     low: int
     high: int
-
-    @classmethod
-    def parse(cls, text: str) -> "tuple[str, Range]":
-        """Of a calculator, written CALCULATOR=LOW:HIGH. Raises OptionsError."""
-        found = _RANGE.fullmatch(text.strip())
-        if found is None:
-            raise OptionsError(BAD_RANGE.format(text=text))
-        calculator, low, high = found.groups()
-        return calculator.lower(), cls(low=int(low), high=int(high))
 
     def score(self, value: int) -> int:
         """By the formula of score providers, with OCM's limits and truncation; exact for every int64."""

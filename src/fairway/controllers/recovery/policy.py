@@ -1,6 +1,5 @@
 """When a cluster counts as unhealthy, when as well again, and how many may be given up at once."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,13 +18,8 @@ RETURN_TOO_SOON: Final = (
 )
 NOT_POSITIVE: Final = "{what} is {value:g}: it must be more than 0"
 NOT_A_PERCENTAGE: Final = "{what} is {value}: it must be from 1 to 100"
-BAD_BUDGET: Final = "{text!r} is no budget: write a percentage, a number of clusters, or both, like 10%,5"
 WRONG_EFFECT: Final = "{effect!r} moves nothing: the effect must be {wanted}"
 WRONG_MISSING: Final = "{missing!r} is nothing to do about missing health: it must be {wanted}"
-
-_BUDGET: Final = re.compile(
-    r"(?P<percent>\d{1,3})%,(?P<count>\d{1,9})|(?P<alone>\d{1,3})%|(?P<number>\d{1,9})", re.ASCII
-)
 
 
 class PolicyError(ValueError):
@@ -40,18 +34,8 @@ class Budget:
     there would be nowhere to move to.
     """
 
-    percent: int = 100
+    percent: int
     count: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> "Budget":
-        """A percentage, a number, or both: ``10%``, ``5``, ``10%,5``. Raises PolicyError."""
-        found = _BUDGET.fullmatch(text.replace(" ", ""))
-        if found is None:
-            raise PolicyError(BAD_BUDGET.format(text=text))
-        percent = found["percent"] or found["alone"]
-        count = found["count"] or found["number"]
-        return cls(percent=int(percent) if percent else 100, count=int(count) if count else None)
 
     def of(self, size: int) -> int:
         allowed = max(1, size * self.percent // 100)
