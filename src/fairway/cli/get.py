@@ -1,9 +1,9 @@
 """`fairway get`: what a hub has, as clusteradm shows it where clusteradm does."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NAMES_AND_LABELS: Final = "give either names or -l, not both"
 ONE_OR_ALL: Final = "give either -n or -A, not both"
 EVENTS_OF_WHAT: Final = "--output-watch-events goes with --watch"
+WATCH_AS_TABLE: Final = "--watch goes with -o table or -o wide"
 BAD_SET: Final = "cluster set {name} has a selector that selects nothing: {reason}"
 NO_SUCH_KIND: Final = "No such kind {word!r}{hint}"
 BAD_NAMESPACE: Final = "{text!r} cannot be the name of a namespace"
@@ -29,6 +30,7 @@ ALIASES: Final = {
     "placements": ("placement",),
     "decisions": ("decision", "placementdecision", "placementdecisions"),
     "scores": ("score", "addonplacementscore", "addonplacementscores"),
+    "providers": ("provider",),
 }
 _MEANT: Final = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 _SUFFIX: Final = ".cluster.open-cluster-management.io"
@@ -103,13 +105,14 @@ def _getting(kind: Kind) -> Callable[[_Command], _Command]:
 
 @click.group(
     cls=KindGroup,
-    short_help="Show clusters, sets, placements, scores and decisions.",
+    short_help="Show clusters, sets, placements, decisions, scores and who publishes them.",
     epilog="""\b
 Examples:
   fairway get clusters
   fairway get placements -n ns1
   fairway get scores --cluster apps-fra
   fairway get decisions -A --watch
+  fairway get providers
 
 \b
 kubectl's names work as well, in one or many: managedclusters, mcl, placementdecision, ...
@@ -240,6 +243,104 @@ def scores(hub: HubChoice, namespace: str | None, **asked: Any) -> int:
     return _get(Scores, hub, namespace=namespace, everywhere=namespace is None, **asked)
 
 
+@get.command(
+    "providers",
+    short_help="Who publishes scores, how fresh they are, and why not.",
+    epilog="""\b
+Examples:
+  fairway get providers
+  fairway get providers resource-usage
+  fairway get providers --cluster apps-fra
+  fairway get providers --resource resource-usage-score -o json
+  fairway get providers --watch
+
+\b
+CLUSTERS counts those that have the score, of all there are. Of these a score is
+  fresh     valid, and its provider has nothing to complain of
+  expired   past its validUntil: it counts as missing
+  failing   still valid, but its provider says that it could not renew it
+  silent    declared silent by the scores controller (-o wide)
+  empty     without a single score (-o wide)
+  endless   without validUntil: nobody can tell (-o wide)
+and the rest are missing. OLDEST is the last write of the score that was written longest ago. PROBLEM tells of the
+worst cluster; with NAME or --cluster, every cluster has a line of its own.
+
+\b
+NAME is a provider, or the score object or calculator it publishes. A provider that does not say its name is called
+like whoever writes the objects.
+""",
+)
+@click.option(
+    "--resource", default="", metavar="NAME", help="Only of score objects, or the calculator, of this name."
+)
+@click.option(
+    "-n",
+    "--cluster",
+    "--namespace",
+    "cluster",
+    metavar="NAME",
+    callback=namespace_name,
+    shell_complete=complete("clusters"),
+    help="Only of this cluster.  [default: of all]",
+)
+@click.option(
+    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all clusters, which is the default."
+)
+@click.option("-w", "--watch", is_flag=True, help="Go on and show what changes.")
+@click.option(
+    "--output-watch-events",
+    "events",
+    is_flag=True,
+    help="Say of each whether it was ADDED, MODIFIED or DELETED; with --watch.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("table", "wide", "yaml", "json")),
+    default="table",
+    show_default=True,
+    help="How to print the answer.",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete("scores"))
+@hub_options
+def providers(
+    hub: HubChoice,
+    names: tuple[str, ...],
+    resource: str,
+    cluster: str | None,
+    everywhere: bool,
+    watch: bool,
+    events: bool,
+    output: Literal["table", "wide", "yaml", "json"],
+) -> int:
+    """Show who publishes scores, and whether they can be relied on."""
+    if cluster is not None and everywhere:
+        raise click.UsageError(ONE_OR_ALL)
+    if events and not watch:
+        raise click.UsageError(EVENTS_OF_WHAT)
+    if watch and output in ("yaml", "json"):
+        raise click.UsageError(WATCH_AS_TABLE)
+
+    async def work(client: "Client") -> None:
+        from fairway.cli import get_providers
+
+        if watch:
+            await get_providers.watch(
+                client,
+                names=names,
+                resource=resource,
+                cluster=cluster or "",
+                wide=output == "wide",
+                events=events,
+            )
+        else:
+            await get_providers.show(
+                client, names=names, resource=resource, cluster=cluster or "", output=output
+            )
+
+    return _talk(hub, work, endless=watch)
+
+
 def _get(
     make: "Make",
     hub: HubChoice,
@@ -274,10 +375,14 @@ def _get(
         else:
             await get_listing.show(client, view, output)
 
+    return _talk(hub, work, endless=watch)
+
+
+def _talk(hub: HubChoice, work: "Callable[[Client], Awaitable[None]]", *, endless: bool) -> int:
     try:
         talk(hub, work)
     except KeyboardInterrupt:
-        if not watch:
+        if not endless:
             raise
         return EXIT_INTERRUPTED  # there is no other way to end it, so nothing to complain of
     return EXIT_OK

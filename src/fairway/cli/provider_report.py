@@ -1,0 +1,388 @@
+"""Who publishes scores, for how many clusters, whether they are fresh, and if not, why: from objects of a hub."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from fairway.api.annotation import Time
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.fleet.scores import SILENT, calculator_of, is_silent
+from fairway.hub.serving.age import spoken
+
+PROVIDER: Final = "fairway.dev/provider"
+UPDATED: Final = ("AddOnPlacementScoreUpdated", "ManagedClusterScoreUpdated")
+AVAILABLE: Final = "ManagedClusterConditionAvailable"
+ADD_ON_AVAILABLE: Final = "Available"
+JANITOR: Final = "fairway-scores"
+"""Who writes to scores of others, which is no news of them."""
+ADD_ONS: Final = {"resource-usage": "resource-usage-collect", "hosted-clusters": "hypershift-addon"}
+"""Add-ons that are not called like the provider they install."""
+
+NOBODY: Final = "-"
+NONE: Final = "there is no {resource}"
+RAN_OUT: Final = "ran out {when}"
+SAID_SILENT: Final = "was declared silent {when}"
+EMPTY: Final = "holds no score yet"
+ENDLESS: Final = "has no end, so nobody would notice if it were no longer written"
+FAILS: Final = "its provider says: {message}"
+WRITTEN: Final = "last written {when} by {writer}"
+NEVER_WRITTEN: Final = "nobody knows when it was written"
+CLUSTER_FINE: Final = "cluster is available"
+CLUSTER_NEW: Final = "cluster has not reported yet"
+CLUSTER_AWAY: Final = "cluster is not available ({reason}) since {since}"
+CLUSTER_GONE: Final = "there is no such cluster"
+ADD_ON_FINE: Final = "add-on {name} is available"
+ADD_ON_UNKNOWN: Final = "add-on {name} has not reported yet"
+ADD_ON_BAD: Final = "add-on {name} is not available: {message}"
+MORE: Final = "{first} (and {count:,} more)"
+WITHOUT: Final = "none for {names}"
+NAMED: Final = 3
+ALL_FRESH: Final = ""
+
+
+class Field(Struct, frozen=True, kw_only=True, gc=False):
+    """Who manages fields of an object; which ones is of no interest here."""
+
+    manager: str = ""
+    subresource: str = ""
+    time: Time | None = None
+
+
+class Meta(ObjectMeta, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    managedFields: tuple[Field, ...] = ()  # noqa: N815  # Kubernetes' name
+
+
+class Published(AddOnPlacementScore, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    metadata: Meta = Meta()
+
+
+class AddOnStatus(Struct, frozen=True, kw_only=True, gc=False):
+    conditions: tuple[Condition, ...] = ()
+
+
+class AddOn(Struct, frozen=True, kw_only=True, gc=False):
+    """As much of a ManagedClusterAddOn as is told here."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: AddOnStatus = field(default_factory=AddOnStatus)
+
+
+Score = Published | ManagedClusterScore
+
+
+class State(StrEnum):
+    """In the order of how bad it is."""
+
+    SILENT = "silent"
+    EXPIRED = "expired"
+    FAILING = "failing"
+    EMPTY = "empty"
+    MISSING = "missing"
+    ENDLESS = "endless"
+    FRESH = "fresh"
+
+    @property
+    def bad(self) -> bool:
+        return self not in (State.ENDLESS, State.FRESH)
+
+
+_ORDER: Final = {state: at for at, state in enumerate(State)}
+
+Group = tuple[str, str]
+"""(kind, resource or calculator)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One cluster and one provider."""
+
+    cluster: str
+    state: State
+    why: str
+    valid_until: datetime | None = None
+    written: datetime | None = None
+    writer: str = ""
+    scores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """One provider, for the whole fleet."""
+
+    provider: str
+    resource: str
+    kind: str
+    fleet: int
+    entries: tuple[Entry, ...]
+    """The worst first, then by name."""
+
+    @property
+    def counts(self) -> Counter[State]:
+        return Counter(each.state for each in self.entries)
+
+    @property
+    def published(self) -> int:
+        return sum(each.state is not State.MISSING for each in self.entries)
+
+    @property
+    def oldest(self) -> datetime | None:
+        return min((each.written for each in self.entries if each.written is not None), default=None)
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        return tuple(sorted({name for each in self.entries for name in each.scores}))
+
+    @property
+    def writers(self) -> tuple[str, ...]:
+        return tuple(sorted({each.writer for each in self.entries if each.writer}))
+
+    @property
+    def problem(self) -> str:
+        """The worst there is, in words; empty if all is well. Not to be meant for a cluster is nothing bad."""
+        bad = [each for each in self.entries if each.state.bad and each.state is not State.MISSING]
+        if bad:
+            first = f"{bad[0].cluster}: {bad[0].why}"
+            return MORE.format(first=first, count=len(bad) - 1) if len(bad) > 1 else first
+        without = [each.cluster for each in self.entries if each.state is State.MISSING]
+        if not without:
+            return ALL_FRESH
+        listed = ", ".join(without[:NAMED])
+        more = len(without) - NAMED
+        return WITHOUT.format(names=MORE.format(first=listed, count=more) if more > 0 else listed)
+
+
+class Registry:
+    """The objects of a hub that matter here. ``absolute``: moments are told as such, not as how long ago they were."""
+
+    def __init__(self, *, absolute: bool = False) -> None:
+        self.clusters: dict[str, ManagedCluster] = {}
+        self._absolute = absolute
+        self._scores: dict[Group, dict[str, Score]] = {}
+        self._addons: dict[str, dict[str, AddOn]] = {}
+
+    def put(self, thing: object) -> None:
+        match thing:
+            case ManagedCluster():
+                self.clusters[thing.metadata.name] = thing
+            case Published() | ManagedClusterScore():
+                group = group_of(thing)
+                if group is not None:
+                    self._scores.setdefault(group, {})[thing.metadata.namespace] = thing
+            case AddOn():
+                self._addons.setdefault(thing.metadata.namespace, {})[thing.metadata.name] = thing
+
+    def drop(self, thing: object) -> None:
+        match thing:
+            case ManagedCluster():
+                self.clusters.pop(thing.metadata.name, None)
+            case Published() | ManagedClusterScore():
+                group = group_of(thing)
+                if group is not None:
+                    table = self._scores.get(group, {})
+                    table.pop(thing.metadata.namespace, None)
+                    if not table:
+                        self._scores.pop(group, None)
+            case AddOn():
+                self._addons.get(thing.metadata.namespace, {}).pop(thing.metadata.name, None)
+
+    def groups(self) -> list[Group]:
+        return sorted(self._scores, key=lambda each: (each[1], each[0]))
+
+    def names(self) -> set[str]:
+        """What a provider can be asked for by."""
+        return {name for group in self.groups() for name in (group[1], self.provider_of(group))}
+
+    def provider_of(self, group: Group) -> str:
+        """By its label, or else who mostly writes these, or else what they are called."""
+        table = self._scores.get(group, {})
+        labels = Counter(each.metadata.labels.get(PROVIDER, "") for each in table.values())
+        del labels[""]
+        if labels:
+            return labels.most_common(1)[0][0]
+        writers = Counter(_written(each)[1] for each in table.values())
+        del writers[""]
+        return writers.most_common(1)[0][0] if writers and group[0] != "ManagedClusterScore" else group[1]
+
+    def health(self, group: Group, *, now: datetime, cluster: str | None = None) -> Health:
+        """Of all clusters, or of one."""
+        table = self._scores.get(group, {})
+        provider = self.provider_of(group)
+        wanted = sorted({*self.clusters, *table}) if cluster is None else [cluster]
+        entries = (self._entry(group, provider, name, table.get(name), now=now) for name in wanted)
+        return Health(
+            provider=provider,
+            resource=group[1],
+            kind=group[0],
+            fleet=len(self.clusters),
+            entries=tuple(sorted(entries, key=lambda each: (_ORDER[each.state], each.cluster))),
+        )
+
+    def _entry(
+        self, group: Group, provider: str, cluster: str, score: Score | None, *, now: datetime
+    ) -> Entry:
+        if score is None:
+            why = "; ".join((NONE.format(resource=group[1]), *self._around(provider, group[1], cluster)))
+            return Entry(cluster=cluster, state=State.MISSING, why=why)
+        state, words = self._judge(score, now=now)
+        written, writer = _written(score)
+        if state is State.FRESH:
+            why = ""
+        else:
+            when = NEVER_WRITTEN
+            if written is not None:
+                when = WRITTEN.format(when=self._when(written, now), writer=writer or NOBODY)
+            why = f"{group[1]} {words} ({when})"
+            if state.bad:
+                why = "; ".join((why, *self._around(provider, group[1], cluster)))
+        return Entry(
+            cluster=cluster,
+            state=state,
+            why=why,
+            valid_until=score.status.validUntil if isinstance(score, Published) else None,
+            written=written,
+            writer=writer,
+            scores=tuple(each.name for each in score.status.scores)
+            if isinstance(score, Published)
+            else (group[1],),
+        )
+
+    def _judge(self, score: Score, *, now: datetime) -> tuple[State, str]:
+        failing = next(
+            (each for each in score.status.conditions if each.type in UPDATED and each.status == FALSE), None
+        )
+        if isinstance(score, Published):
+            if is_silent(score):
+                mark = find_condition(score.status.conditions, SILENT)
+                since = None if mark is None else mark.lastTransitionTime
+                when = "" if since is None else self._when(since, now)
+                return State.SILENT, SAID_SILENT.format(when=when).strip()
+            until = score.status.validUntil
+            if until is not None and until < now:
+                words = RAN_OUT.format(when=self._when(until, now))
+                return State.EXPIRED, f"{words}, and {_says(failing)}" if failing else words
+            if failing is not None:
+                return State.FAILING, f"is valid, but {_says(failing)}"
+            if not score.status.scores:
+                return State.EMPTY, EMPTY
+            return (State.FRESH, "") if until is not None else (State.ENDLESS, ENDLESS)
+        if failing is not None:
+            return State.FAILING, f"is there, but {_says(failing)}"
+        return State.ENDLESS, ENDLESS
+
+    def _around(self, provider: str, resource: str, cluster: str) -> Iterator[str]:
+        """What else is known that may be the reason."""
+        found = self.clusters.get(cluster)
+        if found is None:
+            yield CLUSTER_GONE
+            return
+        available = find_condition(found.status.conditions or (), AVAILABLE)
+        if available is None:
+            yield CLUSTER_NEW
+        elif available.status == TRUE:
+            yield CLUSTER_FINE
+        else:
+            moment = available.lastTransitionTime
+            since = NOBODY if moment is None else format_time(moment)
+            yield CLUSTER_AWAY.format(reason=available.reason or available.status, since=since)
+        addon = self._addon(provider, resource, cluster)
+        if addon is not None:
+            yield _about_addon(addon)
+
+    def _addon(self, provider: str, resource: str, cluster: str) -> AddOn | None:
+        there = self._addons.get(cluster, {})
+        names = (ADD_ONS.get(provider, provider), provider, resource, resource.removesuffix("-score"))
+        return next((there[name] for name in names if name in there), None)
+
+    def _when(self, moment: datetime, now: datetime) -> str:
+        if self._absolute:
+            return f"at {format_time(moment)}"
+        return f"{spoken(max(0, int((now - moment).total_seconds())))} ago"
+
+
+def group_of(score: Score) -> Group | None:
+    """None for a ManagedClusterScore that is not named like its cluster, which nobody reads."""
+    if isinstance(score, Published):
+        return (score.kind, score.metadata.name)
+    calculator = calculator_of(score)
+    return None if not calculator else (score.kind, calculator)
+
+
+def _says(failing: Condition) -> str:
+    message = failing.message or failing.reason
+    return FAILS.format(message=" ".join(message.split()))
+
+
+def _about_addon(addon: AddOn) -> str:
+    name = addon.metadata.name
+    available = find_condition(addon.status.conditions, ADD_ON_AVAILABLE)
+    if available is None:
+        return ADD_ON_UNKNOWN.format(name=name)
+    if available.status == TRUE:
+        return ADD_ON_FINE.format(name=name)
+    return ADD_ON_BAD.format(name=name, message=" ".join((available.message or available.reason).split()))
+
+
+def _written(score: Score) -> tuple[datetime | None, str]:
+    """When the status was last written by somebody who knows, and by whom."""
+    if isinstance(score, ManagedClusterScore):
+        moments = [each.lastUpdateTime for each in score.status.conditions if each.lastUpdateTime is not None]
+        return max(moments, default=None), score.metadata.labels.get(PROVIDER, "")
+    best: Field | None = None
+    for each in score.metadata.managedFields:
+        if each.subresource != "status" or each.manager == JANITOR or each.time is None:
+            continue
+        if best is None or best.time is None or each.time >= best.time:
+            best = each
+    return (None, "") if best is None else (best.time, best.manager)
+
+
+def merged(things: Iterable[Iterable[object]], *, absolute: bool = False) -> Registry:
+    registry = Registry(absolute=absolute)
+    for each in things:
+        for thing in each:
+            registry.put(thing)
+    return registry
+
+
+def document(found: Iterable[Health], *, problems_only: bool) -> dict[str, list[dict[str, Any]]]:
+    """For programs. ``problems_only``: clusters where all is well are counted, not listed."""
+    return {"providers": [_document(each, problems_only=problems_only) for each in found]}
+
+
+def _document(found: Health, *, problems_only: bool) -> dict[str, Any]:
+    counts = found.counts
+    return {
+        "provider": found.provider,
+        "resource": found.resource,
+        "kind": found.kind,
+        "fleet": found.fleet,
+        "published": found.published,
+        "oldest": _moment(found.oldest),
+        "scores": list(found.scores),
+        "writers": list(found.writers),
+        "states": {state.value: counts[state] for state in State},
+        "clusters": [
+            {
+                "cluster": each.cluster,
+                "state": each.state.value,
+                "why": each.why,
+                "validUntil": _moment(each.valid_until),
+                "written": _moment(each.written),
+                "writer": each.writer,
+                "scores": list(each.scores),
+            }
+            for each in found.entries
+            if each.state.bad or not problems_only
+        ],
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)

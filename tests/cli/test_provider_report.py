@@ -1,0 +1,261 @@
+"""What is made of scores, clusters and add-ons: states, and reasons in words."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.score import ManagedClusterScore
+from fairway.cli.provider_report import AddOn, Entry, Health, Published, Registry, State, document
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+GROUP = ("AddOnPlacementScore", "usage-score")
+
+
+def moment(seconds: float) -> str:
+    return (NOW + timedelta(seconds=seconds)).isoformat()
+
+
+def condition(kind: str, status: str, *, reason: str = "Said", message: str = "", at: float = -60) -> Any:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": moment(at),
+    }
+
+
+def cluster(name: str, available: str = "True", *, at: float = -600) -> ManagedCluster:
+    conditions = (
+        [condition("ManagedClusterConditionAvailable", available, reason="Lease", at=at)] if available else []
+    )
+    return msgspec.convert({"metadata": {"name": name}, "status": {"conditions": conditions}}, ManagedCluster)
+
+
+def score(
+    name: str,
+    *,
+    until: float | None = 60,
+    written: float | None = -120,
+    provider: str = "usage",
+    writer: str = "fairway-provider-usage",
+    conditions: tuple[Any, ...] = (),
+    values: tuple[str, ...] = ("cpu",),
+    resource: str = "usage-score",
+) -> Published:
+    fields = []
+    if written is not None:
+        fields = [
+            {"manager": writer, "time": moment(written), "operation": "Apply", "subresource": "status"},
+            {"manager": "kubectl", "time": moment(0), "operation": "Update"},
+            {"manager": "fairway-scores", "time": moment(0), "operation": "Update", "subresource": "status"},
+        ]
+    body = {
+        "metadata": {
+            "name": resource,
+            "namespace": name,
+            "labels": {"fairway.dev/provider": provider} if provider else {},
+            "managedFields": fields,
+        },
+        "status": {
+            "scores": [{"name": each, "value": 1} for each in values],
+            "conditions": list(conditions),
+            **({} if until is None else {"validUntil": moment(until)}),
+        },
+    }
+    return msgspec.convert(body, Published)
+
+
+def addon(name: str, status: str | None, message: str = "", *, called: str = "usage") -> AddOn:
+    conditions = [condition("Available", status, message=message)] if status else []
+    body = {"metadata": {"name": called, "namespace": name}, "status": {"conditions": conditions}}
+    return msgspec.convert(body, AddOn)
+
+
+def health(*things: object, group: tuple[str, str] = GROUP, absolute: bool = False) -> Health:
+    registry = Registry(absolute=absolute)
+    for each in things:
+        registry.put(each)
+    return registry.health(group, now=NOW)
+
+
+def entry(*things: object) -> Entry:
+    return health(cluster("c1"), *things).entries[0]
+
+
+UPDATED = "AddOnPlacementScoreUpdated"
+
+
+@pytest.mark.parametrize(
+    ("published", "state", "why"),
+    [
+        (score("c1"), State.FRESH, ""),
+        (
+            score("c1", until=-180, written=-360),
+            State.EXPIRED,
+            "usage-score ran out 3m ago (last written 6m ago by fairway-provider-usage); cluster is available",
+        ),
+        (
+            score("c1", until=-180, written=None),
+            State.EXPIRED,
+            "usage-score ran out 3m ago (nobody knows when it was written); cluster is available",
+        ),
+        (
+            score("c1", conditions=(condition(UPDATED, "False", message="no\nnodes"),)),
+            State.FAILING,
+            "usage-score is valid, but its provider says: no nodes (last written 2m ago by fairway-provider-usage); "
+            "cluster is available",
+        ),
+        (
+            score("c1", until=-1, conditions=(condition(UPDATED, "False", reason="Broken"),)),
+            State.EXPIRED,
+            "usage-score ran out 1s ago, and its provider says: Broken (last written 2m ago by "
+            "fairway-provider-usage); cluster is available",
+        ),
+        (
+            score("c1", until=None, conditions=(condition("fairway.dev/Silent", "True", at=-30),)),
+            State.SILENT,
+            "usage-score was declared silent 30s ago (last written 2m ago by fairway-provider-usage); "
+            "cluster is available",
+        ),
+        (
+            score("c1", until=None),
+            State.ENDLESS,
+            "usage-score has no end, so nobody would notice if it were no longer written "
+            "(last written 2m ago by fairway-provider-usage)",
+        ),
+        (
+            score("c1", values=()),
+            State.EMPTY,
+            "usage-score holds no score yet (last written 2m ago by fairway-provider-usage); cluster is available",
+        ),
+    ],
+)
+def test_states_and_reasons(published: Published, state: State, why: str) -> None:
+    found = entry(published)
+    assert (found.state, found.why) == (state, why)
+
+
+@pytest.mark.parametrize(
+    ("things", "ending"),
+    [
+        ((addon("c1", "False", "pod crashes"),), "add-on usage is not available: pod crashes"),
+        ((addon("c1", "True"),), "add-on usage is available"),
+        ((addon("c1", None),), "add-on usage has not reported yet"),
+        ((addon("c2", "False", "elsewhere"),), "cluster is available"),
+        ((addon("c1", "False", "gone", called="usage-score"),), "add-on usage-score is not available: gone"),
+        ((cluster("c1", ""),), "cluster has not reported yet"),
+        (
+            (cluster("c1", "Unknown", at=-600),),
+            "cluster is not available (Lease) since 2026-03-01T11:50:00Z",
+        ),
+    ],
+)
+def test_what_else_may_be_the_reason(things: tuple[object, ...], ending: str) -> None:
+    assert entry(score("c1", until=-1), *things).why.endswith(f"; {ending}")
+
+
+def test_the_add_on_of_a_provider_may_be_called_otherwise() -> None:
+    late = score("c1", until=-1, provider="resource-usage")
+    found = entry(late, addon("c1", "False", "pod crashes", called="resource-usage-collect"))
+    assert found.why.endswith("add-on resource-usage-collect is not available: pod crashes")
+
+
+def test_clusters_without_the_score_and_scores_without_a_cluster() -> None:
+    found = health(cluster("c1"), cluster("c2"), score("c1"), score("gone", until=-1))
+    assert [(each.cluster, each.state) for each in found.entries] == [
+        ("gone", State.EXPIRED),
+        ("c2", State.MISSING),
+        ("c1", State.FRESH),
+    ]
+    assert found.entries[0].why.endswith("there is no such cluster")
+    assert found.entries[1].why == "there is no usage-score; cluster is available"
+    assert (found.published, found.fleet) == (2, 2)
+
+
+def test_the_worst_is_told_first() -> None:
+    late = [score(f"c{at}", until=-at) for at in (1, 2, 3)]
+    found = health(*(cluster(f"c{at}") for at in range(1, 5)), *late)
+    assert found.problem == f"c1: {found.entries[0].why} (and 2 more)"
+    without = health(*(cluster(f"c{at}") for at in range(1, 7)), score("c1"))
+    assert without.problem == "none for c2, c3, c4 (and 2 more)"
+    assert health(cluster("c1"), cluster("c2"), score("c1")).problem == "none for c2"
+    assert health(cluster("c1"), score("c1")).problem == ""
+
+
+def test_who_it_is() -> None:
+    assert health(score("c1")).provider == "usage"
+    assert health(score("c1", provider="", writer="agent")).provider == "agent"
+    assert health(score("c1", provider="", written=None)).provider == "usage-score"
+    mixed = health(score("c1", provider=""), score("c2", provider="usage"), score("c3", provider="usage"))
+    assert mixed.provider == "usage"
+    assert mixed.writers == ("fairway-provider-usage",)
+
+
+def test_moments_instead_of_ages() -> None:
+    found = health(cluster("c1"), score("c1", until=-180, written=-360), absolute=True)
+    assert found.entries[0].why.startswith(
+        "usage-score ran out at 2026-03-01T11:57:00Z (last written at 2026-03-01T11:54:00Z by "
+    )
+
+
+def calculated(name: str, status: str = "True", *, at: float = -300) -> ManagedClusterScore:
+    updated = condition("ManagedClusterScoreUpdated", status, message="no CPU") | {
+        "lastUpdateTime": moment(at)
+    }
+    body = {
+        "metadata": {"name": f"{name}-ratio", "namespace": name},
+        "status": {"score": 5, "conditions": [updated]},
+    }
+    return msgspec.convert(body, ManagedClusterScore)
+
+
+def test_scores_of_a_calculator() -> None:
+    group = ("ManagedClusterScore", "ratio")
+    found = health(
+        cluster("c1"), cluster("c2"), calculated("c1"), calculated("c2", "False", at=-900), group=group
+    )
+    assert [(each.cluster, each.state, each.scores) for each in found.entries] == [
+        ("c2", State.FAILING, ("ratio",)),
+        ("c1", State.ENDLESS, ("ratio",)),
+    ]
+    assert "its provider says: no CPU (last written 15m ago by -)" in found.entries[0].why
+    assert found.oldest == NOW - timedelta(seconds=900)
+    assert found.provider == "ratio"
+
+
+def test_what_comes_and_goes() -> None:
+    registry = Registry()
+    things = (cluster("c1"), score("c1", until=-1), addon("c1", "False", "bad"), calculated("c1"))
+    for each in things:
+        registry.put(each)
+    assert registry.groups() == [("ManagedClusterScore", "ratio"), GROUP]
+    assert registry.names() == {"ratio", "usage", "usage-score"}
+    registry.drop(things[2])
+    assert registry.health(GROUP, now=NOW).entries[0].why.endswith("cluster is available")
+    registry.drop(things[1])
+    registry.drop(things[3])
+    assert registry.groups() == []
+    registry.drop(things[0])
+    assert registry.clusters == {}
+
+
+def test_for_programs() -> None:
+    found = health(cluster("c1"), cluster("c2"), score("c1"), score("c2", until=-1))
+    (brief,) = document([found], problems_only=True)["providers"]
+    assert [each["cluster"] for each in brief["clusters"]] == ["c2"]
+    (whole,) = document([found], problems_only=False)["providers"]
+    assert [each["cluster"] for each in whole["clusters"]] == ["c2", "c1"]
+    assert whole["states"] == {
+        "silent": 0,
+        "expired": 1,
+        "failing": 0,
+        "empty": 0,
+        "missing": 0,
+        "endless": 0,
+        "fresh": 1,
+    }
+    assert (whole["oldest"], whole["published"], whole["fleet"]) == ("2026-03-01T11:58:00Z", 2, 2)
