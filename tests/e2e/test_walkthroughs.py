@@ -1,0 +1,95 @@
+"""docs/walkthroughs: a reader who pastes the blocks into a terminal sees what the pages show."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from controllers.hubs import hub_of
+from e2e.documents import ROOT, Step, Terminal, normal, steps
+from e2e.stage import CLUSTERS, HUB
+from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
+from fairway.testing.processes import POLL
+
+PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "walkthroughs").glob("*.md"))
+EVERYWHERE = "docs/walkthroughs/extend-scheduling.md"
+"""Needs nothing of a hub that Kubernetes has not."""
+ONLY_CONTROLLERS = """\
+fairway run --kubeconfig hub.kubeconfig --no-leader-elect > hub.log 2>&1 &
+export KUBECONFIG=$PWD/hub.kubeconfig
+"""
+"""What is left of the first block of a page where the API servers are there already."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_the_page_does_what_it_says(page: str, kube_tools: Tools, tmp_path: Path) -> None:
+    told = steps(page)
+    terminal = Terminal(tmp_path, kubectl=kube_tools.path(KUBECTL))
+    compare(told, await terminal.run(told))
+
+
+@pytest.fixture
+def kubeconfigs(kube_tools: Tools, tmp_path: Path) -> Iterator[dict[str, Path]]:
+    """Of a hub and two clusters that are Kubernetes itself; the clusters have never heard of Fairway or OCM."""
+    with ExitStack() as stack:
+        hub = stack.enter_context(hub_of("real", folder=tmp_path / HUB, tools=lambda: kube_tools))
+        found = {HUB: hub.kubeconfig}
+        for name in CLUSTERS:
+            cluster = real_hub(kube_tools, folder=tmp_path / name, controllers=CONTROLLERS)
+            found[name] = stack.enter_context(background(cluster)).kubeconfig
+        yield {f"{name}.kubeconfig": each for name, each in found.items()}
+
+
+async def test_so_it_does_on_kubernetes(
+    kubeconfigs: dict[str, Path], kube_tools: Tools, tmp_path: Path
+) -> None:
+    first, *others = steps(EVERYWHERE)
+    assert first.shown is None
+    assert first.commands.startswith("fairway up ")
+    told = [Step(ONLY_CONTROLLERS, None), *others]
+    terminal = Terminal(tmp_path / "terminal", kubectl=kube_tools.path(KUBECTL))
+    compare(told, await terminal.run(told, files=kubeconfigs))
+
+
+def compare(told: list[Step], printed: list[str]) -> None:
+    for step, text in zip(told, printed, strict=True):
+        if step.shown is not None:
+            assert normal(text) == normal(step.shown), step.commands
+
+
+def test_the_pages_go_all_the_way() -> None:
+    for page in PAGES:
+        told = steps(page)
+        commands = "".join(each.commands for each in told)
+        for needed in (
+            "fairway join --name",
+            "fairway addon install",
+            "placementdecision",
+            "kill $(jobs -p)",
+        ):
+            assert needed in commands, page
+
+
+async def test_a_command_that_fails_is_named(tmp_path: Path) -> None:
+    page = [Step("echo fine\n", None), Step("echo before; false\n", None), Step("echo after\n", None)]
+    with pytest.raises(AssertionError, match="status 1:\necho before; false\n\nbefore"):
+        await Terminal(tmp_path, kubectl=Path("kubectl")).run(page)
+
+
+async def test_a_page_must_end_what_it_starts(tmp_path: Path) -> None:
+    page = [Step("sleep 600 &\necho $!\n", None)]
+    with pytest.raises(AssertionError, match="leaves processes behind"):
+        await Terminal(tmp_path, kubectl=Path("kubectl")).run(page)
+    left = int((tmp_path / "printed").read_text().strip("\x1e\n"))
+    async with asyncio.timeout(10):
+        while runs(left):
+            await asyncio.sleep(POLL)
+
+
+def runs(pid: int) -> bool:
+    """One that has ended and that nobody has asked about yet does not."""
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
