@@ -114,6 +114,8 @@ class Stage:
 
     def start(self, name: str, *arguments: str) -> Process:
         """A command that does not end by itself."""
+        if (before := self.processes.get(name)) is not None:
+            assert not before.alive, f"{name} runs already"
         command = [sys.executable, "-m", "fairway", *arguments]
         process = Process(command, log=self.folder / f"{name}.log", env=environment())
         self.processes[name] = process
