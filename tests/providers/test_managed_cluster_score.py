@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.api.meta import format_time
 from fairway.api.score import ManagedClusterScore
-from fairway.kube import MANAGED_CLUSTER_SCORES, Client
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Informer
 from fairway.providers.managed_cluster_score import (
     GREATEST,
     LEAST,
@@ -29,7 +29,10 @@ from fairway.providers.managed_cluster_score import (
     object_name,
     whole,
 )
+from fairway.providers.provider import ClusterProvider, Provider, Reading, Score
 from fairway.providers.publication import Publication
+from fairway.providers.runner import running
+from fairway.providers.scales import Linear
 from fairway.providers.sink import Detached, Foreign, SinkError
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
@@ -197,6 +200,41 @@ async def test_two_that_write_at_once(client: Client, cluster: str) -> None:
     one = replace(WELL, scores=WELL.scores[:1])
     await asyncio.gather(*(each.write(cluster, one, held=None) for each in sinks))
     assert (await there(client, cluster))["cpuavailable"].status.score == 13
+
+
+class Cores(ClusterProvider):
+    name, resource, interval = "tests", "tests-score", 3600.0
+    scores = (Score(name="cpuAvailable", scale=Linear(0, 100), unit="cores"),)
+
+    async def read(self) -> Reading:
+        return Reading(values={"cpuAvailable": 12.6})
+
+
+async def test_a_provider_publishes_through_it_also_after_a_restart(client: Client, cluster: str) -> None:
+    def sink_of(provider: Provider) -> ManagedClusterScores:
+        names = [score.name for score in provider.scores]
+        return ManagedClusterScores(client, provider=provider.name, names=names)
+
+    before: datetime | None = None
+    for _ in range(2):
+        async with (
+            asyncio.timeout(30),
+            running([Cores()], hub=client, cluster=cluster, sink_of=sink_of) as runner,
+            Informer(client, MANAGED_CLUSTER_SCORES, namespace=cluster) as scores,
+        ):
+            async for _ in scores.changes():
+                found = scores.get(f"{cluster}-cpuavailable", namespace=cluster)
+                if found is not None and found.status.conditions:
+                    break
+            while runner.unready():
+                await asyncio.sleep(0.01)
+        assert found is not None
+        assert found.status.score == 13
+        moment = found.status.conditions[0].lastUpdateTime
+        assert moment is not None
+        assert before is None or moment >= before
+        before = moment
+    assert not (await client.list(ADD_ON_PLACEMENT_SCORES, namespace=cluster)).items
 
 
 async def test_a_cluster_without_a_namespace_has_left(sink: ManagedClusterScores) -> None:
