@@ -143,7 +143,7 @@ async def played(pair: Pair, script: list[Step]) -> None:
             await play.agent.quiet()
         finally:
             await play.stop()
-        assert world.maps() == wanted
+        assert await world.there() == wanted
         records = (await world.cluster.list(APPLIED_MANIFEST_WORKS)).items
         ours = [each for each in records if each.spec.agentID == world.name]
         assert {each.spec.manifestWorkName for each in ours} == alive

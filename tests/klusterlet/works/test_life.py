@@ -47,7 +47,7 @@ async def test_a_work_is_applied_and_says_so(world: World) -> None:
         await world.give("a", world.config_map("one", {"k": "1"}), world.config_map("two", {"k": "2"}))
         await world.applied("a")
         work, record = world.work("a"), world.record("a")
-    assert world.maps() == {"one": {"k": "1"}, "two": {"k": "2"}}
+    assert await world.there() == {"one": {"k": "1"}, "two": {"k": "2"}}
     assert work is not None
     assert record is not None
     assert work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
@@ -80,7 +80,7 @@ async def test_what_the_work_no_longer_says_goes(world: World) -> None:
         await world.eventually(lambda: world.maps() == {"one": {"k": "3"}})
         await world.take_back("a")
         await world.gone("a")
-    assert world.maps() == {}
+    assert await world.there() == {}
 
 
 async def test_what_changes_on_the_cluster_is_put_right(world: World) -> None:
@@ -195,12 +195,42 @@ async def test_an_object_of_two_works_stays_until_the_last_is_gone(world: World)
         await world.applied("a")
         await world.give("b", world.config_map("one", {"k": "1"}))
         await world.applied("b")
+        live, records = await world.get(world.at("one")), [world.record(each) for each in "ab"]
+        assert live is not None
+        assert {each["uid"] for each in live["metadata"]["ownerReferences"]} == {
+            each.metadata.uid for each in records if each
+        }
         await world.take_back("a")
         await world.gone("a")
-        assert world.maps() == {"one": {"k": "1"}}
+        assert await world.there() == {"one": {"k": "1"}}
         await world.take_back("b")
         await world.gone("b")
-    assert world.maps() == {}
+    assert await world.there() == {}
+
+
+async def test_an_object_that_another_hub_wants_too_stays(world: World) -> None:
+    other = {
+        "metadata": {"name": f"other-{world.name}"},
+        "spec": {"hubHash": "other", "manifestWorkName": world.name},
+    }
+    record = await world.cluster.create(APPLIED_MANIFEST_WORKS, other)
+    theirs = {
+        "apiVersion": APPLIED_MANIFEST_WORKS.api_version,
+        "kind": "AppliedManifestWork",
+        "name": record.metadata.name,
+        "uid": record.metadata.uid,
+    }
+    made = world.config_map("one", {"k": "0"}, ownerReferences=[theirs])
+    await world.cluster.request("POST", f"/api/v1/namespaces/{world.name}/configmaps", body=made)
+    async with world.agent():
+        await world.give("a", world.config_map("one", {"k": "1"}))
+        await world.applied("a")
+        await world.take_back("a")
+        await world.gone("a")
+    live = await world.get(world.at("one"))
+    assert live is not None
+    assert [each["uid"] for each in live["metadata"]["ownerReferences"]] == [record.metadata.uid]
+    await world.cluster.delete(APPLIED_MANIFEST_WORKS, record.metadata.name)
 
 
 async def test_an_agent_that_died_is_continued_by_the_next(world: World) -> None:
@@ -292,10 +322,10 @@ async def test_fields_of_others_are_not_taken_without_force(world: World) -> Non
         message = await world.refused("a", 0)
         assert 'conflict with "me"' in message
         assert "set updateStrategy.serverSideApply.force" in message
-        assert world.maps() == {"one": {"k": "mine"}}
+        assert await world.there() == {"one": {"k": "mine"}}
         await world.give("a", theirs, manifestConfigs=strategy(force=True))
         await world.applied("a")
-    assert world.maps() == {"one": {"k": "theirs", "more": "x"}}
+    assert await world.there() == {"one": {"k": "theirs", "more": "x"}}
 
 
 async def test_objects_that_are_only_created_or_only_read(world: World) -> None:
@@ -321,7 +351,7 @@ async def test_objects_that_are_only_created_or_only_read(world: World) -> None:
         await world.edit(world.at("one"), {"data": {"k": "changed"}})
         await world.give("a", *manifests, world.config_map("three", {}), manifestConfigs=[create, read])
         await world.applied("a")
-        assert world.maps() == {"one": {"k": "changed"}, "two": {"k": "theirs"}, "three": {}}
+        assert await world.there() == {"one": {"k": "changed"}, "two": {"k": "theirs"}, "three": {}}
         await world.take_back("a")
         await world.gone("a")
         await world.eventually(lambda: world.maps() == {"two": {"k": "theirs"}})
@@ -384,7 +414,7 @@ async def test_with_the_rights_that_are_written_down_and_no_others(world: World)
         await world.eventually(lambda: world.maps() == {"one": {"k": "1"}})
         await world.take_back("a")
         await world.gone("a")
-    assert world.maps() == {}
+    assert await world.there() == {}
 
 
 async def test_an_agent_without_rights_says_what_it_lacks(world: World) -> None:

@@ -62,7 +62,7 @@ async def test_every_bad_manifest_is_told_and_the_good_ones_are_applied(small_wo
         assert whole.reason == "AppliedManifestWorkFailed"
         assert whole.message.startswith("Failed to apply manifest work: manifest 0 (ConfigMap): ")
         assert whole.message.endswith(" (and 5 more)")
-        assert world.maps() == {"good": {"k": "1"}, "also-good": {}, "x": {}}
+        assert await world.there() == {"good": {"k": "1"}, "also-good": {}, "x": {}}
         # Once everything is as it should be, nothing is left of it.
         await world.space(nowhere)
         await world.give("a", good, {**rest[1]}, secret(world, stringData={"k": "text"}))
@@ -117,6 +117,19 @@ async def test_what_a_lax_hub_may_hold(small_world: World, manifest: dict[str, A
     (found,) = await read(work, Discovery(small_world.cluster))
     assert isinstance(found, Failed)
     assert str(found.refusal).startswith(message)
+
+
+async def test_an_object_whose_kind_is_not_served_for_a_while_is_kept(small_world: World) -> None:
+    world = small_world
+    async with world.agent():
+        await world.give("a", world.config_map("one", {"k": "1"}))
+        await world.applied("a")
+        await world.give("a", {**world.config_map("one", {"k": "1"}), "apiVersion": "v9"})
+        assert "doesn't have a resource type 'ConfigMap' in v9" in await world.refused("a", 0)
+        assert await world.there() == {"one": {"k": "1"}}
+        await world.take_back("a")
+        await world.gone("a")
+    assert await world.there() == {}
 
 
 async def test_a_namespace_that_comes_later_is_enough(small_world: World) -> None:

@@ -45,7 +45,7 @@ async def test_fields_that_are_left_alone_once_the_object_is_there(
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1", "l": "1"}), manifestConfigs=configs)
         await world.applied("a")
-        assert world.maps() == {"one": {"k": "1", "l": "1"}}
+        assert await world.there() == {"one": {"k": "1", "l": "1"}}
         await world.edit(world.at("one"), {"data": {"k": "theirs", "l": "theirs"}})
         await world.eventually(lambda: world.maps() == {"one": {"k": "theirs", "l": "1"}})
         await world.give("a", world.config_map("one", {"k": "2", "l": "2"}), manifestConfigs=configs)
@@ -139,11 +139,11 @@ async def test_a_work_that_is_complete_is_left_alone_and_deleted_in_time(small_w
         await agent.synced()
         await agent.quiet()
         assert world.work("a") is not None
-    assert world.maps() == {"one": {"k": "1"}}
+    assert await world.there() == {"one": {"k": "1"}}
     clock.now += timedelta(seconds=1)
     async with world.agent(clock=clock):
         await world.gone("a")
-    assert world.maps() == {}
+    assert await world.there() == {}
 
 
 async def test_what_nobody_asks_for_any_more_goes_after_a_while(small_world: World) -> None:
@@ -172,7 +172,7 @@ async def test_what_nobody_asks_for_any_more_goes_after_a_while(small_world: Wor
         await world.give("a", world.config_map("one", {}))
         await world.applied("a")
         assert not evicting()
-    assert world.maps() == {"one": {}}
+    assert await world.there() == {"one": {}}
     await world.hub.patch(
         MANIFEST_WORKS,
         world.full("a"),

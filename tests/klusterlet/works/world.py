@@ -200,6 +200,11 @@ class World:
             if each.metadata.namespace == self.name and each.metadata.name != "kube-root-ca.crt"
         }
 
+    async def there(self) -> dict[str, dict[str, str]]:
+        """The same, asked for: what was written before is in it."""
+        found = (await self.cluster.list(CONFIG_MAPS, namespace=self.name)).items
+        return {each.metadata.name: each.data for each in found if each.metadata.name != "kube-root-ca.crt"}
+
     async def get(self, path: str) -> Document | None:
         try:
             answer = await self.cluster.request("GET", path)

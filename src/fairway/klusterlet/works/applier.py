@@ -5,12 +5,10 @@ goes, and what others added stays, except in objects that are nothing but data. 
 OCM's agent, which undoes what the cluster itself fills in and then does so again for ever.
 """
 
-import asyncio
 import hashlib
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -60,16 +58,13 @@ class Applier:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._applied: dict[tuple[Identity, str], _Applied] = {}
-        # Two works may have the same object. Each reads its owners and writes them: not at the same time.
-        self._locks: WeakValueDictionary[Identity, asyncio.Lock] = WeakValueDictionary()
 
     def forget(self, identity: Identity, work: str) -> None:
         self._applied.pop((identity, work), None)
 
     async def apply(self, wanted: Wanted, mine: Reference) -> Result:
         """Raises Refusal, and KubeError where the cluster refuses."""
-        lock = self._locks.setdefault(wanted.identity, asyncio.Lock())
-        async with lock:
+        async with self._objects.turns.of(wanted.identity):
             live = await self._objects.get(wanted.target)
             if wanted.strategy.type == READ_ONLY:
                 return Result(live=live)

@@ -1,8 +1,10 @@
 """Objects of any kind on the managed cluster, as they are: nothing is decoded into types, so nothing is lost."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
@@ -61,11 +63,22 @@ class Target:
         return f"{self.resource.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
 
 
+class Turns:
+    """One at a time with an object: who reads its owners and writes them must not meet another who does."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[Identity, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, identity: Identity) -> asyncio.Lock:
+        return self._locks.setdefault(identity, asyncio.Lock())
+
+
 class Objects:
     """Reads and writes. Whatever goes wrong is a KubeError of the cluster's own."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.turns = Turns()
 
     async def get(self, target: Target) -> Object | None:
         try:

@@ -62,6 +62,10 @@ class Leaving:
         though nobody wrote it down, and one that lost the reference was taken over by whoever removed it.
         """
         target = target_of(entry)
+        async with self.objects.turns.of(target.identity):
+            return await self._leave(target)
+
+    async def _leave(self, target: Target) -> bool:
         live = await self.objects.get(target)
         mine = reference(self.record)
         if live is None or not has(live, mine["uid"]):

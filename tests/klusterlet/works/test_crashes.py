@@ -1,0 +1,73 @@
+"""An agent that dies right after any of its requests leaves nothing behind that the next one does not know of."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairway.kube import Client, Connection
+from fairway.kube.transport import Response
+from klusterlet.works.world import World
+
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Lives:
+    """How many writes are left, over all clients of an agent."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.over = asyncio.Event()
+
+
+class Mortal(Client):
+    """Goes silent when its last write is done: the agent never learns that it was."""
+
+    def __init__(self, connection: Connection, lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(connection)
+        ask = self._transport.request
+
+        async def request(method: str, path: str, **options: Any) -> Response:
+            if method in WRITES and lives.left <= 0:
+                await asyncio.Event().wait()
+            if method not in WRITES:
+                return await ask(method, path, **options)
+            lives.left -= 1
+            last = lives.left == 0
+            answer = await ask(method, path, **options)
+            if last:
+                lives.over.set()
+                await asyncio.Event().wait()
+            return answer
+
+        monkeypatch.setattr(self._transport, "request", request)
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+@pytest.mark.parametrize("then", ["deleted", "emptied"])
+async def test_dying_after_any_write(
+    small_world: World, monkeypatch: pytest.MonkeyPatch, writes: int, then: str
+) -> None:
+    world, lives = small_world, Lives(writes)
+    await world.give("a", world.config_map("one", {"k": "1"}), world.config_map("two", {"k": "2"}))
+    async with (
+        Mortal(world.hub.connection, lives, monkeypatch) as hub,
+        Mortal(world.cluster.connection, lives, monkeypatch) as cluster,
+        world.agent(hub=hub, cluster=cluster),
+    ):
+        done = asyncio.create_task(world.applied("a"))
+        died = asyncio.create_task(lives.over.wait())
+        await asyncio.wait((done, died), return_when=asyncio.FIRST_COMPLETED)
+        done.cancel()
+        died.cancel()
+    if then == "deleted":
+        await world.take_back("a")
+    else:
+        await world.give("a", world.config_map("three", {}))
+    async with world.agent():
+        if then == "deleted":
+            await world.gone("a")
+        else:
+            await world.applied("a")
+            await world.eventually(lambda: "three" in world.maps())
+    assert await world.there() == ({} if then == "deleted" else {"three": {}})
