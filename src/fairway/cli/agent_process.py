@@ -33,7 +33,7 @@ from fairway.kube import (
 )
 from fairway.kube.kubeconfig import VARIABLE
 from fairway.observe.provider_meters import ProviderMeters
-from fairway.providers.assessment import described
+from fairway.providers.wording import described
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import DocumentError, read

@@ -1,25 +1,20 @@
 """A reading as scores: values through their scales, and what to say about it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from fairway.providers.intake import BAD_VALUE, Intake
-from fairway.providers.provider import FAILED, Scale, Score
+from fairway.providers.provider import Scale, Score
 from fairway.providers.scales import clamped
+from fairway.providers.wording import described, tidy, tidy_reason
 
 WELL: Final = "AddOnPlacementScoreUpdated"
 """The reason of a condition that is true."""
 NO_VALUES: Final = "NoValues"
 NOTHING_READ: Final = "the provider found no values"
 SCALE_FAILED: Final = "the scale of {name} failed on {value:g}: {error}"
-LONGEST_MESSAGE: Final = 2000
-"""Characters. A condition may hold more, but nobody reads more."""
-
-_REASON: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
-_LONGEST_REASON: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +59,7 @@ def assess(
         at=at,
         well=not problems,
         reason=tidy_reason(reason) if problems else WELL,
-        message=shortened("; ".join([*problems, words] if words else problems)),
+        message=tidy("; ".join([*problems, words] if words else problems)),
         raw=dict(intake.values),
     )
 
@@ -76,18 +71,3 @@ def summary(values: Mapping[str, float], scores: Sequence[Score]) -> str:
         for score in sorted(scores, key=lambda score: score.name)
         if score.name in values
     )
-
-
-def tidy_reason(reason: str) -> str:
-    """One that the hub accepts."""
-    return reason if len(reason) <= _LONGEST_REASON and _REASON.fullmatch(reason) else FAILED
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"
-
-
-def described(error: BaseException) -> str:
-    """``ValueError: no such host``, in one line."""
-    words = " ".join(str(error).split())
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -7,6 +7,7 @@ with one score just the number. It may be async. It may block, too, for it runs 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from numbers import Real
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from fairway.providers.provider import (
     Scale,
     Score,
 )
+from fairway.providers.wording import described
 
 Scores = Mapping[str, Scale | Score] | Sequence[Score]
 """By name with a scale or a whole Score, or Scores that have their names."""
@@ -56,8 +58,9 @@ class _OfFunction:
         return f"<provider {self.name}>"
 
     def _reading(self, result: object) -> Reading:
-        if isinstance(result, Real) and len(self.scores) == 1:
-            return Reading(values={self.scores[0].name: float(result)})
+        if isinstance(result, Real | Decimal) and len(self.scores) == 1:
+            number: Any = result
+            return Reading(values={self.scores[0].name: number})
         return reading_of(result)
 
 
@@ -77,10 +80,14 @@ class FleetFunctionProvider(_OfFunction, FleetProvider):
         """An error is one of this cluster alone: the others' values are good."""
         if isinstance(values, ProviderError):
             return values
+        if isinstance(values, Exception):
+            return ProviderError(described(values))
         try:
             return self._reading(values)
         except ProviderError as error:
             return error
+        except Exception as error:  # such as a name that cannot be the key of anything
+            return ProviderError(described(error), reason=BAD_RESULT)
 
 
 def provider(

@@ -4,7 +4,7 @@ One bad value costs that value; a reading that makes no sense as a whole is refu
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -12,21 +12,27 @@ from numbers import Real
 from typing import Final
 
 from fairway.providers.provider import FAILED, ProviderError, Reading, Score
+from fairway.providers.wording import described, tidy
 
 MOST_SCORES: Final = 100
 """In one object. A hub stores and sends all of them with every change of one."""
 NAMED_PROBLEMS: Final = 5
 
+ODD_READING: Final = "what the provider returned cannot be read: {error}"
 NOT_A_READING: Final = "the provider returned {kind} instead of a reading"
 NOT_VALUES: Final = "the provider returned {kind} instead of values by the name of their score"
 TOO_MANY: Final = "the provider returned {count} values; no more than {most} scores can be published"
 NOT_FINITE: Final = "{name} is {value}, which is no number to score"
 NOT_A_NUMBER: Final = "{name} is {kind}, not a number"
-NOT_A_NAME: Final = "{name!r} is no name of a score"
-UNKNOWN_NAME: Final = "there is no score {name!r}{hint}"
+NO_FLOAT: Final = "{name} is {kind}, which cannot be made a number: {error}"
+NOT_A_NAME: Final = "{name} is no name of a score"
+UNKNOWN_NAME: Final = "there is no score {name}{hint}"
 DUPLICATE: Final = "{name} is there more than once"
 NEAR: Final = " (did you mean {near!r}?)"
 MORE: Final = "and {count} more"
+
+_LONGEST_SHOWN: Final = 100
+"""Characters of a name that is none."""
 
 BAD_RESULT: Final = "InvalidResult"
 BAD_VALUE: Final = "InvalidValue"
@@ -75,25 +81,42 @@ def take_in(reading: object, scores: Sequence[Score]) -> Intake:
     """Raises ProviderError if nothing of it can be used, or if that is what it is."""
     if isinstance(reading, ProviderError):
         raise reading
+    try:
+        return _taken_in(reading, {score.name for score in scores})
+    except ProviderError:
+        raise
+    except Exception as error:  # what looks like values is somebody else's code as well
+        message = ODD_READING.format(error=described(error))
+        raise ProviderError(message, reason=BAD_RESULT) from error
+
+
+def _taken_in(reading: object, known: set[str]) -> Intake:
+    if isinstance(reading, Exception):
+        raise ProviderError(described(reading))
     if not isinstance(reading, Reading):
         raise ProviderError(NOT_A_READING.format(kind=_kind(reading)), reason=BAD_RESULT)
     if not isinstance(reading.values, Mapping):
         raise ProviderError(NOT_VALUES.format(kind=_kind(reading.values)), reason=BAD_RESULT)
-    if len(reading.values) > MOST_SCORES:
-        message = TOO_MANY.format(count=len(reading.values), most=MOST_SCORES)
-        raise ProviderError(message, reason=TOO_MANY_SCORES)
-    known = {score.name for score in scores}
     values: dict[str, float] = {}
     problems: list[tuple[str, str]] = []
     if reading.problem:
-        problems.append((str(reading.problem), str(reading.reason) or FAILED))
-    for name, value in reading.values.items():
+        problems.append((tidy(reading.problem), reading.reason or FAILED))
+    count = len(reading.values)
+    for number, (given, value) in enumerate(reading.values.items()):
+        if max(count, number + 1) > MOST_SCORES:
+            message = TOO_MANY.format(count=max(count, number + 1), most=MOST_SCORES)
+            raise ProviderError(message, reason=TOO_MANY_SCORES)
         try:
-            values[_known(name, known)] = _number(name, value)
+            name = _known(given, known)
+            if name in values:
+                raise ProviderError(DUPLICATE.format(name=name), reason=DUPLICATE_SCORE)
+            values[name] = _number(name, value)
         except ProviderError as error:
+            if error.reason == DUPLICATE_SCORE:
+                raise
             problems.append((str(error), error.reason))
-    lost = frozenset(name for name in reading.lost if name in known and name not in values)
-    note = str(reading.note)
+    lost = frozenset(name for name in _names(reading.lost) if name in known and name not in values)
+    note = tidy(reading.note)
     if not problems:
         return Intake(values=values, lost=lost, note=note)
     words = [words for words, _ in problems[:NAMED_PROBLEMS]]
@@ -102,26 +125,40 @@ def take_in(reading: object, scores: Sequence[Score]) -> Intake:
     return Intake(values=values, problem="; ".join(words), reason=problems[0][1], lost=lost, note=note)
 
 
-def _known(name: object, known: set[str]) -> str:
-    if not isinstance(name, str):
-        raise ProviderError(NOT_A_NAME.format(name=name), reason=UNKNOWN_SCORE)
+def _known(given: object, known: set[str]) -> str:
+    if not isinstance(given, str):
+        raise ProviderError(NOT_A_NAME.format(name=_shown(given)), reason=UNKNOWN_SCORE)
+    name = str.__str__(given)
     if name not in known:
-        near = get_close_matches(name, known, n=1)
+        near = get_close_matches(name[:_LONGEST_SHOWN], known, n=1)
         hint = NEAR.format(near=near[0]) if near else ""
-        raise ProviderError(UNKNOWN_NAME.format(name=name, hint=hint), reason=UNKNOWN_SCORE)
+        raise ProviderError(UNKNOWN_NAME.format(name=_shown(name), hint=hint), reason=UNKNOWN_SCORE)
     return name
 
 
-def _number(name: object, value: object) -> float:
+def _number(name: str, value: object) -> float:
     if not isinstance(value, Real | Decimal):
         raise ProviderError(NOT_A_NUMBER.format(name=name, kind=_kind(value)), reason=BAD_VALUE)
     try:
         number = float(value)
     except (OverflowError, ValueError):  # an integer beyond all floats, a signalling NaN
         number = math.inf
+    except Exception as error:  # a number that somebody made up
+        message = NO_FLOAT.format(name=name, kind=_kind(value), error=described(error))
+        raise ProviderError(message, reason=BAD_VALUE) from error
     if not math.isfinite(number):
         raise ProviderError(NOT_FINITE.format(name=name, value=number), reason=BAD_VALUE)
     return number
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    """A text is meant as one name, not as its letters."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _shown(given: object) -> str:
+    text = ascii(given[:_LONGEST_SHOWN]) if isinstance(given, str) else tidy(given)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _kind(value: object) -> str:

@@ -19,14 +19,15 @@ from fairway.kube import Batch, Clock, Deleted
 from fairway.kube.change import Added
 from fairway.kube.notice import Notices
 from fairway.observe.provider_meters import ProviderMeters
-from fairway.providers.assessment import described
+from fairway.providers.assessor import Findings
 from fairway.providers.intake import BAD_RESULT
 from fairway.providers.isolation import room_of
 from fairway.providers.placement_scores import AddOnPlacementScores, version_of
-from fairway.providers.provider import ClusterProvider, FleetProvider, ProviderError, Reading
+from fairway.providers.provider import ClusterProvider, FleetProvider, ProviderError
 from fairway.providers.publication import Publication, Publishing
 from fairway.providers.publisher import Publisher, Round
 from fairway.providers.sink import Detached, Foreign, Held, Sink, SinkError
+from fairway.providers.wording import described, tidy, tidy_reason
 
 log: Final = logging.getLogger(__name__)
 
@@ -50,9 +51,6 @@ LEFT: Final = "%s publishes nothing for %s any more: %s"
 
 NOTHING_YET: Final = "{name}: nothing is published yet{why}"
 RAN_OUT: Final = "{name}: what was published ran out at {time}{why}"
-
-
-Readings = Mapping[str, Reading | ProviderError]
 
 
 class Lane:
@@ -147,14 +145,14 @@ class Lane:
         try:
             if self._room.closed:
                 await self._room.open(self.wake, deadline=self.deadline)
-            readings = await self._room.call(lambda: self._read(targets), deadline=self.deadline)
+            findings = await self._room.call(lambda: self._read(targets, at), deadline=self.deadline)
         except ProviderError as error:
             found = self._failed(error, targets)
         except Exception as error:  # it is somebody else's code
             log.debug(FAILED, self.name, "", described(error), exc_info=error)
             found = self._failed(ProviderError(described(error)), targets)
         else:
-            found = self._succeeded(readings, at)
+            found = self._succeeded(findings)
         self.read_once = True
         self._meters.reading(self.name, seconds=loop.time() - began)
         now = self._clock.wall()
@@ -165,38 +163,41 @@ class Lane:
     def _targets(self) -> Mapping[str, ManagedCluster]:
         return {} if self._cluster is not None else dict(self._clusters())
 
-    async def _read(self, clusters: Mapping[str, ManagedCluster]) -> Readings:
+    async def _read(self, clusters: Mapping[str, ManagedCluster], at: datetime) -> Findings:
+        """Where the provider's code runs: what it returns is examined there as well."""
+        readings: Any
         if isinstance(self.provider, ClusterProvider):
             assert self._cluster is not None
-            return {self._cluster: await self.provider.read()}
-        found: Any = await self.provider.read(clusters)
-        if not isinstance(found, Mapping):
-            raise ProviderError(NOT_BY_CLUSTER.format(kind=type(found).__name__), reason=BAD_RESULT)
-        return dict(found)
+            readings, asked = {self._cluster: await self.provider.read()}, None
+        else:
+            readings, asked = await self.provider.read(clusters), clusters
+            if not isinstance(readings, Mapping):
+                kind = type(readings).__name__
+                raise ProviderError(NOT_BY_CLUSTER.format(kind=kind), reason=BAD_RESULT)
+        return self.publisher.assessor.assess(readings, at=at, now=self._clock.wall(), asked=asked)
 
     def _failed(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
         clusters = [self._cluster] if self._cluster is not None else list(targets)
-        self._meters.reading_failed(self.name, reason=str(error.reason))
-        self._unread = " ".join(str(error).split()) or type(error).__name__
-        if str(error.reason) != self._failing:
-            log.warning(FAILED, self.name, f" {self._cluster}" if self._cluster else "", error)
-        self._failing = str(error.reason)
+        reason, words = tidy_reason(error.reason), tidy(error) or type(error).__name__
+        self._meters.reading_failed(self.name, reason=reason)
+        self._unread = words
+        if reason != self._failing:
+            log.warning(FAILED, self.name, f" {self._cluster}" if self._cluster else "", words)
+        self._failing = reason
         found = self.publisher.failed(error, clusters=clusters, now=self._clock.wall())
         return found if clusters else Round(problems=found.problems)
 
-    def _succeeded(self, readings: Readings, at: datetime) -> Round:
+    def _succeeded(self, findings: Findings) -> Round:
         now = self._clock.wall()
         if self._failing:
             log.info(RECOVERED, self.name)
         self._failing = self._unread = ""
+        if findings.strangers:
+            topic = (UNKNOWN_CLUSTERS, self.name)
+            self._notices.say(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(findings.strangers))
         if self._cluster is None:
-            known = self._clusters()
-            strangers = [str(each) for each in readings if each not in known]
-            if strangers:
-                topic = (UNKNOWN_CLUSTERS, self.name)
-                self._notices.say(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(strangers))
-            readings = {cluster: each for cluster, each in readings.items() if cluster in known}
-        found = self.publisher.read(readings, at=at, now=now)
+            self._leave_out(findings)
+        found = self.publisher.take(findings, now=now)
         for problem in found.problems:
             self._meters.reading_failed(self.name, reason=problem.reason)
             self._unread = problem.message
@@ -210,6 +211,14 @@ class Lane:
             if cluster not in bad and not pending and (look is None or look > now):
                 self._meters.avoided(self.name)
         return found
+
+    def _leave_out(self, findings: Findings) -> None:
+        """Clusters that went while they were read."""
+        known = self._clusters()
+        gone = [each for each in (*findings.assessments, *findings.failures) if each not in known]
+        for cluster in gone:
+            findings.assessments.pop(cluster, None)
+            findings.failures.pop(cluster, None)
 
     def _plan(self, cluster: str, look: datetime | None, now: datetime) -> None:
         if look is not None:

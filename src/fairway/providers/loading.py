@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from fairway.providers.assessment import described
 from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
 from fairway.providers.provider import Provider
+from fairway.providers.wording import described
 
 GROUP: Final = "fairway.providers"
 """Of the entry points."""

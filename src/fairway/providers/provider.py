@@ -70,6 +70,9 @@ class Reading:
 class ProviderError(Exception):
     """A provider could not read. What was published before stays until it runs out."""
 
+    reason: str = FAILED
+    """One word, in CamelCase."""
+
     def __init__(self, message: str, *, reason: str = FAILED) -> None:
         super().__init__(message)
         self.reason = reason

@@ -5,18 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.providers.assessment import (
-    LONGEST_MESSAGE,
-    NO_VALUES,
-    WELL,
-    assess,
-    described,
-    shortened,
-    summary,
-    tidy_reason,
-)
+from fairway.providers.assessment import NO_VALUES, WELL, assess, summary
 from fairway.providers.intake import BAD_VALUE, Intake
-from fairway.providers.provider import FAILED, Score
+from fairway.providers.provider import Score
 from fairway.providers.scales import Direct, Linear
 from fairway.providers.smoothing import Smoothing
 
@@ -89,20 +80,7 @@ def test_a_scale_that_is_careless_is_kept_in_range(answer: object, score: int) -
     assert found.scores == (("odd", score),)
 
 
-@pytest.mark.parametrize("reason", ["", "no data", "x" * 300, "-", "1st", "é"])
-def test_a_reason_that_the_hub_would_refuse(reason: str) -> None:
-    assert tidy_reason(reason) == FAILED
-
-
-@pytest.mark.parametrize("reason", ["NoData", "A", "No_data:x"])
-def test_a_reason_that_it_takes(reason: str) -> None:
-    assert tidy_reason(reason) == reason
-
-
-def test_words_are_short() -> None:
-    assert len(shortened("x" * 10_000)) == LONGEST_MESSAGE
-    assert described(ValueError("one\ntwo")) == "ValueError: one two"
-    assert described(KeyError()) == "KeyError"
+def test_values_are_named_in_short() -> None:
     assert summary({"a": 1 / 3}, (Score(name="a", scale=Direct()),)) == "a 0.333333"
 
 

@@ -75,6 +75,37 @@ def test_a_name_that_is_none() -> None:
     assert found.problem == "7 is no name of a score"
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def test_a_name_that_cannot_even_be_written() -> None:
+    found = taken({Unprintable(): 1, "queueFree": 2})
+    assert found.values == {"queueFree": 2.0}
+    assert found.problem == "Unprintable that cannot be written down is no name of a score"
+    assert len(taken({"\udcff" * 100_000: 1}).problem) < 150
+
+
+@pytest.mark.parametrize("lost", ["queueAge", ["queueAge", "queFree"], {"queueAge"}])
+def test_what_is_lost_may_be_said_in_many_ways(lost: Any) -> None:
+    assert taken({"queueFree": 1}, lost=lost).lost == {"queueAge"}
+
+
+def test_what_is_lost_must_be_names() -> None:
+    with pytest.raises(ProviderError, match="what the provider returned cannot be read: TypeError"):
+        taken({"queueFree": 1}, lost=None)
+
+
+def test_a_mapping_that_says_a_name_twice() -> None:
+    class Twice(dict[str, float]):
+        def items(self) -> Any:
+            return [("queueFree", 1), ("queueFree", 2)]
+
+    with pytest.raises(ProviderError, match="queueFree is there more than once"):
+        taken(Twice())
+
+
 def test_the_providers_own_problem_comes_first() -> None:
     found = taken({"queueFree": math.nan}, problem="the queue is draining", reason="Draining")
     assert found.problem == "the queue is draining; queueFree is nan, which is no number to score"

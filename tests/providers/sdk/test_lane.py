@@ -228,6 +228,18 @@ async def test_what_makes_no_reading(answer: object, reason: str, words: str) ->
         assert words in runner.unready()[0]
 
 
+async def test_a_long_story_is_one_short_line_everywhere(caplog: pytest.LogCaptureFixture) -> None:
+    provider, sink = Told(lambda: ValueError("no\nroute " + "x" * 1_000_000)), Hand()
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(1)
+        (unready,) = runner.unready()
+        ((_, failure),) = sink.writes
+    (record,) = caplog.records
+    for words in (unready, failure.message, record.getMessage()):
+        assert "ValueError: no route xxx" in words
+        assert len(words) < 2100
+
+
 async def test_what_is_partly_read_is_partly_published() -> None:
     provider, sink = Told(lambda: Reading(values={"free": 10, "fre": 1})), Hand()
     async with at_work(provider, sink) as runner:

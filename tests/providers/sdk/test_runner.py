@@ -158,6 +158,30 @@ async def test_what_hung_is_read_again_when_it_has_returned(world: World, client
         await world.scored(cluster, "queue-score", free=5)
 
 
+async def test_a_scale_that_blocks_costs_only_its_provider(world: World, client: Client) -> None:
+    cluster = await world.namespace()
+    go = threading.Event()
+
+    class Blocking:
+        def score(self, _: float, /) -> int:
+            go.wait(60)
+            return 3
+
+    slow = provider(scores={"free": Blocking()}, name="slow", interval=0.5)(lambda: 5)
+    settings = Settings(cluster=cluster, deadline=0.2)
+    async with running([slow, one(lambda: 7)], hub=client, settings=settings):
+        try:
+            await world.until(
+                cluster,
+                "slow-score",
+                lambda found: any(each.reason in ("Timeout", "Busy") for each in found.status.conditions),
+            )
+            await world.scored(cluster, "queue-score", free=7)
+        finally:
+            go.set()
+        await world.scored(cluster, "slow-score", free=3)
+
+
 # A cluster
 
 

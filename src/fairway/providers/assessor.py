@@ -1,0 +1,146 @@
+"""Readings of one round, assessed: for every cluster its scores, or why there are none.
+
+What a provider returns is examined here and nowhere else, and here its scales are asked. All of that may run code of
+others: a mapping whose items are fetched when they are asked for, a scale that waits for a database. So it is done in
+the provider's room, within its deadline. What it found is plain data.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from fairway.providers.assessment import Assessment, assess
+from fairway.providers.intake import Intake, take_in
+from fairway.providers.provider import ProviderError, Scale, Score
+from fairway.providers.scales import fitted, needs_fleet
+from fairway.providers.smoothing import Smoothing
+from fairway.providers.wording import described, tidy, tidy_reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What was wrong with the reading of one cluster."""
+
+    cluster: str
+    reason: str
+    message: str
+    whole: bool
+    """Whether nothing of the reading could be used."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """Of one round, by cluster."""
+
+    assessments: dict[str, Assessment] = field(default_factory=dict)
+    failures: dict[str, Problem] = field(default_factory=dict)
+    strangers: list[str] = field(default_factory=list)
+    """Clusters nobody asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The last value of a score."""
+
+    raw: float
+    smoothed: float
+    at: datetime
+
+
+class Assessor:
+    """Of one provider. ``horizon`` is in seconds. Remembers what smoothing and lost scores need."""
+
+    def __init__(self, scores: Sequence[Score], *, horizon: float) -> None:
+        self._scores = tuple(scores)
+        self._horizon = timedelta(seconds=horizon)
+        self._of_fleet = tuple(score for score in scores if needs_fleet(score.scale))
+        self._smoothing: dict[str, Smoothing] = {}
+        self._last: dict[str, dict[str, Known]] = {}
+
+    def assess(
+        self,
+        readings: Mapping[str, object],
+        *,
+        at: datetime,
+        now: datetime,
+        asked: Mapping[str, object] | None = None,
+    ) -> Findings:
+        """``at`` is when the reading began: nothing in it is newer than that for sure. ``asked`` are the clusters there
+        are; all that were read if None."""
+        result = Findings()
+        taken: dict[str, Intake] = {}
+        smoothed: dict[str, dict[str, float]] = {}
+        since: dict[str, datetime] = {}
+        if asked is not None:
+            self._forget(asked)
+        for cluster, reading in readings.items():
+            if not isinstance(cluster, str) or (asked is not None and cluster not in asked):
+                result.strangers.append(tidy(cluster))
+                continue
+            try:
+                intake = take_in(reading, self._scores)
+            except ProviderError as error:
+                result.failures[cluster] = problem_of(cluster, error)
+                continue
+            smoothing = self._smoothing.setdefault(cluster, Smoothing(self._scores))
+            smoothed[cluster] = smoothing.update(intake.values, at=at)
+            taken[cluster], since[cluster] = self._completed(
+                cluster, intake, smoothed[cluster], at=at, now=now
+            )
+        scales = self._fitted(smoothed)
+        for cluster, intake in taken.items():
+            result.assessments[cluster] = assess(
+                intake, self._scores, at=since[cluster], smoothed=smoothed[cluster], scales=scales
+            )
+        return result
+
+    def _forget(self, there: Mapping[str, object]) -> None:
+        for cluster in self._last.keys() - there.keys():
+            del self._last[cluster]
+            self._smoothing.pop(cluster, None)
+
+    def _completed(
+        self, cluster: str, intake: Intake, smoothed: dict[str, float], *, at: datetime, now: datetime
+    ) -> tuple[Intake, datetime]:
+        """With the last values of scores that were lost, unless those have run out, and as old as the oldest of them.
+
+        The object has one validity for all: it must not outlast what is old in it.
+        """
+        last, since = self._last.setdefault(cluster, {}), at
+        for name in [name for name in last if name not in intake.values and name not in intake.lost]:
+            del last[name]
+        for name, value in intake.values.items():
+            last[name] = Known(value, smoothed[name], at)
+        kept = {
+            name: last[name] for name in intake.lost if name in last and now < last[name].at + self._horizon
+        }
+        if not kept:
+            return intake, since
+        smoothed.update((name, known.smoothed) for name, known in kept.items())
+        values = {**intake.values, **{name: known.raw for name, known in kept.items()}}
+        return replace(intake, values=values), min(since, *(known.at for known in kept.values()))
+
+    def _fitted(self, values: Mapping[str, Mapping[str, float]]) -> dict[str, Scale]:
+        found: dict[str, Scale] = {}
+        for score in self._of_fleet:
+            known = [each[score.name] for each in values.values() if score.name in each]
+            try:
+                found[score.name] = fitted(score.scale, known)
+            except Exception as error:  # a scale may be anybody's code
+                found[score.name] = Unfit(described(error))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """In place of a scale that could not be fitted to the fleet."""
+
+    why: str
+
+    def score(self, _: float, /) -> int:
+        raise ValueError(self.why)
+
+
+def problem_of(cluster: str, error: ProviderError) -> Problem:
+    message = tidy(error) or type(error).__name__
+    return Problem(cluster=cluster, reason=tidy_reason(error.reason), message=message, whole=True)

@@ -1,0 +1,54 @@
+"""What others say, put so that a hub stores it, a log holds it in one line, and a terminal shows it.
+
+Messages come from the code of providers and from what that code has met: of any length, over many lines, with
+characters that cannot be encoded, such as those of file names that are no text. To ask an exception for its message is
+to run somebody else's code, too. Nothing here raises.
+"""
+
+import re
+from typing import Final
+
+from fairway.providers.provider import FAILED
+
+LONGEST_MESSAGE: Final = 2000
+"""Characters. A condition may hold more, but nobody reads more."""
+SPEECHLESS: Final = "{kind} that cannot be written down"
+
+_CONSIDERED: Final = 4 * LONGEST_MESSAGE
+"""Of a text; what comes later is not even looked at."""
+_REASON: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
+_LONGEST_REASON: Final = 200
+
+
+def tidy(given: object) -> str:
+    """In one line, printable, and short."""
+    try:
+        text = str(given)
+    except Exception:
+        return SPEECHLESS.format(kind=_kind(given))
+    words = " ".join(text[:_CONSIDERED].split())
+    words = words if words.isprintable() else "".join(map(_shown, words))
+    if len(words) <= LONGEST_MESSAGE and len(text) <= _CONSIDERED:
+        return words
+    return f"{words[: LONGEST_MESSAGE - 1]}…"
+
+
+def tidy_reason(given: object) -> str:
+    """One that the hub accepts."""
+    if not isinstance(given, str) or len(given) > _LONGEST_REASON or not _REASON.fullmatch(given):
+        return FAILED
+    return str.__str__(given)
+
+
+def described(error: BaseException) -> str:
+    """``ValueError: no such host``."""
+    words = tidy(error)
+    return tidy(f"{_kind(error)}: {words}" if words else _kind(error))
+
+
+def _kind(given: object) -> str:
+    return type(given).__name__
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
