@@ -64,9 +64,9 @@ class Sizes:
 FULL = Sizes(
     simulated=10_000,
     minutes=8,
-    writes=1_000,
+    writes=600,
     turns=3,
-    clusters=1_000,
+    clusters=500,
     interval=6.0,
     rounds=4,
     ways=3,
@@ -84,9 +84,10 @@ QUICK = replace(
     simulated=1_000,
     writes=300,
     turns=2,
-    clusters=200,
+    clusters=100,
     interval=3.0,
-    rounds=2,
+    rounds=4,
+    ways=2,
     nodes=500,
     pods=10_000,
     real_nodes=100,
@@ -100,10 +101,8 @@ QUICK = replace(
 async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool) -> dict[str, Any]:
     results: dict[str, Any] = {"machine": machine()}
     print(machine(), flush=True)
-    if "a" in parts:
-        results["a"] = await _quota(sizes, kinds, fsync=fsync)
-    if "b" in parts:
-        results["b"] = await _publishing(sizes, kinds, fsync=fsync)
+    if "a" in parts or "b" in parts:
+        results |= await _hub(sizes, kinds, parts, fsync=fsync)
     if "c" in parts:
         results["c"] = await _footprint(sizes, kinds)
     if "d" in parts:
@@ -112,34 +111,46 @@ async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool) -> dic
     return results
 
 
-async def _quota(sizes: Sizes, kinds: list[str], *, fsync: bool) -> dict[str, Any]:
-    found = list(writes.rates(clusters=sizes.simulated, minutes=sizes.minutes, note=teller("a simulated")))
-    limits = []
+async def _hub(sizes: Sizes, kinds: list[str], parts: str, *, fsync: bool) -> dict[str, Any]:
+    """(a) and (b), on the same hubs."""
+    rates = []
+    if "a" in parts:
+        rates = list(
+            writes.rates(clusters=sizes.simulated, minutes=sizes.minutes, note=teller("a simulated"))
+        )
+    limits, published = [], []
     for kind in kinds:
-        note = teller(f"a {kind}")
+        note = teller(f"a, b {kind}")
         async with staged(kind, Fleet(clusters=sizes.clusters), note=note, fsync=fsync) as hub:
-            limit = await quota.measure(hub, count=sizes.writes, rounds=sizes.turns, note=note)
-            limits.append((hub.name, limit))
-    print(quota.shown_limits(limits), end="\n\n")
-    print(quota.shown(found, limits, clusters=sizes.simulated, minutes=sizes.minutes), end="\n\n", flush=True)
-    return quota.document(found, limits)
-
-
-async def _publishing(sizes: Sizes, kinds: list[str], *, fsync: bool) -> list[Any]:
-    found = []
-    for kind in kinds:
-        note = teller(f"b {kind}")
-        async with staged(kind, Fleet(clusters=sizes.clusters), note=note, fsync=fsync) as hub:
-            ways = await publishing.measure(
-                hub,
-                interval=sizes.interval,
-                rounds=sizes.rounds,
-                ways=publishing.TRIED[: sizes.ways],
-                note=note,
-            )
-            found.append((hub.name, ways))
-    print(publishing.shown(found, interval=sizes.interval, rounds=sizes.rounds), end="\n\n", flush=True)
-    return found
+            if "a" in parts:
+                limit = await quota.measure(
+                    hub, count=sizes.writes, rounds=sizes.turns, quiet=sizes.seconds / 10, note=note
+                )
+                limits.append((hub.name, limit))
+            if "b" in parts:
+                ways = await publishing.measure(
+                    hub,
+                    interval=sizes.interval,
+                    rounds=sizes.rounds,
+                    ways=publishing.TRIED[: sizes.ways],
+                    note=note,
+                )
+                published.append((hub.name, ways))
+    results: dict[str, Any] = {}
+    if limits:
+        print(quota.shown_limits(limits), end="\n\n")
+        print(
+            quota.shown(rates, limits, clusters=sizes.simulated, minutes=sizes.minutes),
+            end="\n\n",
+            flush=True,
+        )
+        results["a"] = quota.document(rates, limits)
+    if published:
+        print(
+            publishing.shown(published, interval=sizes.interval, rounds=sizes.rounds), end="\n\n", flush=True
+        )
+        results["b"] = published
+    return results
 
 
 async def _footprint(sizes: Sizes, kinds: list[str]) -> list[Any]:

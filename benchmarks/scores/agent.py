@@ -1,5 +1,6 @@
 """`fairway agent run` as a process of its own, and the nodes and pods it is to see."""
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -13,6 +14,11 @@ from fairway.testing.processes import Process
 
 SCORE = "resource-usage-score"
 PODS_NAMESPACE = "bench-pods"
+LOOK_SECONDS = 0.5
+
+
+class AgentEnded(Exception):
+    """Says how, and what it said last."""
 
 
 @asynccontextmanager
@@ -24,12 +30,19 @@ async def agent(*, hub: Path, cluster: Path, name: str, folder: Path) -> AsyncIt
     )
     process = Process(command, log=folder / "agent.log")
     try:
-        yield process
-    except BaseException:
-        print(f"the agent said last:\n{process.tail(10)}", file=sys.stderr)
-        raise
+        # Nobody shall wait for what an agent that has ended will never write.
+        async with asyncio.TaskGroup() as group:
+            guarding = group.create_task(_guard(process))
+            yield process
+            guarding.cancel()
     finally:
         await process.stop()
+
+
+async def _guard(process: Process) -> None:
+    while process.alive:
+        await asyncio.sleep(LOOK_SECONDS)
+    raise AgentEnded(f"the agent ended with status {process.status}:\n{process.tail(10)}")
 
 
 def value_of(score: AddOnPlacementScore, name: str) -> int | None:

@@ -30,6 +30,8 @@ MOST = 80
 """Pods until the node is emptied again."""
 ITEM = "cpuAvailable"
 NODE = "node-0"
+REST_SECONDS = 2.1 * DEBOUNCE_SECONDS
+"""After a burst of changes there is often one more reading, and only after that one comes the rest."""
 ALONE, STREAM = "one at a time", "in a stream"
 GAPS = {ALONE: (1.1 * DEBOUNCE_SECONDS, 1.6 * DEBOUNCE_SECONDS), STREAM: (0.1, 0.4)}
 """Seconds between two pods; of those that come one at a time, after the score of the last."""
@@ -48,7 +50,9 @@ class Course:
     async def run(self, way: str, events: int) -> list[Figures]:
         found: list[Figures] = []
         waiting: list[asyncio.Task[Figures]] = []
-        for _ in range(events):
+        for number in range(events):
+            if number:
+                await asyncio.sleep(self._random.uniform(*GAPS[way]))
             if self._there == MOST:
                 found += await asyncio.gather(*waiting)
                 waiting.clear()
@@ -56,10 +60,7 @@ class Course:
             waiting.append(await self._one())
             if way == ALONE:
                 await waiting[-1]
-            await asyncio.sleep(self._random.uniform(*GAPS[way]))
-        found += await asyncio.gather(*waiting)
-        await self.empty()
-        return found
+        return found + await asyncio.gather(*waiting)
 
     async def empty(self) -> None:
         """Until the agent has published that everything is free."""
@@ -70,7 +71,7 @@ class Course:
 
     async def rested(self, *, since: int = 0) -> None:
         await self._scores.first(lambda score: value_of(score, ITEM) == HIGHEST, since=since)
-        await asyncio.sleep(1.1 * DEBOUNCE_SECONDS)
+        await asyncio.sleep(REST_SECONDS)
 
     async def _one(self) -> "asyncio.Task[Figures]":
         """Returns when the pod is there; what is returned ends when its score is."""

@@ -19,6 +19,7 @@ from benchmarks.scores.writes import CORES, NOISE, wandering
 from fairway.api.cluster import ManagedCluster
 from fairway.kube import load
 from fairway.providers import FleetProvider, Linear, ProviderError, Reading, Runner, Score, Settings, running
+from fairway.providers.publication import Publishing
 
 NAME, SCORE = "noisy", "cpuAvailable"
 USUAL = "usual (±1 core)"
@@ -48,6 +49,8 @@ class Noisy(FleetProvider):
                 "at": time.monotonic(),
                 "cpu": time.process_time(),
                 "clusters": len(clusters),
+                "published": sum(each.published is not None for each in self._publishing.values()),
+                "pending": sum(each.pending for each in self._publishing.values()),
                 "writes": self._counted(WRITES),
                 "failed": self._counted(FAILURES),
             }
@@ -59,6 +62,11 @@ class Noisy(FleetProvider):
         return {
             name: Reading(values={SCORE: value}) for name, value in zip(sorted(clusters), free, strict=True)
         }
+
+    @property
+    def _publishing(self) -> Mapping[str, Publishing]:
+        assert self.runner is not None
+        return self.runner.lanes[NAME].publisher.clusters
 
     def _counted(self, name: str) -> int:
         assert self.runner is not None

@@ -1,8 +1,8 @@
 """(b) The real thing, at the pace of a large fleet: the SDK publishes noisy scores of many clusters on a hub.
 
-A thousand clusters that are read every six seconds are as many readings as ten thousand that are read every minute, and
-as everything else runs ten times as fast, too (validity, smoothing), what is written should be what the simulation says
-of the same way; it is run beside it. Writes are counted on the hub, by a watch.
+Five hundred clusters that are read every six seconds are as many readings as five thousand that are read every minute,
+and as everything else runs ten times as fast, too (validity, smoothing), what is written should be what the simulation
+says of the same way; it is run beside it. Writes are counted on the hub, by a watch.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ async def one(stage: Stage, way: Way, *, resource: str, interval: float, rounds:
     ):
         # The first reading is written of all clusters, and none of a steady state.
         first = 1
-        while (began := await publisher.ask(f"round {first}"))["writes"] < began["clusters"]:
+        while (began := await publisher.ask(f"round {first}"))["published"] < began["clusters"]:
             first += 1
         hub = stage.cpu()
         ended = await publisher.ask(f"round {first + rounds}")
@@ -66,6 +66,7 @@ def accounted(began: Figures, ended: Figures, publisher: Child, *, hub: float) -
         "seconds": seconds,
         "written": ended["writes"] - began["writes"],
         "failed": ended["failed"],
+        "late": ended["pending"],
         "cpu": (ended["cpu"] - began["cpu"]) / seconds,
         "hub cpu": hub / seconds,
         "resident": memory(publisher.pid)[0],
@@ -97,18 +98,18 @@ def shown(results: Sequence[tuple[str, list[Figures]]], *, interval: float, roun
                     f"{rate / (first['seen'] / first['seconds']):.2f}" if first["seen"] else "-",
                     f"{100 * each['seen'] / (rounds * each['clusters']):.0f} %",
                     f"{100 * each['simulated']:.0f} %",
-                    f"{100 * each['cpu']:.0f}",
+                    f"{100 * each['cpu']:.1f}",
                     f"{each['resident'] / 1e6:.0f}",
-                    f"{100 * each['hub cpu']:.0f}",
+                    f"{100 * each['hub cpu']:.1f}",
                     f"{each['hub cpu'] / first['hub cpu']:.2f}" if first["hub cpu"] else "-",
                 ]
             )
     clusters = results[0][1][0]["clusters"]
     words = f"(b) the SDK on a hub: {clusters:,} clusters, read every {interval:g} s, {USUAL}"
     notes = [
-        f"    {hub}, {each['way']}: {each['failed']} writes failed"
+        f"    {hub}, {each['way']}: {each['failed']} writes failed, and {each['late']} were late at the end"
         for hub, ways in results
         for each in ways
-        if each["failed"]
+        if each["failed"] or each["late"]
     ]
     return "\n".join((words, table(rows), *notes))

@@ -4,6 +4,7 @@ The writes of the fleet are simulated in virtual time, see ``benchmarks.scores.w
 CPU it spends on a write are measured in the same run, see ``benchmarks.scores.limit``.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,17 +20,19 @@ Limits = Mapping[str, Mapping[str, float]]
 """By way: writes per second, CPU seconds of the hub per 1,000 writes, and of the writer."""
 
 
-async def measure(stage: Stage, *, count: int, rounds: int, note: Note) -> Limits:
-    """Both ways in turns, so that whatever else the machine does harms both."""
+async def measure(stage: Stage, *, count: int, rounds: int, quiet: float, note: Note) -> Limits:
+    """Both ways in turns, so that whatever else the machine does harms both. First so many seconds of quiet."""
     spent = {way: {"writes": 0.0, "seconds": 0.0, "cpu": 0.0, "hub": 0.0} for way in WAYS}
     note("objects to write")
     async with child("benchmarks.scores.limit", "--kubeconfig", str(stage.kubeconfig)) as writer:
+        await writer.ask(f"{APPLY} 0")  # which is when everything is there
+        idle = await idling(stage, seconds=quiet)
         for number in range(rounds):
             for way in WAYS:
                 note(f"{way}, {count:,} writes, round {number + 1} of {rounds}")
                 before = stage.cpu()
                 found = await writer.ask(f"{way} {count}")
-                found["hub"] = stage.cpu() - before
+                found["hub"] = stage.cpu() - before - idle * found["seconds"]
                 for name in spent[way]:
                     spent[way][name] += found[name]
     return {
@@ -41,6 +44,13 @@ async def measure(stage: Stage, *, count: int, rounds: int, note: Note) -> Limit
         }
         for way, each in spent.items()
     }
+
+
+async def idling(stage: Stage, *, seconds: float) -> float:
+    """Cores that the hub takes for itself while nobody asks for anything."""
+    before = stage.cpu()
+    await asyncio.sleep(seconds)
+    return (stage.cpu() - before) / seconds
 
 
 def shown_limits(limits: Sequence[tuple[str, Limits]]) -> str:
