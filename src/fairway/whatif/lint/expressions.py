@@ -153,7 +153,9 @@ def _on_fleet(
 ) -> Iterator[Finding]:
     total = bitmap.count(asked)
     try:
-        true = bitmap.count(Expressions((program.text,)).holds(scene.snapshot, asked, Purse(total)))
+        expressions = Expressions((program.text,))
+        holding = expressions.holds(scene.snapshot, asked, Purse(total), now=scene.hiding(placement))
+        true = bitmap.count(holding)
     except TooCostly as costly:
         yield BROKEN.at(placement, path, str(costly), "make it cheaper; until then nothing is chosen")
         return
@@ -167,7 +169,7 @@ def _on_fleet(
         )
     if true:
         return
-    false, odd, errors = _answers(scene, program, asked)
+    false, odd, errors = _answers(scene, placement, program, asked)
     usual = errors.most_common(1)[0][0] if errors else ""
     if odd == total:
         yield NOT_BOOLEAN.at(
@@ -193,16 +195,19 @@ def _on_fleet(
         )
 
 
-def _answers(scene: Scene, program: Program, asked: Bits) -> tuple[int, int, Counter[str]]:
+def _answers(
+    scene: Scene, placement: Placement, program: Program, asked: Bits
+) -> tuple[int, int, Counter[str]]:
     """For how many rows the answer is false, how many something odd, and which errors there were."""
     snapshot = scene.snapshot
+    source = Scores(snapshot, now=scene.hiding(placement))
     rows = bitmap.rows_of(asked)
     firsts, sizes = _distinct(scene, program, rows)
     false = odd = 0
     errors: Counter[str] = Counter()
     for row, size in zip(firsts.tolist(), sizes.tolist(), strict=True):
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row))}
-        outcome = program.evaluate(variables, context=Scores(snapshot), cost_limit=COST_LIMIT)
+        outcome = program.evaluate(variables, context=source, cost_limit=COST_LIMIT)
         if outcome.error is not None:
             errors[str(outcome.error)] += size
         elif outcome.value is False:

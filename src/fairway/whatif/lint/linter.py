@@ -15,6 +15,7 @@ from fairway.whatif.lint import (
     spreads,
     strategy,
     tolerations,
+    trust,
 )
 from fairway.whatif.lint.finding import Finding, Identity, Rule, Thing, identity_of
 from fairway.whatif.lint.scene import Scene
@@ -31,6 +32,7 @@ _FAMILIES: Final[tuple[tuple[Family, tuple[Rule, ...]], ...]] = tuple(
         prioritizers,
         scores,
         published,
+        trust,
         strategy,
         spreads,
         quantities,

@@ -248,7 +248,7 @@ def _other_kind(scene: Scene, kind: str, key: str) -> str | None:
 def _together(scene: Scene, placement: Placement) -> Iterator[Finding]:
     predicates = placement.spec.predicates
     eligible = scene.pool(placement).eligible
-    matches = [_matches(scene, each, among=eligible) for each in predicates]
+    matches = [_matches(scene, placement, each, among=eligible) for each in predicates]
     if not predicates or not bitmap.any_of(eligible) or any(each is None for each in matches):
         return
     found = [each for each in matches if each is not None]
@@ -300,9 +300,10 @@ def _subsumed(placement: Placement, at: int, found: list[Bits]) -> Iterator[Find
             return
 
 
-def _matches(scene: Scene, source: ClusterPredicate, *, among: Bits) -> Bits | None:
+def _matches(scene: Scene, placement: Placement, source: ClusterPredicate, *, among: Bits) -> Bits | None:
     """None for a predicate that does not compile, or costs too much."""
     try:
-        return compile_predicate(source).select(scene.snapshot, among, Purse(bitmap.count(among)))
+        purse = Purse(bitmap.count(among))
+        return compile_predicate(source).select(scene.snapshot, among, purse, now=scene.hiding(placement))
     except (SelectorError, ExpressionError, TooCostly):
         return None

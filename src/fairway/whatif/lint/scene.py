@@ -65,6 +65,10 @@ class Scene:
     def context(self, placement: Placement) -> Context:
         return Context(snapshot=self.snapshot, workload=self.workload(placement), now=self.now)
 
+    def hiding(self, placement: Placement) -> Micros | None:
+        """What expressions of the placement are told of the time."""
+        return self.now if self.workload(placement).trust.hides_expired else None
+
     def pool(self, placement: Placement) -> Pool:
         key = (placement.metadata.namespace, placement.metadata.name)
         found = self._pools.get(key)

@@ -1,7 +1,8 @@
 """Scores that placements rank by: whether anybody publishes them, for which clusters, and since when not any more.
 
 A cluster without a usable score counts 0. That is better than any negative score, and with a negative weight
-better than any positive one, so the cluster nobody knows anything about may win.
+better than any positive one, so the cluster nobody knows anything about may win. An annotation of the placement can
+have it count as the worst, or keep it out.
 """
 
 from collections.abc import Iterator
@@ -11,10 +12,12 @@ import numpy as np
 
 from fairway.api.placement import BUILT_IN, AddOnScore, Placement
 from fairway.api.selector import quote
+from fairway.engine.points import Scores
 from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.column import Key
 from fairway.plugins.calculator import HIGHEST, LOWEST, RATIOS
+from fairway.plugins.trust import MISSING_SCORE, Missing
 from fairway.whatif.lint.finding import Finding, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
@@ -32,7 +35,15 @@ PARTLY_PUBLISHED: Final = info("score-partly-published", "Some candidates lack t
 MISSING_WINS: Final = warning(
     "score-missing-wins", "Candidates without the score count 0, which beats candidates that have it."
 )
-USED_EXPIRED: Final = warning("score-used-expired", "Scores the placement ranks by have run out and count 0.")
+USED_EXPIRED: Final = warning(
+    "score-used-expired", "Scores the placement ranks by have run out for some candidates."
+)
+EXPIRED_EVERYWHERE: Final = warning(
+    "score-expired-everywhere", "A score the placement ranks by has run out for every candidate."
+)
+SILENCE_WINS: Final = info(
+    "score-silence-wins", "A candidate whose score ran out would count 0 and beat others that have it."
+)
 
 RULES: Final = (
     RESOURCE_UNPUBLISHED,
@@ -41,7 +52,21 @@ RULES: Final = (
     PARTLY_PUBLISHED,
     MISSING_WINS,
     USED_EXPIRED,
+    EXPIRED_EVERYWHERE,
+    SILENCE_WINS,
 )
+
+ANNOTATE: Final = f"annotate the placement {MISSING_SCORE}: worst (or exclude)"
+_COUNTS: Final = {
+    Missing.ZERO: "count 0",
+    Missing.WORST: "count as the worst, by annotation",
+    Missing.EXCLUDE: "are left out, by annotation",
+}
+_COUNTS_THEN: Final = {
+    Missing.ZERO: "it counts 0 there",
+    Missing.WORST: "it counts as the worst there, by annotation",
+    Missing.EXCLUDE: "without it clusters are left out, by annotation",
+}
 
 
 def check(scene: Scene) -> Iterator[Finding]:
@@ -107,20 +132,27 @@ def _coverage(
     scene: Scene, placement: Placement, key: Key, weight: int, *, path: str, named: str
 ) -> Iterator[Finding]:
     rows = bitmap.rows_of(scene.pool(placement).matching)
+    missing_counts = _policy(scene, placement, key)
     column = scene.snapshot.score_column(key)
     present = column.present[rows]
     expired = present & (column.expires[rows] < scene.now)
     usable = present & ~expired
     if expired.any():
         clusters = _names(scene, rows[expired])
-        yield USED_EXPIRED.at(
+        everywhere = bool(expired.all()) and len(rows) > 1
+        who = f"all {len(clusters)} candidates" if everywhere else count(len(clusters), "candidate")
+        ranks = "; nothing is left to rank by" if everywhere else ""
+        yield (EXPIRED_EVERYWHERE if everywhere else USED_EXPIRED).at(
             placement,
             path,
-            f"{named} has run out for {count(len(clusters), 'candidate')}: {some(clusters)}; it counts 0 there",
-            "see why its provider is silent",
+            f"{named} has run out for {who}: {some(clusters)}; {_COUNTS_THEN[missing_counts]}{ranks}",
+            "see why its provider is silent: fairway get providers",
         )
     missing = _names(scene, rows[~usable])
     if not missing:
+        yield from _silence(
+            placement, column.values[rows], weight, key=key, policy=missing_counts, path=path, named=named
+        )
         return
     said = f"{len(rows) - len(missing)} of {count(len(rows), 'candidate')} with a usable {named}"
     values = column.values[rows][usable]
@@ -128,7 +160,7 @@ def _coverage(
     # Amounts of a calculator are stretched over the candidates first; what 0 is worth then depends on them.
     as_is = published or bool(((values >= LOWEST) & (values <= HIGHEST)).all())
     beaten = np.count_nonzero(values * weight < 0) if as_is else 0
-    if beaten:
+    if beaten and missing_counts is Missing.ZERO:
         better = "negative" if weight > 0 else "positive"
         yield MISSING_WINS.at(
             placement,
@@ -142,18 +174,41 @@ def _coverage(
         yield PARTLY_PUBLISHED.at(
             placement,
             path,
-            f"only {said}; the others ({some(missing)}) count 0",
+            f"only {said}; the others ({some(missing)}) {_COUNTS[missing_counts]}",
             "have the provider publish it for these clusters, or keep them out with a predicate",
         )
 
 
+def _policy(scene: Scene, placement: Placement, key: Key) -> Missing:
+    trust = scene.workload(placement).trust
+    return trust.addon(key[1], key[2]) if key[0] == cells.SCORE else trust.calculator(key[1])
+
+
+def _silence(
+    placement: Placement, values: Scores, weight: int, *, key: Key, policy: Missing, path: str, named: str
+) -> Iterator[Finding]:
+    """All have the score today. What if one had not?"""
+    as_is = key[0] == cells.SCORE or bool(((values >= LOWEST) & (values <= HIGHEST)).all())
+    beaten = int(np.count_nonzero(values * weight < 0)) if as_is else 0
+    if policy is not Missing.ZERO or not beaten or len(values) < 2:
+        return
+    best = ", which with a negative weight is best" if weight < 0 else ""
+    yield SILENCE_WINS.at(
+        placement,
+        path,
+        f"a candidate whose {named} ran out would count 0{best}, and beat {beaten} of {len(values)} that have it",
+        ANNOTATE,
+    )
+
+
 def _keep_out(key: Key, *, lacking: bool, ran_out: bool) -> str:
     if key[0] != cells.SCORE:
-        return "have it published for these clusters, or keep them out with a predicate"
+        return f"{ANNOTATE}, or have it published for these clusters, or keep them out with a predicate"
     if not lacking:
-        return "see that its provider publishes it again; no predicate can tell that a score has run out"
+        again = "see that its provider publishes it again"
+        return f"{ANNOTATE}, and {again}; no predicate can tell that a score has run out"
     remedy = (
-        f"ask for the score in a predicate, in CEL: managedCluster.scores({quote(key[1])})"
+        f"{ANNOTATE}, or ask for the score in a predicate, in CEL: managedCluster.scores({quote(key[1])})"
         f".exists(s, s.name == {quote(key[2])})"
     )
     return f"{remedy}; that does not keep out those whose score has run out" if ran_out else remedy

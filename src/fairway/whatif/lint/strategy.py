@@ -18,6 +18,7 @@ from fairway.engine.status import Status
 from fairway.fleet import bitmap, cells, selection
 from fairway.fleet.bitmap import Bits
 from fairway.plugins.groups import divide, group_length
+from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, trust_of
 from fairway.plugins.verdict import LABEL_LENGTH, NAME_TOO_LONG
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
@@ -41,6 +42,9 @@ GROUP_SHADOWED: Final = warning("group-shadowed", "Earlier groups take every clu
 SORT_UNKNOWN: Final = error("sort-by-unknown", "sortBy is neither ClusterName nor Score.")
 RATE_MALFORMED: Final = error("score-rate-limit-malformed", "scoreRateLimit is not a number with h, m or s.")
 NOT_DISABLED: Final = warning("disable-annotation-ineffective", 'Only the value "true" disables scheduling.')
+ANNOTATION_VALUE: Final = warning(
+    "annotation-value", "A fairway.dev/ annotation has a value that has no effect."
+)
 ANNOTATION_UNKNOWN: Final = warning("annotation-unknown", "There is no such fairway.dev/ annotation.")
 
 RULES: Final = (
@@ -59,11 +63,15 @@ RULES: Final = (
     RATE_MALFORMED,
     NOT_DISABLED,
     ANNOTATION_UNKNOWN,
+    ANNOTATION_VALUE,
 )
 
 ANNOTATION_PREFIX: Final = "fairway.dev/"
-ANNOTATIONS: Final = frozenset({"fairway.dev/on-misconfiguration"})
+ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
+ANNOTATIONS: Final = frozenset({ON_MISCONFIGURATION, MISSING_SCORE, EXPIRED_SCORES})
 """Those that Fairway reads on a Placement."""
+
+ON_MISCONFIGURED: Final = ("keep", "evict")
 
 _RATE: Final = re.compile(r"[0-9]+[hms]")
 _GROUPS: Final = "spec.decisionStrategy.groupStrategy"
@@ -73,6 +81,7 @@ def check(scene: Scene) -> Iterator[Finding]:
     for placement in scene.placements:
         yield from _number(scene, placement)
         yield from _metadata(placement)
+        yield from _values(placement)
         yield from _writing(placement)
         yield from _length(scene, placement)
         yield from _groups(scene, placement)
@@ -137,6 +146,26 @@ def _metadata(placement: Placement) -> Iterator[Finding]:
                 f"no annotation {quote(key)} is known, so it has no effect",
                 guess(key, ANNOTATIONS, otherwise="remove it or correct its name"),
             )
+
+
+def _values(placement: Placement) -> Iterator[Finding]:
+    annotations = placement.metadata.annotations
+    for fault in trust_of(annotations).faults:
+        said = "absent" if fault.annotation == EXPIRED_SCORES else "zero, worst or exclude"
+        yield ANNOTATION_VALUE.at(
+            placement,
+            f"metadata.annotations[{fault.annotation}]",
+            f"{fault.words}, so it has no effect",
+            f"write {said}, or remove the annotation",
+        )
+    kept = annotations.get(ON_MISCONFIGURATION)
+    if kept is not None and kept not in ON_MISCONFIGURED:
+        yield ANNOTATION_VALUE.at(
+            placement,
+            f"metadata.annotations[{ON_MISCONFIGURATION}]",
+            f"{quote(kept)} is neither keep nor evict, so it has no effect",
+            "write keep, or remove the annotation",
+        )
 
 
 def _writing(placement: Placement) -> Iterator[Finding]:
