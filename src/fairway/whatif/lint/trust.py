@@ -1,0 +1,170 @@
+"""How far a placement trusts scores: annotations that change nothing, and expressions that believe too much."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fairway.api.placement import Placement
+from fairway.api.selector import quote
+from fairway.cel import CompileError
+from fairway.cel.parser import parse
+from fairway.cel.source import Source
+from fairway.cel.syntax import Call, Comprehension, Expr, Literal, Select, children
+from fairway.fleet import bitmap
+from fairway.plugins import trust
+from fairway.plugins.addon_score import AddOnScore
+from fairway.plugins.calculator import Calculator
+from fairway.plugins.expressions import ExpressionError, compiled
+from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, Missing
+from fairway.whatif.lint.finding import Finding, info, warning
+from fairway.whatif.lint.scene import Scene
+from fairway.whatif.lint.words import count, guess, some
+
+MISSING_UNUSED: Final = warning(
+    "missing-score-unused", "The annotation is about a score that the placement does not rank by."
+)
+EXPIRED_UNUSED: Final = info(
+    "expired-scores-unused", "The annotation is about expressions on scores, and there are none."
+)
+SEES_EXPIRED: Final = warning(
+    "expression-expired-scores",
+    "The expression asks for scores that have run out, and sees them as they were.",
+)
+VACUOUS: Final = warning(
+    "expression-all-vacuous", "all() over some scores of a cluster is true if it has none of them."
+)
+
+RULES: Final = (MISSING_UNUSED, EXPIRED_UNUSED, SEES_EXPIRED, VACUOUS)
+
+
+def check(scene: Scene) -> Iterator[Finding]:
+    for placement in scene.placements:
+        yield from _missing(scene, placement)
+        texts = list(_expressions(placement))
+        yield from _expired(scene, placement, texts)
+        for path, text in texts:
+            yield from _vacuous(placement, path, text)
+            if scene.populated:
+                yield from _believed(scene, placement, path, text)
+
+
+def _expressions(placement: Placement) -> Iterator[tuple[str, str]]:
+    for at, source in enumerate(placement.spec.predicates):
+        for index, text in enumerate(source.requiredClusterSelector.celSelector.celExpressions):
+            path = f"spec.predicates[{at}].requiredClusterSelector.celSelector.celExpressions[{index}]"
+            yield path, text
+
+
+def _missing(scene: Scene, placement: Placement) -> Iterator[Finding]:
+    workload = scene.workload(placement)
+    said, path = workload.trust, f"metadata.annotations[{MISSING_SCORE}]"
+    if workload.profile.refusal is not None:
+        return
+    weighed = set(_weighed(scene, placement))
+    for name in sorted(set(said.by_score) - {each if "/" in each else each.lower() for each in weighed}):
+        yield MISSING_UNUSED.at(
+            placement,
+            path,
+            f"the placement does not rank by {quote(name)}, so what is said of it has no effect",
+            guess(name, weighed, otherwise="remove it, or name a score of spec.prioritizerPolicy"),
+        )
+    if said.default is not Missing.ZERO and not weighed:
+        yield MISSING_UNUSED.at(
+            placement,
+            path,
+            "the placement ranks by no published score, so the annotation has no effect",
+            "remove it, or rank by a score",
+        )
+
+
+def _weighed(scene: Scene, placement: Placement) -> Iterator[str]:
+    for each in scene.workload(placement).profile.scores:
+        if isinstance(each.plugin, AddOnScore):
+            yield f"{each.plugin.resource}/{each.plugin.score_name}"
+        elif isinstance(each.plugin, Calculator):
+            yield each.plugin.name
+
+
+def _reads(text: str) -> frozenset[str] | None:
+    """Names of score objects an expression asks for; None if any, empty if none or if it does not compile."""
+    try:
+        return compiled(text).score_reads
+    except ExpressionError:
+        return frozenset()
+
+
+def _expired(scene: Scene, placement: Placement, texts: list[tuple[str, str]]) -> Iterator[Finding]:
+    if not scene.workload(placement).trust.hides_expired:
+        return
+    if all(_reads(text) == frozenset() for _, text in texts):
+        yield EXPIRED_UNUSED.at(
+            placement,
+            f"metadata.annotations[{EXPIRED_SCORES}]",
+            "no expression of the placement asks for scores, so the annotation has no effect",
+            f"remove it; what a score that has run out counts in the ranking is for {MISSING_SCORE} to say",
+        )
+
+
+def _believed(scene: Scene, placement: Placement, path: str, text: str) -> Iterator[Finding]:
+    if scene.hiding(placement) is not None:
+        return
+    rows = bitmap.rows_of(scene.pool(placement).eligible)
+    for name in sorted(_reads(text) or ()):
+        late = trust.lapsed(scene.snapshot, name, rows, now=scene.now)
+        if late.any():
+            names = sorted(scene.snapshot.hosts.names[row] for row in rows[late].tolist())
+            yield SEES_EXPIRED.at(
+                placement,
+                path,
+                f"AddOnPlacementScore {quote(name)} has run out for {count(len(names), 'candidate')} ({some(names)}), "
+                "and expressions see what it said",
+                f"annotate the placement {EXPIRED_SCORES}: absent, and see why its provider is silent",
+            )
+
+
+def _vacuous(placement: Placement, path: str, text: str) -> Iterator[Finding]:
+    try:
+        tree = parse(Source(text))
+    except CompileError:
+        return
+    for resource, names in _alls(tree):
+        about = some([quote(name) for name in names]) if names else "any that are meant"
+        name = names[0] if names else "…"
+        yield VACUOUS.at(
+            placement,
+            path,
+            f"all() over scores({quote(resource)}) is also true for clusters whose object lacks {about}",
+            f"use exists(): managedCluster.scores({quote(resource)}).exists(s, s.name == {quote(name)} && …)",
+        )
+        return
+
+
+def _alls(node: Expr) -> Iterator[tuple[str, list[str]]]:
+    """Of all() over some of a cluster's scores: the object asked for, and the names compared with."""
+    if isinstance(node, Comprehension) and node.macro == "all":
+        names = list(dict.fromkeys(_names(node.step)))
+        source: Expr = node.range
+        chosen = bool(names)
+        while isinstance(source, Comprehension) and source.macro == "filter":
+            names = [*dict.fromkeys([*_names(source.step), *names])]
+            source, chosen = source.range, True
+        if chosen and isinstance(source, Call) and source.function == "scores":
+            resource = next((each.value for each in source.args if isinstance(each, Literal)), "…")
+            yield str(resource), names
+    for each in children(node):
+        yield from _alls(each)
+
+
+def _names(node: Expr) -> Iterator[str]:
+    """What ``.name`` is compared with."""
+    if isinstance(node, Call) and node.function in ("_==_", "_!=_") and len(node.args) == 2:
+        left, right = node.args
+        for one, other in ((left, right), (right, left)):
+            if (
+                isinstance(one, Select)
+                and one.field == "name"
+                and isinstance(other, Literal)
+                and isinstance(other.value, str)
+            ):
+                yield other.value
+    for each in children(node):
+        yield from _names(each)
