@@ -21,7 +21,8 @@ from fairway.controllers import (
     serving,
 )
 from fairway.controllers.placement import rules as placement
-from fairway.controllers.rules import Rule
+from fairway.kube.rules import Rule
+from fairway.providers.rules import FLEET_RULES
 
 HERE: Final = Path(__file__).parent
 OURS: Final = frozenset({"ManagedClusterScore"})
@@ -39,9 +40,11 @@ RIGHTS: Final[Mapping[str, Iterable[Rule]]] = {
     "shadow": placement.SHADOW,
 }
 ACCOUNT: Final = {"kind": "ServiceAccount", "name": "fairway", "namespace": "fairway-system"}
+PROVIDER_ACCOUNT: Final = {**ACCOUNT, "name": "fairway-provider"}
 
 FROM_TYPES: Final = "# Written by deploy/generate.py from the types in src/fairway/api.\n"
 FROM_RULES: Final = "# Written by deploy/generate.py from the rules in src/fairway/controllers.\n"
+FROM_PROVIDERS: Final = "# Written by deploy/generate.py from the rules in src/fairway/providers.\n"
 _GROUP: Final = "rbac.authorization.k8s.io"
 
 
@@ -51,6 +54,9 @@ def files() -> dict[str, str]:
     for controller, rules in RIGHTS.items():
         granted = "---\n".join(dump_yaml(each, sort_keys=False) for each in rights(controller, rules))
         written[f"controllers/{controller}/rbac.yaml"] = FROM_RULES + granted
+    of_provider = rights("provider", FLEET_RULES, account=PROVIDER_ACCOUNT)
+    granted = "---\n".join(dump_yaml(each, sort_keys=False) for each in of_provider)
+    written["providers/rbac.yaml"] = FROM_PROVIDERS + granted
     return written
 
 
@@ -61,7 +67,9 @@ def definitions() -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"crds/{folder}/{names['plural']}.yaml", definition
 
 
-def rights(controller: str, rules: Iterable[Rule]) -> Iterator[Mapping[str, Any]]:
+def rights(
+    controller: str, rules: Iterable[Rule], *, account: Mapping[str, str] = ACCOUNT
+) -> Iterator[Mapping[str, Any]]:
     metadata = {"name": f"fairway-{controller}"}
     yield {
         "apiVersion": f"{_GROUP}/v1",
@@ -74,7 +82,7 @@ def rights(controller: str, rules: Iterable[Rule]) -> Iterator[Mapping[str, Any]
         "kind": "ClusterRoleBinding",
         "metadata": metadata,
         "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": metadata["name"]},
-        "subjects": [ACCOUNT],
+        "subjects": [dict(account)],
     }
 
 

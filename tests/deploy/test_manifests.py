@@ -11,10 +11,14 @@ import pytest
 import yaml
 
 import fairway
+from fairway.cli.provider import provider as provider_group
 from fairway.controllers import manager
 from fairway.controllers.placement import ocm
 from fairway.controllers.placement.shard import Shard
 from fairway.observe.meters import DEFINITIONS
+from fairway.providers.catalogue import Context
+from fairway.providers.rules import LEASE_RULES
+from fairway.providers.static.provider import create as static
 from fairway.testing.restricted import known
 
 ROOT = Path(__file__).parents[2]
@@ -241,3 +245,26 @@ def test_a_queue_grows_where_its_own_lease_is_held(controller: str) -> None:
 def test_the_image_is_of_this_version() -> None:
     assert container()["image"] == f"fairway:{fairway.__version__}"
     assert f"-t fairway:{fairway.__version__} ." in (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+
+
+def test_the_provider_of_a_hub_is_one_that_works() -> None:
+    (config,) = documents("providers/config.yaml")
+    given = yaml.safe_load(config["data"]["provider.yaml"])
+    provider = static(given, Context(name="static"))
+    assert [(provider.name, provider.resource)] == [("cost", "cost-score")]
+
+
+def test_the_provider_of_a_hub_may_elect_its_leader() -> None:
+    _, role, _ = documents("providers/account.yaml")
+    (rule,) = LEASE_RULES
+    assert [(each["apiGroups"], each["resources"], sorted(each["verbs"])) for each in role["rules"]] == [
+        (list(rule.groups), list(rule.resources), sorted(rule.verbs))
+    ]
+
+
+def test_the_provider_of_a_hub_is_called_as_the_command_line_wants_it() -> None:
+    (container,) = document("providers/deployment.yaml")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"fairway:{fairway.__version__}"
+    assert container["command"] == ["fairway", "provider", "run"]
+    options = {name for each in provider_group.commands["run"].params for name in each.opts}
+    assert {each.partition("=")[0] for each in container["args"] if each.startswith("--")} <= options

@@ -119,7 +119,9 @@ async def test_as_a_kubeconfig(administrator: Connection, tmp_path: Path) -> Non
 
 
 async def test_rights_nobody_wrote_down(administrator: Connection, tmp_path: Path) -> None:
-    with pytest.raises(NoRights, match="no rights for 'plcement'; there are acceptance, addons, availability"):
+    with pytest.raises(
+        NoRights, match="no rights for 'plcement'; there are acceptance, addons, availability"
+    ):
         await restricted(administrator, controllers=["plcement"])
     with pytest.raises(NoRights, match="has no manifests"):
         await restricted(administrator, controllers=[], folder=tmp_path)

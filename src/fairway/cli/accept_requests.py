@@ -10,22 +10,28 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 import msgspec
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-from msgspec import Struct
 
-from fairway.api.meta import ObjectMeta, format_time
+from fairway.api.meta import format_time
 from fairway.cli.live_objects import listed
 from fairway.cli.output import cell
-from fairway.kube import Client, Conflict, Resource
+from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
+from fairway.controllers.acceptance.renewals import USAGES
+from fairway.kube import Client, Conflict, petition
+from fairway.kube.signing import (
+    APPROVED,
+    CLIENT_SIGNER,
+    DENIED,
+    SIGNING_REQUESTS,
+    SigningRequest,
+    SigningSpec,
+)
 
 CLUSTER_LABEL: Final = "open-cluster-management.io/cluster-name"
 ADD_ON_LABEL: Final = "open-cluster-management.io/addon-name"
 ARN_ANNOTATION: Final = "agent.open-cluster-management.io/managed-cluster-arn"
 
-SUBJECT_PREFIX: Final = "system:open-cluster-management:"
-COMMON_GROUP: Final = f"{SUBJECT_PREFIX}managed-clusters"
-SIGNERS: Final = ("kubernetes.io/kube-apiserver-client", "open-cluster-management.io/grpc")
+COMMON_GROUP: Final = f"{GROUP_PREFIX}{EVERYBODY}"
+SIGNERS: Final = (CLIENT_SIGNER, "open-cluster-management.io/grpc")
 TOKEN_USER: Final = "system:bootstrap:"
 JOINING_USERS: Final = frozenset(
     {
@@ -43,7 +49,8 @@ JOINING_GROUPS: Final = frozenset(
 )
 
 OTHER_SIGNER: Final = "it is for the signer {signer}, which is not for agents"
-NO_REQUEST: Final = "it holds no certificate request"
+OTHER_USAGES: Final = "it is for {usages}, which agents have no use for"
+NO_REQUEST: Final = "it holds no certificate request, or more than one"
 OTHER_SUBJECT: Final = "it asks for {subject}, not for an agent of this cluster"
 OTHER_REQUESTER: Final = (
     "{user} made it, who is no agent that joins; --skip-approve-check approves it all the same"
@@ -53,47 +60,11 @@ SEVERAL: Final = (
 )
 NOT_ASKED_FOR: Final = "it is for {name}, which --requesters does not name"
 
-APPROVED: Final = "Approved"
-DENIED: Final = "Denied"
 REASON: Final = "FairwayAccept"
 MESSAGE: Final = "approved by fairway accept"
 ATTEMPTS: Final = 5
 
 Verdict = Literal["approve", "refuse", "approved", "denied"]
-
-
-class _Condition(Struct, frozen=True):
-    type: str = ""
-
-
-class _Spec(Struct, frozen=True, rename="camel"):
-    request: bytes = b""
-    signer_name: str = ""
-    username: str = ""
-    groups: tuple[str, ...] = ()
-
-
-class _Status(Struct, frozen=True):
-    conditions: tuple[_Condition, ...] = ()
-
-
-class SigningRequest(Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-    def has(self, condition: str) -> bool:
-        return any(each.type == condition for each in self.status.conditions)
-
-
-SIGNING_REQUESTS: Final = Resource(
-    group="certificates.k8s.io",
-    version="v1",
-    plural="certificatesigningrequests",
-    kind="CertificateSigningRequest",
-    namespaced=False,
-    type=SigningRequest,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +74,7 @@ class Request:
     reason: str = ""
     agent: str = ""
     """The common name it is for."""
+    uid: str = ""
 
 
 async def requests_of(client: Client, cluster: str, *, anybody: bool, only: frozenset[str]) -> list[Request]:
@@ -110,11 +82,11 @@ async def requests_of(client: Client, cluster: str, *, anybody: bool, only: froz
     found = await listed(client, SIGNING_REQUESTS, labels=f"{CLUSTER_LABEL}={cluster}")
     found = [each for each in found if ADD_ON_LABEL not in each.metadata.labels]
     found.sort(key=lambda each: (str(each.metadata.creationTimestamp), each.metadata.name))
-    waiting = [each for each in found if not each.has(APPROVED) and not each.has(DENIED)]
+    waiting = [each for each in found if not each.decided]
     if waiting:
         return _agreed([judged(each, cluster, anybody=anybody) for each in waiting], only)
     return [
-        Request(name=each.metadata.name, verdict="denied" if each.has(DENIED) else "approved")
+        Request(name=each.metadata.name, verdict="approved" if each.condition(APPROVED) else "denied")
         for each in found[-1:]
     ]
 
@@ -125,7 +97,13 @@ def judged(request: SigningRequest, cluster: str, *, anybody: bool) -> Request:
     agent, fault = _agent(spec, cluster)
     if not fault and not anybody and not _joins(spec):
         fault = OTHER_REQUESTER.format(user=cell(spec.username))
-    return Request(name=name, verdict="refuse" if fault else "approve", reason=fault, agent=agent)
+    return Request(
+        name=name,
+        verdict="refuse" if fault else "approve",
+        reason=fault,
+        agent=agent,
+        uid=request.metadata.uid,
+    )
 
 
 def _agreed(requests: Sequence[Request], only: frozenset[str]) -> list[Request]:
@@ -144,34 +122,39 @@ def _agreed(requests: Sequence[Request], only: frozenset[str]) -> list[Request]:
     return [agreed(each) for each in requests]
 
 
-def _agent(spec: _Spec, cluster: str) -> tuple[str, str]:
+def _agent(spec: SigningSpec, cluster: str) -> tuple[str, str]:
     """The agent a request is for, or what is wrong with it."""
     if spec.signer_name not in SIGNERS:
         return "", OTHER_SIGNER.format(signer=cell(spec.signer_name))
     try:
-        subject = x509.load_pem_x509_csr(spec.request).subject
-        names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        groups = {str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
-    except (ValueError, TypeError):
+        asked = petition.read(spec.request)
+    except petition.Unreadable:
         return "", NO_REQUEST
-    wanted = f"{SUBJECT_PREFIX}{cluster}"
-    agent = names[0].removeprefix(f"{wanted}:") if len(names) == 1 else ""
-    if not agent or agent == names[0] or ":" in agent or groups - {COMMON_GROUP} != {wanted}:
-        return "", OTHER_SUBJECT.format(subject=cell(subject.rfc4514_string()))
-    return names[0], ""
+    group = f"{GROUP_PREFIX}{cluster}"
+    groups = frozenset({group, *(asked.groups & {COMMON_GROUP})})
+    if not petition.agent_of(asked.user, group=group) or not asked.is_for(asked.user, groups=groups):
+        return "", OTHER_SUBJECT.format(subject=cell(asked.words))
+    if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
+        return "", OTHER_USAGES.format(usages=cell(spec.usages))
+    return asked.user, ""
 
 
-def _joins(spec: _Spec) -> bool:
+def _joins(spec: SigningSpec) -> bool:
     known = spec.username.startswith(TOKEN_USER) or spec.username in JOINING_USERS
     return known and not JOINING_GROUPS.isdisjoint(spec.groups)
 
 
 async def approve(client: Client, request: Request, *, dry_run: bool) -> bool:
-    """Whether it was done here; somebody else may have been quicker. Raises KubeErrors."""
+    """Whether it was done here; somebody else may have been quicker. Raises KubeErrors.
+
+    Another one that has come under the same name since was not judged, and is not approved.
+    """
     path = SIGNING_REQUESTS.path(name=request.name)
     for attempt in range(ATTEMPTS):
         document = msgspec.json.decode((await client.request("GET", path)).body)
         conditions = document.setdefault("status", {}).get("conditions") or []
+        if request.uid != document["metadata"]["uid"]:
+            raise Conflict(CHANGED.format(name=request.name))
         if any(each.get("type") in (APPROVED, DENIED) for each in conditions):
             return False
         condition = {

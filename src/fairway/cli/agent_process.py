@@ -33,7 +33,6 @@ from fairway.kube import (
 )
 from fairway.kube.kubeconfig import VARIABLE
 from fairway.observe.provider_meters import ProviderMeters
-from fairway.providers.wording import described
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import DocumentError, read
@@ -41,6 +40,7 @@ from fairway.providers.loading import LoadingError
 from fairway.providers.loading import load as load_provider
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.runner import Runner, Settings
+from fairway.providers.wording import described
 
 log: Final = logging.getLogger(__name__)
 

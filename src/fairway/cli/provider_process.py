@@ -19,7 +19,6 @@ from fairway.cli.provider_rows import COLUMNS, document, rows
 from fairway.cli.serving_options import in_a_pod
 from fairway.controllers.serving import Address, serving
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
-from fairway.providers.wording import described
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import DocumentError, read
@@ -28,6 +27,7 @@ from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.rehearsal import Rehearsal
 from fairway.providers.runner import Runner, Settings
 from fairway.providers.sink import Sink
+from fairway.providers.wording import described
 
 log: Final = logging.getLogger(__name__)
 

@@ -94,6 +94,12 @@ class Assessor:
             )
         return result
 
+    def set_back(self, by: timedelta) -> None:
+        """Our clock was. Values get no younger by that."""
+        for last in self._last.values():
+            for name, known in last.items():
+                last[name] = replace(known, at=known.at - by)
+
     def _forget(self, there: Mapping[str, object]) -> None:
         for cluster in self._last.keys() - there.keys():
             del self._last[cluster]

@@ -20,6 +20,7 @@ from fairway.kube.change import Added
 from fairway.kube.notice import Notices
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.assessor import Findings
+from fairway.providers.clock_steps import ClockSteps
 from fairway.providers.intake import BAD_RESULT
 from fairway.providers.isolation import room_of
 from fairway.providers.placement_scores import AddOnPlacementScores, version_of
@@ -48,6 +49,8 @@ UNKNOWN_CLUSTERS: Final = "%s returned readings of clusters that the hub does no
 NOT_WRITTEN: Final = "%s could not publish the scores of %s: %s"
 BROKE: Final = "%s could not publish the scores of %s in a way that was not foreseen"
 LEFT: Final = "%s publishes nothing for %s any more: %s"
+
+SET_BACK: Final = "%s: the clock of this machine was set back by %.0f s"
 
 NOTHING_YET: Final = "{name}: nothing is published yet{why}"
 RAN_OUT: Final = "{name}: what was published ran out at {time}{why}"
@@ -83,7 +86,9 @@ class Lane:
         self.told = False
         """Whether the hub tells what it has, by ``heard``, and need not be asked."""
         self._cluster, self._clusters = cluster, clusters
-        self._schedule, self._meters, self._clock = schedule, meters, clock
+        self._schedule, self._meters = schedule, meters
+        self._steps, self._reading_steps = ClockSteps(clock), ClockSteps(clock)
+        """Where we write, and in the room of the provider."""
         self._room = room_of(provider)
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,6 +106,13 @@ class Lane:
     def problem(self) -> str:
         """Of the last reading or of writing what it found, in words; empty if there is none."""
         return self._unread or next(iter(self._unwritten.values()), "")
+
+    def _now(self) -> datetime:
+        now, back = self._steps.look()
+        if back:
+            log.warning(SET_BACK, self.name, back.total_seconds())
+            self.publisher.set_back(back)
+        return now
 
     def wake(self) -> None:
         """From any thread."""
@@ -140,7 +152,7 @@ class Lane:
         """One reading. Whether it went well, for all clusters."""
         self._loop = loop = asyncio.get_running_loop()
         self._woken.clear()
-        at, began = self._clock.wall(), loop.time()
+        at, began = self._now(), loop.time()
         targets = self._targets()
         try:
             if self._room.closed:
@@ -155,7 +167,7 @@ class Lane:
             found = self._succeeded(findings)
         self.read_once = True
         self._meters.reading(self.name, seconds=loop.time() - began)
-        now = self._clock.wall()
+        now = self._now()
         for cluster, look in found.looks.items():
             self._plan(cluster, look, now)
         return not found.problems
@@ -174,7 +186,10 @@ class Lane:
             if not isinstance(readings, Mapping):
                 kind = type(readings).__name__
                 raise ProviderError(NOT_BY_CLUSTER.format(kind=kind), reason=BAD_RESULT)
-        return self.publisher.assessor.assess(readings, at=at, now=self._clock.wall(), asked=asked)
+        now, back = self._reading_steps.look()
+        if back:
+            self.publisher.assessor.set_back(back)
+        return self.publisher.assessor.assess(readings, at=min(at, now), now=now, asked=asked)
 
     def _failed(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
         clusters = [self._cluster] if self._cluster is not None else list(targets)
@@ -184,11 +199,11 @@ class Lane:
         if reason != self._failing:
             log.warning(FAILED, self.name, f" {self._cluster}" if self._cluster else "", words)
         self._failing = reason
-        found = self.publisher.failed(error, clusters=clusters, now=self._clock.wall())
+        found = self.publisher.failed(error, clusters=clusters, now=self._now())
         return found if clusters else Round(problems=found.problems)
 
     def _succeeded(self, findings: Findings) -> Round:
-        now = self._clock.wall()
+        now = self._now()
         if self._failing:
             log.info(RECOVERED, self.name)
         self._failing = self._unread = ""
@@ -229,7 +244,7 @@ class Lane:
         publishing = self.publisher.clusters.get(cluster)
         if publishing is None:
             return
-        now = self._clock.wall()
+        now = self._now()
         try:
             await self._ask(cluster, publishing)
             publication = publishing.look(now=now)
@@ -241,7 +256,7 @@ class Lane:
         except SinkError as error:
             self._not_written(cluster, publishing, error)
         except BaseException as error:
-            publishing.not_written(now=self._clock.wall())
+            publishing.not_written(now=self._now())
             if not isinstance(error, Exception):
                 raise
             self._meters.write_failed(self.name, reason=type(error).__name__)
@@ -257,20 +272,20 @@ class Lane:
         self._asked.add(cluster)
         if held is not None:
             self._held[cluster] = held
-            publishing.seen(held.publication, version=held.version, now=self._clock.wall())
+            publishing.seen(held.publication, version=held.version, now=self._now())
 
     def _written(self, cluster: str, publishing: Publishing, publication: Publication, held: Held) -> None:
         self._held[cluster] = held
         self._elsewhere.discard(cluster)
         self._left.discard(cluster)
         self._unwritten.pop(cluster, None)
-        now = self._clock.wall()
+        now = self._now()
         self._meters.write(self.name)
         self._meters.published(self.name, cluster, dict(publication.scores))
         self._plan(cluster, publishing.written(version=held.version, now=now), now)
 
     def _not_written(self, cluster: str, publishing: Publishing, error: SinkError) -> None:
-        now, after = self._clock.wall(), error.after
+        now, after = self._now(), error.after
         self._meters.write_failed(self.name, reason=error.reason)
         self._unwritten[cluster] = str(error)
         # Whatever was there is not ours, not there, or not what we believe: it is asked for again.
@@ -294,7 +309,7 @@ class Lane:
     def heard(self, batch: Batch[AddOnPlacementScore], *, anew: bool) -> None:
         """What the hub has of our name, in all namespaces."""
         assert isinstance(self.sink, AddOnPlacementScores)
-        now = self._clock.wall()
+        now = self._now()
         for change in batch.changes:
             if isinstance(change, Deleted):
                 cluster, held = change.object.metadata.namespace, None

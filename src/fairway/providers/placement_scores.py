@@ -24,6 +24,7 @@ from fairway.providers.sink import (
     FAIRWAY,
     MANAGED_BY,
     PROVIDER,
+    SILENT,
     Foreign,
     Held,
     SinkError,
@@ -215,6 +216,7 @@ def held_of(found: AddOnPlacementScore) -> Held:
         reason="" if condition is None else condition.reason,
         message="" if condition is None else condition.message,
         changed_at=(None if condition is None else condition.lastTransitionTime) or _LONG_AGO,
+        silenced=any(each.type == SILENT and each.status == TRUE for each in status.conditions),
     )
     return Held(publication=publication, version=version_of(meta.resourceVersion), uid=meta.uid)
 

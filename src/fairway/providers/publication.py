@@ -7,14 +7,17 @@ lengthens it: what was published runs out.
 
 **The clocks.** Whether a score has run out is decided by the hub's clock, the times are made with ours. As scores are
 renewed when half their validity is left, the two may differ by that half less one interval before anybody notices.
-Should our clock be set back, what was published with the old one is too long valid, and is written again.
+When our clock is set back, ``set_back`` moves what is remembered along: a reading gets no younger by that, and a pause
+no longer. What was published with the clock as it was before is too long valid, and is written again.
 
 **Who else writes.** What the hub has is told by ``seen``, newer than what was written or not: a deleted object is
-made anew, a foreign value is corrected. But with nothing true at hand, the scores of the hub are left as they are.
+made anew, a foreign value is corrected. But with nothing true at hand, the scores of the hub are left as they are. What
+was declared silent stays so and what was deleted stays away until there is something true to say: whoever did that
+would only do it again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -60,6 +63,8 @@ class Publication:
     raw: Mapping[str, float] = field(default_factory=dict)
     """Values as they were read, by name of the score; empty for what was read back from a hub."""
     read_at: datetime | None = None
+    silenced: bool = False
+    """Whether somebody put other values in the place of ours because we did not renew them."""
 
 
 def horizon(*, interval: float, valid_for: float | None = None) -> float:
@@ -91,6 +96,7 @@ class Publishing:
 
     __slots__ = (
         "_failures",
+        "_gone",
         "_horizon",
         "_published",
         "_retry_at",
@@ -106,6 +112,8 @@ class Publishing:
         self._scores = {score.name: score for score in scores}
         self._horizon = timedelta(seconds=horizon)
         self._published: Publication | None = None
+        self._gone = False
+        """Whether the hub had something once, and somebody has deleted it."""
         self._version = 0
         self._truth: Assessment | None = None
         self._trouble: tuple[str, str] | None = None
@@ -159,8 +167,18 @@ class Publishing:
         if anew:
             self._version = 0
         if version == 0 or version > self._version:
+            self._gone = found is None and (self._gone or self._published is not None)
             self._published, self._version = found, max(version, self._version)
         return self.look_at(now)
+
+    def set_back(self, by: timedelta) -> None:
+        """Our clock was; the next ``now`` is by the new time."""
+        if self._truth is not None:
+            self._truth = replace(self._truth, at=self._truth.at - by)
+        if self._retry_at is not None:
+            self._retry_at -= by
+        if self._written_at is not None:
+            self._written_at -= by
 
     def look(self, *, now: datetime) -> Publication | None:
         if self._writing is not None or (self._retry_at is not None and now < self._retry_at):
@@ -174,7 +192,7 @@ class Publishing:
     def written(self, *, version: int, now: datetime) -> datetime | None:
         assert self._writing is not None
         if version == 0 or version >= self._version:
-            self._published, self._version = self._writing, max(version, self._version)
+            self._published, self._version, self._gone = self._writing, max(version, self._version), False
         self._writing, self._written_at = None, now
         self._failures, self._retry_at = 0, None
         return self.look_at(now)
@@ -216,6 +234,8 @@ class Publishing:
         raw: Mapping[str, float] = {}
         read_at: datetime | None = None
         fresh = truth is not None and min(truth.at, now) + self._horizon > now
+        if not fresh and (self._gone if published is None else published.silenced):
+            return None
         if truth is not None and (fresh or trouble is None):
             scores, raw, read_at = truth.scores, truth.raw, truth.at
             valid_until = _whole(min(truth.at, now) + self._horizon)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fairway.providers.assessor import Assessor, Findings, Problem, problem_of
 from fairway.providers.provider import ProviderError, Reading, Score
@@ -69,6 +69,11 @@ class Publisher:
 
     def _failed(self, problem: Problem, now: datetime) -> datetime | None:
         return self.of(problem.cluster).failed(reason=problem.reason, message=problem.message, now=now)
+
+    def set_back(self, by: timedelta) -> None:
+        """Our clock was."""
+        for publishing in self._clusters.values():
+            publishing.set_back(by)
 
     def expiry(self, now: datetime) -> float:
         """Seconds until the first published score runs out; NaN if nothing is published."""

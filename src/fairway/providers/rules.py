@@ -1,20 +1,10 @@
 """What a provider may do on a hub: nothing it does not need."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from fairway.api import GROUP
 from fairway.kube.leader import LEASES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """As in a Role: these verbs, on these resources of these groups."""
-
-    groups: tuple[str, ...]
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-
+from fairway.kube.rules import Rule
 
 _STATUS: Final = Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",))
 

@@ -15,6 +15,9 @@ FAIRWAY: Final = "fairway"
 PROVIDER: Final = "fairway.dev/provider"
 """The label with the name of the provider."""
 
+SILENT: Final = "fairway.dev/Silent"
+"""The condition of scores that were declared silent by whoever looks after the hub."""
+
 DETACHED: Final = "the hub has no namespace {namespace}: the cluster is not registered there, or no longer"
 NOT_SERVED: Final = "the hub does not serve what is to be written: {error}; are OCM's CRDs installed there?"
 REFUSED: Final = "the hub refuses: {error}"

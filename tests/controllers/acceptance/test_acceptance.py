@@ -35,7 +35,6 @@ from fairway.controllers.kinds import (
     NAMESPACES,
     ROLE_BINDINGS,
 )
-from fairway.controllers.rules import Rule
 from fairway.kube import (
     MANAGED_CLUSTERS,
     SYSTEM_CLOCK,
@@ -49,6 +48,7 @@ from fairway.kube import (
 )
 from fairway.kube.credentials import Impersonation
 from fairway.kube.leader import LEASES
+from fairway.kube.rules import Rule
 from fairway.observe.meters import Meters
 
 YES = ("True", ADMIN_ACCEPTED, ACCEPTED_MESSAGE)

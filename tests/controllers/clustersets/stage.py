@@ -14,7 +14,6 @@ from controllers.hubs import HubUnderTest
 from fairway.controllers.kinds import RBAC_GROUP
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
-from fairway.controllers.rules import Rule
 from fairway.controllers.sources import Sources
 from fairway.kube import (
     MANAGED_CLUSTER_SETS,
@@ -27,6 +26,7 @@ from fairway.kube import (
 )
 from fairway.kube.credentials import Impersonation
 from fairway.kube.resource import T
+from fairway.kube.rules import Rule
 from fairway.testing.processes import POLL
 
 DEADLINE: Final = 60.0

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairway.controllers.rules import Rule
 from fairway.controllers.serving import RULES
 from fairway.kube import Client
+from fairway.kube.rules import Rule
 
 RBAC = "rbac.authorization.k8s.io"
 HOME = "accounts"

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Patch
+from fairway.kube.rules import Rule
 from fairway.providers.placement_scores import AddOnPlacementScores
 from fairway.providers.publication import Publication
-from fairway.providers.rules import ADOPT_RULES, CLEANUP_RULES, CLUSTER_RULES, Rule
+from fairway.providers.rules import ADOPT_RULES, CLEANUP_RULES, CLUSTER_RULES
 from fairway.providers.sink import Detached, Foreign, Refused, SinkError, labels_of
 from providers.sdk.world import World, values_of
 

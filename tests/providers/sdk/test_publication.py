@@ -1,5 +1,6 @@
 """When a reading is worth a write: values compared, with a clock that is an argument."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -220,6 +221,47 @@ def test_with_nothing_true_at_hand_others_scores_are_left_alone(publishing: Publ
     assert published(publishing, seen(300, free=10)).scores == (("free", 10),)
 
 
+def test_what_was_declared_silent_stays_so_until_there_is_something_true(publishing: Publishing) -> None:
+    """Whoever declared it would take a write for a return, and declare it silent again."""
+    published(publishing, seen(0, free=10))
+    publishing.failed(reason="Down", message="gone", now=at(60))
+    publishing.look(now=at(60))
+    publishing.written(version=0, now=at(60))
+    worst = Publication(
+        scores=(("free", -100),),
+        valid_until=None,
+        well=False,
+        reason="Down",
+        message="gone",
+        changed_at=at(60),
+        silenced=True,
+    )
+    assert publishing.seen(worst, version=9, now=at(250)) is None
+    assert publishing.failed(reason="Away", message="other words", now=at(600)) is None
+    assert publishing.look(now=at(600)) is None
+    back = published(publishing, seen(700, free=10))
+    assert (back.scores, back.valid_until, back.silenced) == ((("free", 10),), at(880), False)
+
+
+def test_what_is_true_is_published_whatever_was_declared(publishing: Publishing) -> None:
+    ours = published(publishing, seen(0, free=10))
+    silenced = replace(ours, scores=(("free", -100),), valid_until=None, silenced=True)
+    assert publishing.seen(silenced, version=9, now=at(30)) == at(30)
+    again = publishing.look(now=at(30))
+    assert again is not None
+    assert again.scores == ours.scores
+
+
+def test_what_was_deleted_stays_away_until_there_is_something_true(publishing: Publishing) -> None:
+    published(publishing, seen(0, free=10))
+    publishing.failed(reason="Down", message="gone", now=at(200))
+    assert publishing.look(now=at(200)) is not None
+    publishing.written(version=8, now=at(200))
+    assert publishing.seen(None, version=9, now=at(260)) is None
+    assert publishing.failed(reason="Away", message="other words", now=at(300)) is None
+    assert published(publishing, seen(400, free=10)).valid_until == at(580)
+
+
 def test_a_value_that_somebody_else_wrote_is_corrected(publishing: Publishing) -> None:
     ours = published(publishing, seen(0, free=10))
     theirs = Publication(
@@ -322,6 +364,33 @@ def test_a_clock_that_is_set_back_shortens_what_it_wrote(publishing: Publishing)
     assert publishing.look(now=at(1)) is None
 
 
+def test_a_reading_gets_no_younger_by_a_clock_that_is_set_back(publishing: Publishing) -> None:
+    """Nothing that is old is published for longer, be the clock set back by hours."""
+    published(publishing, seen(3600, free=10))
+    publishing.set_back(timedelta(seconds=3500))
+    assert publishing.failed(reason="Down", message="gone", now=at(150)) == at(150)
+    failure = publishing.look(now=at(150))
+    assert failure is not None
+    assert (failure.scores, failure.valid_until) == ((("free", 10),), at(280))
+    publishing.written(version=0, now=at(150))
+    for second in range(160, 3800, 60):
+        publishing.failed(reason="Down", message=f"for {second} s", now=at(second))
+        late = publishing.look(now=at(second))
+        if late is not None:
+            assert late.valid_until == at(280)
+            publishing.written(version=0, now=at(second))
+    assert not publishing.valid(at(280))
+
+
+def test_a_pause_gets_no_longer_by_a_clock_that_is_set_back(publishing: Publishing) -> None:
+    publishing.read(seen(3600, free=10), now=at(3600))
+    publishing.look(now=at(3600))
+    assert publishing.not_written(now=at(3600), after=30) == at(3630)
+    publishing.set_back(timedelta(seconds=3600))
+    assert publishing.look_at(at(5)) == at(30)
+    assert publishing.look(now=at(30)) is not None
+
+
 def test_a_clock_that_is_kept_exact_costs_no_write(publishing: Publishing) -> None:
     published(publishing, seen(0, free=10))
     moment = START - TOLERANCE
@@ -353,6 +422,10 @@ class PublishingMachine(RuleBasedStateMachine):
         self.truth_at: datetime | None = None
         self.trouble: str | None = None
         self.written_at: datetime | None = None
+        self.deleted = False
+        """And there was nothing true to make it anew with."""
+        self.set_back_by = timedelta(0)
+        """Since the hub was written to."""
 
     def settle(self) -> None:
         """What the runner does after every event."""
@@ -367,6 +440,7 @@ class PublishingMachine(RuleBasedStateMachine):
             return
         assert self.worth(publication)
         self.hub, self.written_at = publication, self.now
+        self.deleted, self.set_back_by = False, timedelta(0)
         self.publishing.written(version=0, now=self.now)
         assert self.publishing.look(now=self.now) is None, "a second write of the same"
 
@@ -381,8 +455,9 @@ class PublishingMachine(RuleBasedStateMachine):
             moved(score, before[score.name], now[score.name]) for score in (FREE, BUSY) if score.name in now
         ):
             return True
-        assert hub.valid_until is not None
         assert publication.valid_until is not None
+        if hub.valid_until is None or hub.valid_until > self.now + H + TOLERANCE:
+            return True
         if publication.valid_until > hub.valid_until:
             return self.now >= hub.valid_until - H / 2
         quiet = self.written_at is None or self.now >= self.written_at + H / 2
@@ -423,28 +498,57 @@ class PublishingMachine(RuleBasedStateMachine):
 
     @rule()
     def somebody_deletes(self) -> None:
+        self.deleted |= self.hub is not None
         self.hub = None
         self.publishing.seen(None, version=0, now=self.now)
         self.settle()
 
     @rule()
+    def somebody_declares_it_silent(self) -> None:
+        if self.hub is None:
+            return
+        worst = tuple((name, -100) for name, _ in self.hub.scores)
+        self.hub = replace(self.hub, scores=worst, valid_until=None, silenced=True)
+        self.publishing.seen(self.hub, version=0, now=self.now)
+        self.settle()
+
+    @rule(seconds=st.floats(1, 7200))
+    def the_clock_is_set_back(self, seconds: float) -> None:
+        by = timedelta(seconds=seconds)
+        self.now -= by
+        self.set_back_by += by
+        if self.truth_at is not None:
+            self.truth_at -= by
+        if self.written_at is not None:
+            self.written_at -= by
+        self.publishing.set_back(by)
+
+    @rule()
     def restart(self) -> None:
         self.publishing = Publishing((FREE, BUSY), horizon=H.total_seconds())
         self.truth = self.trouble = self.written_at = None
+        self.deleted = False
         if self.hub is not None:
             self.publishing.seen(self.hub, version=0, now=self.now)
 
+    @property
+    def fresh(self) -> bool:
+        """Whether there is something true to publish, as far as this process knows."""
+        return self.truth is not None and self.truth_at is not None and self.truth_at + H > self.now
+
     @invariant()
     def no_longer_valid_than_the_last_true_reading(self) -> None:
-        if self.hub is None or not self.hub.scores:
+        if self.hub is None or not self.hub.scores or self.hub.silenced:
             return
         assert self.truth_at is not None
         assert self.hub.valid_until is not None
-        assert self.hub.valid_until <= self.truth_at + H
+        assert self.hub.valid_until <= self.truth_at + self.set_back_by + H
 
     @invariant()
     def true_but_for_the_deadband(self) -> None:
         if self.publishing.failures or self.truth is None or self.trouble is not None:
+            return
+        if not self.fresh and (self.deleted or (self.hub is not None and self.hub.silenced)):
             return
         assert self.hub is not None
         scores = dict(self.hub.scores)
@@ -456,9 +560,12 @@ class PublishingMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_hub_is_told_of_trouble(self) -> None:
-        if self.trouble is not None and not self.publishing.failures:
-            assert self.hub is not None
-            assert (self.hub.well, self.hub.reason) == (False, self.trouble)
+        if self.trouble is None or self.publishing.failures:
+            return
+        if not self.fresh and (self.deleted or (self.hub is not None and self.hub.silenced)):
+            return
+        assert self.hub is not None
+        assert (self.hub.well, self.hub.reason) == (False, self.trouble)
 
 
 TestPublishing = PublishingMachine.TestCase

@@ -11,7 +11,7 @@ import msgspec
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Connection, NotFound, Patch
 from fairway.kube.credentials import Held
-from fairway.providers.rules import Rule
+from fairway.kube.rules import Rule
 from fairway.testing.processes import POLL
 
 RBAC = "rbac.authorization.k8s.io"

@@ -6,13 +6,10 @@ its acceptance comes with. Nothing is ever denied here; a request that is not ap
 """
 
 import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.kinds import encode
@@ -20,7 +17,7 @@ from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.writes import Writes
-from fairway.kube import Client, Informer, NotFound
+from fairway.kube import Client, Informer, NotFound, petition
 from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, SigningRequest
 
 log: Final = logging.getLogger(__name__)
@@ -46,7 +43,7 @@ NOT_ACCEPTED: Final = "the cluster is not accepted"
 OTHER_SUBJECT: Final = "it asks for {asked}, which is not what {user} is already"
 OTHER_GROUP: Final = "{user} is not in group {group}"
 OTHER_USAGES: Final = "it is for {usages}"
-NO_REQUEST: Final = "it holds no certificate request"
+NO_REQUEST: Final = "it holds no certificate request, or more than one"
 NO_RIGHT: Final = "{user} has no right to renew certificates"
 
 
@@ -63,21 +60,14 @@ def refusal(request: SigningRequest, *, cluster: str) -> str | None:
     """What in the request itself speaks against it. The label can be set by whoever may ask; what is read cannot."""
     spec, group = request.spec, f"{GROUP_PREFIX}{cluster}"
     try:
-        with warnings.catch_warnings(action="ignore"):  # names of users are longer than X.520 wants them
-            asked = x509.load_pem_x509_csr(spec.request).subject
-            users = [str(each.value) for each in asked.get_attributes_for_oid(NameOID.COMMON_NAME)]
-            groups = {str(each.value) for each in asked.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
-            words = asked.rfc4514_string()
-    except (ValueError, TypeError):
+        asked = petition.read(spec.request)
+    except petition.Unreadable:
         return NO_REQUEST
-    agent = spec.username.removeprefix(f"{group}:")
-    if (
-        users != [spec.username]
-        or not agent
-        or ":" in agent
-        or groups - {f"{GROUP_PREFIX}{EVERYBODY}"} != {group}
+    groups = {group, *(asked.groups & {f"{GROUP_PREFIX}{EVERYBODY}"})}
+    if not petition.agent_of(spec.username, group=group) or not asked.is_for(
+        spec.username, groups=frozenset(groups)
     ):
-        return OTHER_SUBJECT.format(asked=words, user=spec.username)
+        return OTHER_SUBJECT.format(asked=asked.words, user=spec.username)
     if group not in spec.groups:
         return OTHER_GROUP.format(user=spec.username, group=group)
     if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:

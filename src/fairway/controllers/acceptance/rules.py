@@ -9,7 +9,7 @@ from typing import Final
 from fairway.api import GROUP
 from fairway.controllers.acceptance.grants import OF_REGISTRATION, OF_WORK, of_cluster
 from fairway.controllers.kinds import RBAC_GROUP
-from fairway.controllers.rules import Rule
+from fairway.kube.rules import Rule
 from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
 
 RULES: Final = (

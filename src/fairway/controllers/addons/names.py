@@ -53,6 +53,11 @@ def user(cluster: str, add_on: str) -> str:
     return f"{cluster_group(cluster, add_on)}:agent:{agent_of(add_on)}"
 
 
+def host(add_on: str) -> str:
+    """What the klusterlet asks for beside the name of the user."""
+    return f"{add_on}.addon.open-cluster-management.io"
+
+
 def klusterlet_group(cluster: str) -> str:
     """The agents of the cluster itself, which ask for the certificates of its add-ons."""
     return f"{_PREFIX}{cluster}"

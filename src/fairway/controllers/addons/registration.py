@@ -4,12 +4,8 @@ The rights are granted to the group of the agents on this one cluster. OCM grant
 the add-on, too, so that the agent of any cluster may write the scores of every other.
 """
 
-import warnings
 from collections.abc import Iterator
 from typing import Final
-
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 
 from fairway.api.addon import ManagedClusterAddOn, RegistrationConfig, RegistrationSubject
 from fairway.api.addon_template import (
@@ -22,6 +18,7 @@ from fairway.api.addon_template import (
 from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions, names, works
 from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
+from fairway.kube import petition
 from fairway.kube.signing import CLIENT_SIGNER, SigningRequest
 
 EVERYBODY: Final = "system:authenticated"
@@ -31,7 +28,7 @@ USAGES: Final = frozenset({"digital signature", "key encipherment", "client auth
 NOT_THE_KLUSTERLET: Final = "{user} made it, who is no agent of cluster {cluster}"
 OTHER_SIGNER: Final = "it is for the signer {signer}"
 OTHER_USAGES: Final = "it is for {usages}"
-NO_REQUEST: Final = "it holds no certificate request"
+NO_REQUEST: Final = "it holds no certificate request, or more than one"
 OTHER_USER: Final = "it asks for {asked}, not for {wanted}"
 NOT_REGISTERED: Final = "the add-on asks for no access to the hub"
 
@@ -115,20 +112,17 @@ def refusal(request: SigningRequest, *, cluster: str, add_on: ManagedClusterAddO
     if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
         return OTHER_USAGES.format(usages=", ".join(spec.usages))
     try:
-        # Users of add-ons are named longer than X.520 allows, which Kubernetes does not mind.
-        with warnings.catch_warnings(action="ignore"):
-            asked = x509.load_pem_x509_csr(spec.request).subject
-            users = [str(each.value) for each in asked.get_attributes_for_oid(NameOID.COMMON_NAME)]
-            groups = {str(each.value) for each in asked.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
-    except (ValueError, TypeError):
+        asked = petition.read(spec.request)
+    except petition.Unreadable:
         return NO_REQUEST
-    if users != [wanted.user] or groups - {EVERYBODY} != set(wanted.groups):
-        return OTHER_USER.format(asked=asked.rfc4514_string(), wanted=wanted.user)
+    groups = {*wanted.groups, *(asked.groups & {EVERYBODY})}
+    hosts = frozenset({names.host(add_on.metadata.name)})
+    if not asked.is_for(wanted.user, groups=frozenset(groups), hosts=hosts):
+        return OTHER_USER.format(asked=asked.words, wanted=wanted.user)
     return ""
 
 
 def _is_klusterlet(request: SigningRequest, cluster: str) -> bool:
     """By the name and the group in its certificate, both of which only the hub's signer puts there."""
     group = names.klusterlet_group(cluster)
-    agent = request.spec.username.removeprefix(f"{group}:")
-    return group in request.spec.groups and agent not in ("", request.spec.username) and ":" not in agent
+    return group in request.spec.groups and bool(petition.agent_of(request.spec.username, group=group))

@@ -11,8 +11,8 @@ from fairway.api.addon import ADD_ON_GROUP
 from fairway.api.work import WORK_GROUP
 from fairway.controllers.addons.ocm import LEASE
 from fairway.controllers.kinds import RBAC_GROUP
-from fairway.controllers.rules import Rule
 from fairway.kube.leader import LEASES
+from fairway.kube.rules import Rule
 from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
 
 AGENT_ROLE: Final = "open-cluster-management:resource-usage-collect:agent"

@@ -4,8 +4,8 @@ from typing import Final
 
 from fairway.api import GROUP
 from fairway.controllers.availability.heartbeats import LEASE
-from fairway.controllers.rules import Rule
 from fairway.kube.leader import LEASES
+from fairway.kube.rules import Rule
 
 RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "patch", "watch")),

@@ -3,8 +3,8 @@
 from typing import Final
 
 from fairway.controllers.placement.ocm import LEASE
-from fairway.controllers.rules import Rule
 from fairway.kube import MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
+from fairway.kube.rules import Rule
 
 _READ: Final = ("list", "watch")
 _KINDS: Final = (

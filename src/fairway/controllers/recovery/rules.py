@@ -3,7 +3,7 @@
 from typing import Final
 
 from fairway.api import GROUP
-from fairway.controllers.rules import Rule
+from fairway.kube.rules import Rule
 
 RULES: Final = (
     Rule(

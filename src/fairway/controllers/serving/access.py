@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from fairway.controllers.rules import Rule
 from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Client, Clock, TokenBucket
 from fairway.kube.errors import UnreadableError
+from fairway.kube.rules import Rule
 
 AUTHENTICATION: Final = "authentication.k8s.io"
 AUTHORIZATION: Final = "authorization.k8s.io"

@@ -1,4 +1,4 @@
-"""The rights a controller needs, beside its code: what ``deploy/`` grants is compared with this."""
+"""Rights that something needs on a Kubernetes API, kept beside its code: what is granted is compared with this."""
 
 from dataclasses import dataclass
 
