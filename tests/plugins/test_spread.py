@@ -195,7 +195,7 @@ def test_one_passed_over_for_balance_alone_is_just_not_chosen() -> None:
 def test_a_soft_constraint_is_not_named_as_what_keeps_a_cluster_out() -> None:
     found = look(*fleet("a1:eu a2:eu b1:us"), spec=spread(over("region", SOFT), wanted=1))
     assert found.outcome.selected == ["a1"]
-    assert trace(found, "a2").reason == "passed every filter, but 1 better hosts fill the 1 wanted"
+    assert trace(found, "a2").reason == "passed every filter, but 1 better host fills the 1 wanted"
 
 
 regions = st.lists(st.sampled_from(["eu", "us", "ap", ""]), max_size=9)

@@ -86,7 +86,8 @@ Examples:
 
 \b
 Settings for --set: PROVIDERS (what the agent runs), INTERVAL, VALID_FOR, MAXCPUCOUNT (cores that score 100),
-MAXMEMCOUNT (MiB, or with a unit), LOG_FORMAT. A cluster gets others by an AddOnDeploymentConfig of its own.
+MAXMEMCOUNT (MiB, or with a unit), SCORES (only these, of resource-usage), LOG_FORMAT. A cluster gets
+others by an AddOnDeploymentConfig of its own.
 Exit status: 0 installed, 2 bad input, or the hub refuses.
 """,
 )

@@ -27,6 +27,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "VALID_FOR": "",
     "MAXCPUCOUNT": "",
     "MAXMEMCOUNT": "",
+    "SCORES": "",
     "LOG_FORMAT": "json",
 }
 """What --set may say, and what holds otherwise. An empty limit is chosen by the agent."""
@@ -261,7 +262,9 @@ def _container(plan: Plan) -> Document:
             f"--metrics-address=:{METRICS_PORT}",
             "--log-format={{LOG_FORMAT}}",
         ],
-        "env": [{"name": name, "value": f"{{{{{name}}}}}"} for name in ("MAXCPUCOUNT", "MAXMEMCOUNT")],
+        "env": [
+            {"name": name, "value": f"{{{{{name}}}}}"} for name in ("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES")
+        ],
         "ports": [
             {"name": "health", "containerPort": HEALTH_PORT},
             {"name": "metrics", "containerPort": METRICS_PORT},

@@ -15,7 +15,7 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import Remarks, Score, points_of
 from fairway.engine.status import Status
 
-NOT_CHOSEN = "passed every filter, but {better} better hosts fill the {wanted} wanted"
+NOT_CHOSEN = "passed every filter, but {better} better {hosts} the {wanted} wanted"
 LEFT_OUT = "passed every filter, but was not chosen"
 
 
@@ -133,7 +133,8 @@ class Trace:
             better = sum(ranks[chosen] < rank for chosen in self._selected)
         if wanted is None or better < wanted:
             return LEFT_OUT
-        return NOT_CHOSEN.format(better=better, wanted=wanted)
+        hosts = "host fills" if better == 1 else "hosts fill"
+        return NOT_CHOSEN.format(better=better, hosts=hosts, wanted=wanted)
 
     def _rejected(self, row: int) -> HostTrace:
         status = self.verdict(row)

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from fairway.providers.catalogue import OptionsError
 from fairway.providers.usage.accounting import Accounting
 from fairway.providers.usage.measures import measures
 from fairway.providers.usage.options import Options
@@ -157,3 +158,15 @@ def test_every_score_explains_itself() -> None:
     for each in measures(Options.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
         assert each.score.meaning.endswith(".")
         assert each.score.unit or each.score.name[:3] in ("gpu", "tpu")
+
+
+def test_the_environment_may_name_the_scores() -> None:
+    named = {"SCORES": "memAvailable, cpuAvailable"}
+    assert [each.score.name for each in measures(Options.read({}, environment=named))] == [
+        "cpuAvailable",
+        "memAvailable",
+    ]
+    chosen = Options.read({"scores": ["podsAvailable"]}, environment=named)
+    assert [each.score.name for each in measures(chosen)] == ["podsAvailable"]
+    with pytest.raises(OptionsError, match="cpuAvailble"):
+        measures(Options.read({}, environment={"SCORES": "cpuAvailble"}))

@@ -68,6 +68,8 @@ NOT_POSITIVE: Final = "{given!r} must be greater than 0: it is what scores 100"
 TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
 PARITY_DECIDES: Final = "parity decides that; remove this, or write parity: none"
 UNKNOWN_CHOICE: Final = "must be one of {choices}"
+ONLY: Final = "SCORES"
+"""The environment variable that names the scores to publish, after commas."""
 IN_ENVIRONMENT: Final = "the environment variable {name}: {reason}"
 
 _KEY: Final = re.compile(r"[a-z][a-zA-Z0-9]{0,62}")
@@ -153,8 +155,10 @@ class Options:
         if entry.interval < SHORTEST_INTERVAL:
             raise OptionsError(TOO_OFTEN, field="interval")
         upstream = entry.parity != "none"
+        environment = os.environ if environment is None else environment
+        named = tuple(each.strip() for each in environment.get(ONLY, "").split(",") if each.strip())
         resources, limits = _resources(entry.resources), _limits(entry.limits)
-        for key, limit in _limits_of(os.environ if environment is None else environment).items():
+        for key, limit in _limits_of(environment).items():
             if key in resources and key not in limits and not upstream:
                 limits.setdefault(f"{key}Available", limit)
         return cls(
@@ -166,7 +170,7 @@ class Options:
             shapes=_shapes(entry.shapes),
             scales=entry.scales,
             limits=MappingProxyType(limits),
-            scores=entry.scores,
+            scores=entry.scores or named,
             parity=entry.parity,
             interval=float(entry.interval),
         )
