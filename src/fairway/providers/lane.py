@@ -272,7 +272,7 @@ class Lane:
         self._asked.add(cluster)
         if held is not None:
             self._held[cluster] = held
-            publishing.seen(held.publication, version=held.version, now=self._now())
+            publishing.seen(held.publication, version=held.version, now=self._now(), anew=True)
 
     def _written(self, cluster: str, publishing: Publishing, publication: Publication, held: Held) -> None:
         self._held[cluster] = held

@@ -43,6 +43,9 @@ FOREIGN: Final = (
 )
 NOBODYS: Final = "was not made by Fairway"
 ANOTHERS: Final = "belongs to the provider {provider!r}"
+SILENCED: Final = (
+    "AddOnPlacementScore {namespace}/{name} was declared silent; there is nothing new to say about it"
+)
 DISTURBED: Final = "others keep changing AddOnPlacementScore {namespace}/{name}"
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -117,6 +120,10 @@ class AddOnPlacementScores:
                 # Somebody changed it, or put one of theirs in its place: its labels say so.
                 found = await self._get(cluster)
                 held = None if found is None else await self._claim(found)
+                if held is not None and held.publication.silenced and publication.read_at is None:
+                    # What we were about to write is no newer than what was given up.
+                    message = SILENCED.format(namespace=cluster, name=self.resource)
+                    raise SinkError(message, reason="Silent") from None
         raise SinkError(DISTURBED.format(namespace=cluster, name=self.resource), reason="Conflict")
 
     async def _made(self, cluster: str) -> Held:

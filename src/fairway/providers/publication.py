@@ -18,7 +18,7 @@ would only do it again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from fairway.kube.clock import Backoff
@@ -40,6 +40,7 @@ TOLERANCE: Final = timedelta(seconds=5)
 """A clock that is set back by no more is one that is kept exact."""
 RETRIES: Final = Backoff(base=1.0, cap=60.0)
 
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _LINES: Final = (LOWEST, 0, HIGHEST)
 
@@ -101,6 +102,7 @@ class Publishing:
         "_published",
         "_retry_at",
         "_scores",
+        "_since",
         "_trouble",
         "_truth",
         "_version",
@@ -114,7 +116,8 @@ class Publishing:
         self._published: Publication | None = None
         self._gone = False
         """Whether the hub had something once, and somebody has deleted it."""
-        self._version = 0
+        self._version = self._since = 0
+        """The newest one known, now and when the last write began."""
         self._truth: Assessment | None = None
         self._trouble: tuple[str, str] | None = None
         self._writing: Publication | None = None
@@ -165,7 +168,7 @@ class Publishing:
         ``anew``: the hub's history went back, and versions before tell nothing.
         """
         if anew:
-            self._version = 0
+            self._version = self._since = 0
         if version == 0 or version > self._version:
             self._gone = found is None and (self._gone or self._published is not None)
             self._published, self._version = found, max(version, self._version)
@@ -186,11 +189,14 @@ class Publishing:
         wanted = self._wanted(now)
         if wanted is None or not self._is_due(wanted, now):
             return None
-        self._writing = wanted
+        self._writing, self._since = wanted, self._version
         return wanted
 
     def written(self, *, version: int, now: datetime) -> datetime | None:
         assert self._writing is not None
+        if version < self._since:
+            # A write is newer than all that was known before it, or else the hub's history went back.
+            self._version = 0
         if version == 0 or version >= self._version:
             self._published, self._version, self._gone = self._writing, max(version, self._version), False
         self._writing, self._written_at = None, now
@@ -233,12 +239,13 @@ class Publishing:
         valid_until: datetime
         raw: Mapping[str, float] = {}
         read_at: datetime | None = None
-        fresh = truth is not None and min(truth.at, now) + self._horizon > now
+        true_until = _LONG_AGO if truth is None else _whole(min(truth.at, now) + self._horizon)
+        fresh = true_until > now
         if not fresh and (self._gone if published is None else published.silenced):
             return None
         if truth is not None and (fresh or trouble is None):
             scores, raw, read_at = truth.scores, truth.raw, truth.at
-            valid_until = _whole(min(truth.at, now) + self._horizon)
+            valid_until = true_until
         else:
             scores = () if published is None else published.scores
             valid_until = _whole(now)

@@ -24,8 +24,11 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 class LoopClock:
+    def __init__(self) -> None:
+        self.set = timedelta(0)
+
     def wall(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic())
+        return START + timedelta(seconds=self.monotonic()) + self.set
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
@@ -93,14 +96,19 @@ def now() -> float:
 
 @asynccontextmanager
 async def at_work(
-    provider: Told, sink: Hand, *, interval: float | None = None, valid_for: float | None = None
+    provider: Told,
+    sink: Hand,
+    *,
+    interval: float | None = None,
+    valid_for: float | None = None,
+    clock: LoopClock | None = None,
 ) -> AsyncIterator[Runner]:
     runner = Runner(
         [provider],
         client=None,
         settings=Settings(cluster="c1", interval=interval, valid_for=valid_for),
         sink_of=lambda _: sink,
-        clock=LoopClock(),
+        clock=clock or LoopClock(),
     )
     task = asyncio.create_task(runner.run())
     try:
@@ -206,6 +214,32 @@ async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.Log
         "told could not read c1: the queue is away",
         "told reads again",
     ]
+
+
+async def test_a_clock_that_is_set_back_makes_nothing_younger(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[object] = [Reading(values={"free": 10})]
+    provider, sink, clock = Told(lambda: answers[0]), Hand(), LoopClock()
+    clock.set = timedelta(hours=3)
+    async with at_work(provider, sink, clock=clock):
+        await asyncio.sleep(61)
+        clock.set = timedelta(0)
+        answers[0] = ProviderError("the queue is away", reason="Away")
+        await asyncio.sleep(7200)
+    written = [(when, each.valid_until) for when, each in sink.writes]
+    # The last good reading was after a minute: it is valid for three.
+    assert written == [(0, at(3 * 3600 + 180)), (120, at(240))]
+    assert sum("set back by 10800 s" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_a_clock_that_is_set_back_lengthens_no_pause() -> None:
+    provider, sink, clock = Told(), Hand(), LoopClock()
+    clock.set = timedelta(days=1)
+    sink.error = SinkError("no route to the hub", reason="TransportError")
+    async with at_work(provider, sink, clock=clock):
+        await asyncio.sleep(10)
+        clock.set, sink.error = timedelta(0), None
+        await asyncio.sleep(60)
+        assert [(when, each.valid_until) for when, each in sink.writes] == [(15, at(180))]
 
 
 @pytest.mark.parametrize(

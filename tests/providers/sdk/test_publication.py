@@ -306,6 +306,29 @@ def test_deleted_while_it_was_written(publishing: Publishing) -> None:
     assert publishing.look(now=at(1)) is not None
 
 
+def test_a_hub_whose_history_went_back_is_believed(publishing: Publishing) -> None:
+    publishing.read(seen(0, free=10), now=at(0))
+    assert publishing.look(now=at(0)) is not None
+    publishing.written(version=1000, now=at(0))
+    publishing.read(seen(100, free=10), now=at(100))
+    second = publishing.look(now=at(100))
+    assert second is not None
+    assert publishing.written(version=501, now=at(100)) is None  # and not again and again
+    assert publishing.published == second
+    assert publishing.seen(None, version=502, now=at(101)) == at(101)
+
+
+def test_what_a_hub_tells_after_its_history_went_back_is_newer_than_a_write(publishing: Publishing) -> None:
+    publishing.read(seen(0, free=10), now=at(0))
+    assert publishing.look(now=at(0)) is not None
+    publishing.written(version=1000, now=at(0))
+    publishing.read(seen(100, free=40), now=at(100))
+    assert publishing.look(now=at(100)) is not None
+    assert publishing.seen(None, version=502, now=at(100), anew=True) is None
+    assert publishing.written(version=501, now=at(101)) == at(101)
+    assert publishing.published is None
+
+
 def test_one_write_at_a_time(publishing: Publishing) -> None:
     publishing.read(seen(0, free=10), now=at(0))
     assert publishing.look(now=at(0)) is not None
@@ -425,7 +448,7 @@ class PublishingMachine(RuleBasedStateMachine):
         self.deleted = False
         """And there was nothing true to make it anew with."""
         self.set_back_by = timedelta(0)
-        """Since the hub was written to."""
+        """Since the hub was told something new."""
 
     def settle(self) -> None:
         """What the runner does after every event."""
@@ -440,7 +463,9 @@ class PublishingMachine(RuleBasedStateMachine):
             return
         assert self.worth(publication)
         self.hub, self.written_at = publication, self.now
-        self.deleted, self.set_back_by = False, timedelta(0)
+        self.deleted = False
+        if self.fresh:
+            self.set_back_by = timedelta(0)
         self.publishing.written(version=0, now=self.now)
         assert self.publishing.look(now=self.now) is None, "a second write of the same"
 

@@ -115,3 +115,13 @@ def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
         assert (dict(truth.scores), truth.at) == ({"busy": 5}, at(60))
     publisher.read({"c1": Reading(values={"busy": 6}, lost=lost)}, at=at(180), now=at(180))
     assert scores(publisher) == {"c1": {"busy": 6}}
+
+
+def test_a_lost_score_gets_no_younger_by_a_clock_that_is_set_back() -> None:
+    publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180)
+    publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=at(3600), now=at(3600))
+    publisher.assessor.set_back(timedelta(seconds=3600))
+    publisher.read({"c1": Reading(values={"busy": 5}, lost=("free",))}, at=at(60), now=at(60))
+    truth = publisher.of("c1").truth
+    assert truth is not None
+    assert (dict(truth.scores), truth.at) == ({"free": 3, "busy": 5}, NOW)

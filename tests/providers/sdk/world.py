@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -116,8 +116,9 @@ class World:
         role = "ClusterRole" if everywhere else "Role"
         base = f"/apis/{RBAC}/v1" if everywhere else f"/apis/{RBAC}/v1/namespaces/{namespace}"
         name = f"provider-{namespace}"
-        keys = {"groups": "apiGroups", "resources": "resources", "verbs": "verbs"}
-        listed = [{keys[key]: list(value) for key, value in asdict(rule).items()} for rule in rules]
+        listed = [
+            {"apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs} for rule in rules
+        ]
         await self.client.request(
             "POST", f"{base}/{role.lower()}s", body={"metadata": {"name": name}, "rules": listed}
         )

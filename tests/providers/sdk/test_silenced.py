@@ -1,0 +1,134 @@
+"""Scores that were declared silent: whoever has something true to say takes them back, and nobody fights."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fairway.api.score import AddOnPlacementScore
+from fairway.controllers.scores import mark
+from fairway.controllers.scores.policy import Policy
+from fairway.fleet.scores import SILENT as MARK
+from fairway.fleet.scores import is_silent
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, SYSTEM_CLOCK, Client, Patch
+from fairway.providers import Direct, ProviderError, Settings, fleet_provider, provider, running
+from fairway.providers.placement_scores import AddOnPlacementScores, held_of
+from fairway.providers.publication import CONDITION, Publication
+from fairway.providers.sink import SILENT, SinkError
+from fairway.testing.processes import POLL
+from providers.sdk.world import World, values_of
+
+
+async def declare_silent(client: Client, score: AddOnPlacementScore) -> AddOnPlacementScore:
+    """As the controller of scores does it."""
+    policy, meta = Policy(), score.metadata
+    note = {"metadata": {"annotations": {mark.BEFORE: mark.remembered(score, policy)}}}
+    await client.patch(ADD_ON_PLACEMENT_SCORES, meta.name, note, kind=Patch.MERGE, namespace=meta.namespace)
+    since = datetime.now(UTC) - timedelta(minutes=2)
+    status = mark.silenced(score, policy, reason=mark.EXPIRED, since=since, clock=SYSTEM_CLOCK)
+    return await client.patch(
+        ADD_ON_PLACEMENT_SCORES,
+        meta.name,
+        {"status": status},
+        kind=Patch.MERGE,
+        namespace=meta.namespace,
+        subresource="status",
+    )
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(POLL)
+
+
+def test_it_is_the_mark_that_the_controller_sets() -> None:
+    assert SILENT == MARK
+
+
+async def test_a_fleet_provider_that_reads_takes_it_back_at_once(world: World, client: Client) -> None:
+    name, cluster = world.name("alive"), await world.cluster("c1")
+    made = fleet_provider(scores={"free": Direct()}, name=name, interval=3600)(lambda _: {cluster: 40})
+    async with running([made], hub=client):
+        before = await world.scored(cluster, f"{name}-score", free=40)
+        silenced = await declare_silent(client, before)
+        assert values_of(silenced) == {"free": -100}
+        assert held_of(silenced).publication.silenced
+        back = await world.scored(cluster, f"{name}-score", free=40)
+        assert back.status.validUntil is not None
+        # The mark is its author's to take away; until then it tells that somebody was faster.
+        assert is_silent(back)
+        assert not mark.untouched(back, Policy())
+
+
+async def test_a_provider_of_one_cluster_takes_it_back_when_it_writes(world: World, client: Client) -> None:
+    cluster, value = await world.namespace(), [40]
+    made = provider(scores={"free": Direct()}, name="alive", interval=0.2)(lambda: value[0])
+    async with running([made], hub=client, settings=Settings(cluster=cluster)):
+        await declare_silent(client, await world.scored(cluster, "alive-score", free=40))
+        value[0] = 60
+        back = await world.scored(cluster, "alive-score", free=60)
+        assert back.status.validUntil is not None
+
+
+async def test_a_write_that_comes_too_late_changes_nothing(world: World, client: Client) -> None:
+    """One that has nothing true to say was on its way when the score was declared silent."""
+    cluster = await world.namespace()
+    sink = AddOnPlacementScores(client, provider="late", resource="late-score")
+    now = datetime.now(UTC).replace(microsecond=0)
+    true = Publication(
+        scores=(("free", 40),),
+        valid_until=now,
+        well=True,
+        reason=CONDITION,
+        message="free 40",
+        changed_at=now,
+        read_at=now,
+    )
+    held = await sink.write(cluster, true, held=None)
+    left = await declare_silent(client, await world.get(cluster, "late-score"))
+    dark = replace(true, well=False, reason="Dark", read_at=None)
+    with pytest.raises(SinkError, match="was declared silent"):
+        await sink.write(cluster, dark, held=held)
+    assert await world.get(cluster, "late-score") == left
+    await sink.write(cluster, true, held=held)
+    assert values_of(await world.get(cluster, "late-score")) == {"free": 40}
+
+
+@pytest.mark.parametrize("declared", ["silent", "deleted"])
+async def test_one_that_cannot_read_lets_it_be(world: World, client: Client, declared: str) -> None:
+    name, cluster = world.name("blind"), await world.cluster("c1")
+    sees, readings = [True], [0]
+
+    @fleet_provider(scores={"free": Direct()}, name=name, interval=0.2)
+    def blind(_: object) -> dict[str, object]:
+        readings[0] += 1
+        if not sees[0]:
+            raise ProviderError("dark", reason="Dark")
+        return {cluster: 40}
+
+    async with running([blind], hub=client, settings=Settings(valid_for=2.0)) as runner:
+        seen = await world.scored(cluster, f"{name}-score", free=40)
+        sees[0] = False
+        await world.until(
+            cluster,
+            f"{name}-score",
+            lambda found: any(each.reason == "Dark" for each in found.status.conditions),
+        )
+        await until(lambda: bool(runner.unready()))  # it has run out
+        publishing = runner.lanes[name].publisher.clusters[cluster]
+        if declared == "silent":
+            left = await declare_silent(client, await world.get(cluster, f"{name}-score"))
+            await until(lambda: publishing.published is not None and publishing.published.silenced)
+        else:
+            await world.delete(cluster, f"{name}-score")
+            await until(lambda: publishing.published is None)
+        count = readings[0]
+        await until(lambda: readings[0] > count + 3)
+        found = (await client.list(ADD_ON_PLACEMENT_SCORES, namespace=cluster)).items
+        assert list(found) == ([left] if declared == "silent" else [])
+        sees[0] = True
+        back = await world.scored(cluster, f"{name}-score", free=40)
+        assert back.status.validUntil is not None
+        assert (back.metadata.uid == seen.metadata.uid) is (declared == "silent")
