@@ -20,14 +20,20 @@ from fairway.cli.accept_requests import (
     ARN_ANNOTATION,
     CLUSTER_LABEL,
     COMMON_GROUP,
+    NO_REQUEST,
+    OTHER_USAGES,
     SIGNERS,
-    SIGNING_REQUESTS,
-    SUBJECT_PREFIX,
-    SigningRequest,
+    approve,
     judged,
+    requests_of,
 )
+from fairway.cli.errors import BadInputError
 from fairway.cli.main import run
+from fairway.controllers.acceptance.names import GROUP_PREFIX as SUBJECT_PREFIX
+from fairway.klusterlet.certificates import Subject, new_key
+from fairway.klusterlet.certificates import request_for as request_for_key
 from fairway.kube import MANAGED_CLUSTERS, Client
+from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, SigningRequest, SigningSpec
 from fairway.testing.builders import cluster
 from fairway.testing.hub import HubAddress
 
@@ -145,7 +151,7 @@ def state(hub: HubAddress) -> tuple[set[str], set[str]]:
         requests = await client.list(SIGNING_REQUESTS)
         return (
             {each.metadata.name for each in clusters.items if each.spec.hubAcceptsClient},
-            {each.metadata.name for each in requests.items if each.has("Approved")},
+            {each.metadata.name for each in requests.items if each.condition(APPROVED)},
         )
 
     return act(hub.kubeconfig, read)
@@ -293,11 +299,75 @@ def test_requests_of_add_ons_and_denied_ones_are_left_alone(hub: HubAddress, cap
     assert state(hub)[1] == set()
 
 
+def test_other_usages_than_those_of_an_agent() -> None:
+    usages = ("client auth", "server auth")
+    spec = SigningSpec(request=request_for(*subject()), signer_name=SIGNERS[0], usages=usages)
+    reason = judged(SigningRequest(spec=spec), "c1", anybody=True).reason
+    assert reason == OTHER_USAGES.format(usages="client auth,server auth")
+
+
+def test_a_name_longer_than_x520_allows_is_nothing_to_warn_of() -> None:
+    agent = "a" * 120
+    spec = SigningSpec(
+        request=request_for_key(new_key(), Subject(user=subject(agent=agent)[0], groups=tuple(subject()[1]))),
+        signer_name=SIGNERS[0],
+        usages=("client auth",),
+    )
+    assert judged(SigningRequest(spec=spec), "c1", anybody=True).agent == f"{SUBJECT_PREFIX}c1:{agent}"
+
+
+@pytest.mark.parametrize("agent", ["a\u0430", "a b", "a\x1b[2J", "a\u200b", "-a", "a" * 300])
+def test_an_agent_that_looks_like_another_is_refused(agent: str) -> None:
+    wanted = Subject(user=f"{SUBJECT_PREFIX}c1:{agent}", groups=tuple(subject()[1]))
+    request = request_for_key(new_key(), wanted)
+    spec = SigningSpec(request=request, signer_name=SIGNERS[0], usages=("client auth",))
+    found = judged(SigningRequest(spec=spec), "c1", anybody=True)
+    assert found.verdict == "refuse"
+    assert "\x1b" not in found.reason
+
+
+def test_two_requests_in_one_are_none() -> None:
+    for first, second in ((b"", b""), (b"x", b""), (b" ", b""), (b"", b"x")):
+        both = first + request_for(*subject()) + second + request_for("admin", ["admins"])
+        spec = SigningSpec(request=both, signer_name=SIGNERS[0], usages=("client auth",))
+        assert judged(SigningRequest(spec=spec), "c1", anybody=True).reason == NO_REQUEST
+
+
+def test_one_that_came_under_the_same_name_was_not_judged(hub: HubAddress) -> None:
+    async def swap(client: Client) -> None:
+        await ask(client, Asked(name="c1-x"))
+        (seen,) = await requests_of(client, "c1", anybody=False, only=frozenset())
+        await client.delete(SIGNING_REQUESTS, "c1-x")
+        await ask(client, Asked(name="c1-x", subject=("admin", [])))
+        with pytest.raises(BadInputError, match="was replaced by another one"):
+            await approve(client, seen, dry_run=False)
+
+    act(hub.kubeconfig, swap)
+    assert state(hub)[1] == set()
+
+
+@pytest.mark.parametrize("name", ["kube-system", "managed-clusters", "default", "work"])
+def test_a_cluster_that_would_be_somebody_else_is_not_let_in(
+    hub: HubAddress, capsys: Capture, name: str
+) -> None:
+    fill(hub.kubeconfig, waiting(name))
+    groups = sorted({f"{SUBJECT_PREFIX}{name}", COMMON_GROUP})
+    act(
+        hub.kubeconfig,
+        lambda client: ask(
+            client, Asked(name="x", cluster=name, subject=(f"{SUBJECT_PREFIX}{name}:a", groups))
+        ),
+    )
+    assert accept(hub, name, "--skip-approve-check") == 2
+    assert f"{name!r} is a name that" in capsys.readouterr().err
+    assert state(hub) == ({"old"}, set())
+
+
 def test_a_request_that_is_none_is_refused() -> None:
     broken = SigningRequest(
         spec=structs.replace(SigningRequest().spec, request=b"\x00", signer_name=SIGNERS[0])
     )
-    assert judged(broken, "c1", anybody=True).reason == "it holds no certificate request"
+    assert judged(broken, "c1", anybody=True).reason == NO_REQUEST
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import click
 
 from fairway.cli.clusterset import DRY_RUN, dry_run_option, names_in
 from fairway.cli.completion import complete
-from fairway.cli.errors import EXIT_NO, EXIT_OK
+from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.live import HubChoice, hub_options, talk, unknown
 from fairway.cli.output import cell, say
 
@@ -80,12 +80,15 @@ def accept(
 
     async def work(client: "Client") -> bool:
         from fairway.cli.live_objects import listed
+        from fairway.controllers.acceptance.names import refusal
         from fairway.kube import MANAGED_CLUSTERS
 
         there = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTERS)}
         for name in wanted:
             if name not in there:
                 raise unknown("cluster", name, there)
+            if (reason := refusal(name)) is not None:
+                raise BadInputError(reason)
         results = [
             await _accept(client, there[name], anybody=anybody, only=only, dry_run=dry_run) for name in wanted
         ]

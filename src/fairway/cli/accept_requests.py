@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from fairway.api.meta import format_time
+from fairway.cli.errors import BadInputError
 from fairway.cli.live_objects import listed
 from fairway.cli.output import cell
 from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
@@ -58,6 +59,7 @@ OTHER_REQUESTER: Final = (
 SEVERAL: Final = (
     "agents of different names want to be this cluster: {names}; say with --requesters which is right"
 )
+REPLACED: Final = "certificate request {name} was replaced by another one meanwhile; accept once more"
 NOT_ASKED_FOR: Final = "it is for {name}, which --requesters does not name"
 
 REASON: Final = "FairwayAccept"
@@ -145,7 +147,7 @@ def _joins(spec: SigningSpec) -> bool:
 
 
 async def approve(client: Client, request: Request, *, dry_run: bool) -> bool:
-    """Whether it was done here; somebody else may have been quicker. Raises KubeErrors.
+    """Whether it was done here; somebody else may have been quicker. Raises KubeErrors and BadInputError.
 
     Another one that has come under the same name since was not judged, and is not approved.
     """
@@ -153,8 +155,8 @@ async def approve(client: Client, request: Request, *, dry_run: bool) -> bool:
     for attempt in range(ATTEMPTS):
         document = msgspec.json.decode((await client.request("GET", path)).body)
         conditions = document.setdefault("status", {}).get("conditions") or []
-        if request.uid != document["metadata"]["uid"]:
-            raise Conflict(CHANGED.format(name=request.name))
+        if request.uid not in ("", document["metadata"]["uid"]):
+            raise BadInputError(REPLACED.format(name=cell(request.name)))
         if any(each.get("type") in (APPROVED, DENIED) for each in conditions):
             return False
         condition = {

@@ -4,18 +4,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance import RULES, Acceptance
 from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.controllers.acceptance.names import PREFIX as CLUSTER_PREFIX
 from fairway.controllers.acceptance.renewals import (
     MESSAGE,
     NO_REQUEST,
@@ -23,9 +19,11 @@ from fairway.controllers.acceptance.renewals import (
     OTHER_SUBJECT,
     OTHER_USAGES,
     REASON,
+    SOMEBODY_ELSES,
     refusal,
 )
-from fairway.controllers.kinds import CLUSTER_NAME_LABEL
+from fairway.controllers.kinds import CLUSTER_NAME_LABEL, CLUSTER_ROLES
+from fairway.klusterlet import certificates
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation
 from fairway.kube.signing import (
@@ -40,18 +38,11 @@ from fairway.observe.meters import Meters
 PREFIX = "system:open-cluster-management:"
 EVERYBODY = f"{PREFIX}managed-clusters"
 USAGES = ("digital signature", "key encipherment", "client auth")
-_KEY = ec.generate_private_key(ec.SECP256R1())
+_KEY = certificates.new_key()
 
 
-def request_for(user: str, *groups: str) -> bytes:
-    name = x509.Name(
-        [
-            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in groups),
-            x509.NameAttribute(NameOID.COMMON_NAME, user),
-        ]
-    )
-    made = x509.CertificateSigningRequestBuilder().subject_name(name).sign(_KEY, hashes.SHA256())
-    return made.public_bytes(Encoding.PEM)
+def request_for(user: str, *groups: str, hosts: tuple[str, ...] = ()) -> bytes:
+    return certificates.request_for(_KEY, certificates.Subject(user=user, groups=groups), hosts=hosts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +56,18 @@ class Asked:
     asked_groups: tuple[str, ...] = (f"{PREFIX}c", EVERYBODY)
     usages: tuple[str, ...] = USAGES
     labels: dict[str, str] = field(default_factory=dict)
+    hosts: tuple[str, ...] = ()
+    before: bytes = b""
+    after: bytes = b""
+
+    @property
+    def request(self) -> bytes:
+        own = request_for(self.asked_user, *self.asked_groups, hosts=self.hosts)
+        return self.before + own + self.after
 
     def seen(self) -> SigningRequest:
         made = SigningSpec(
-            request=request_for(self.asked_user, *self.asked_groups),
+            request=self.request,
             signer_name=CLIENT_SIGNER,
             usages=self.usages,
             username=self.user,
@@ -98,6 +97,10 @@ def test_the_common_group_is_optional() -> None:
         (Asked(groups=(EVERYBODY,)), OTHER_GROUP),
         (Asked(usages=("client auth", "server auth")), OTHER_USAGES),
         (Asked(usages=("digital signature",)), OTHER_USAGES),
+        (Asked(hosts=("hub.example",)), OTHER_SUBJECT),
+        (Asked(user=f"{PREFIX}c:\u0430", asked_user=f"{PREFIX}c:\u0430"), OTHER_SUBJECT),
+        (Asked(before=b"x"), NO_REQUEST),
+        (Asked(after=request_for(f"{PREFIX}d:a1", f"{PREFIX}d")), NO_REQUEST),
     ],
 )
 def test_anything_else_is_refused(asked: Asked, fault: str) -> None:
@@ -138,7 +141,7 @@ async def ask(hub: HubUnderTest, asked: Asked) -> SigningRequest:
             "labels": {CLUSTER_NAME_LABEL: asked.cluster, **MARK, **asked.labels},
         },
         "spec": {
-            "request": request_for(asked.asked_user, *asked.asked_groups),
+            "request": asked.request,
             "signerName": CLIENT_SIGNER,
             "usages": asked.usages,
         },
@@ -172,12 +175,45 @@ async def test_nobody_else_may(hub: HubUnderTest, client: Client, stage: Stage) 
         replace(own, asked_user=other.user, asked_groups=other.groups),
         replace(own, asked_groups=(*own.groups, "system:admins")),
         replace(own, labels={"open-cluster-management.io/addon-name": "score"}),
+        replace(own, hosts=("kubernetes.default",)),
+        replace(own, usages=(*USAGES, "cert sign")),
+        # Text before a block hides it from the signer, but not from every reader.
+        replace(own, before=b"x", after=other.request),
+        replace(own, before=b" ", after=request_for("system:kube-controller-manager")),
+        replace(own, after=other.request),
     ]
     for asked in wrong:
         made = await ask(hub, asked)
         await stage.caught_up(SIGNING_REQUESTS, made)
         found = await client.get(SIGNING_REQUESTS, made.metadata.name)
         assert found.status.conditions == ()
+
+
+async def test_one_for_another_cluster_is_told_of(
+    hub: HubUnderTest, client: Client, stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    name, neighbour = await joined(client), await joined(client)
+    own, other = of(name), of(neighbour)
+    made = await ask(hub, replace(own, cluster=neighbour, asked_user=other.user, asked_groups=other.groups))
+    await stage.caught_up(SIGNING_REQUESTS, made)
+    told = SOMEBODY_ELSES % (made.metadata.name, neighbour, own.user)
+    assert [each.getMessage() for each in caplog.records].count(told) == 1
+
+
+async def test_one_that_was_removed_and_came_again_begins_anew(
+    hub: HubUnderTest, client: Client, stage: Stage
+) -> None:
+    """Not by the name it had: the agent of old has no right to ask before the new one is accepted."""
+    name = await joined(client)
+    await client.delete(MANAGED_CLUSTERS, name)
+    await gone(client, CLUSTER_ROLES, f"{CLUSTER_PREFIX}{name}")
+    late = await ask(hub, replace(of(name), groups=(*of(name).groups, "system:masters")))
+    await stage.caught_up(SIGNING_REQUESTS, late)
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": False}}
+    again = await client.create(MANAGED_CLUSTERS, body)
+    await stage.caught_up(MANAGED_CLUSTERS, again)
+    found = await client.get(SIGNING_REQUESTS, late.metadata.name)
+    assert found.status.conditions == ()
 
 
 async def test_an_agent_waits_until_its_cluster_is_accepted_again(

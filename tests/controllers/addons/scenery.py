@@ -10,6 +10,7 @@ from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.meta import find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.work import ManifestWork
+from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.addons.names import deploy_work
 from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.kube import (
@@ -93,7 +94,13 @@ class Scene:
         await self.client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
         body = {"metadata": {"name": name, "labels": MARK, **metadata}, "spec": {"hubAcceptsClient": True}}
         await self.client.create(MANAGED_CLUSTERS, body)
+        await self.let_in(name)
         return name
+
+    async def let_in(self, cluster: str, *besides: dict[str, Any]) -> None:
+        """As the controller of acceptance does it; with conditions of others."""
+        status = {"status": {"conditions": [condition(ACCEPTED), *besides]}}
+        await edit(self.client, MANAGED_CLUSTERS, cluster, status, subresource="status")
 
     async def template(
         self, *manifests: dict[str, Any], name: str = "", role: str = ROLE, registration: Any = None

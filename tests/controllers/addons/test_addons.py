@@ -83,6 +83,7 @@ async def test_a_cluster_gets_it_once_it_is_accepted_and_has_a_namespace(
     await scene.place("p", name)
     await scene.offer("p")
     accepted = await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})
+    await scene.let_in(name)
     await stage.caught_up(MANAGED_CLUSTERS, accepted)
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     await exists(client, scene, name)
@@ -204,10 +205,8 @@ async def test_nothing_is_known_of_a_silent_cluster(client: Client, scene: Scene
     await is_running(scene, cluster)
 
     async def cluster_says(status: str) -> None:
-        body = {
-            "status": {"conditions": [condition("ManagedClusterConditionAvailable", status, message="hm")]}
-        }
-        await edit(client, MANAGED_CLUSTERS, cluster, body, subresource="status")
+        said = condition("ManagedClusterConditionAvailable", status, message="hm")
+        await scene.let_in(cluster, said)
 
     await cluster_says("Unknown")
     add_on = await scene.told(cluster, conditions.AVAILABLE, "Unknown", "Because")

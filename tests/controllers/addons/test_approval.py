@@ -1,22 +1,16 @@
 """Certificate requests of agents of add-ons: which are approved, and which are not."""
 
 import base64
-import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from controllers.addons.scenery import Scene
 from controllers.clustersets.stage import Stage, edit, fresh, until
 from controllers.hubs import HubUnderTest
-from fairway.api.addon import ManagedClusterAddOn, ManagedClusterAddOnStatus, RegistrationConfig
 from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions
 from fairway.controllers.addons.approval import REASON
@@ -29,6 +23,7 @@ from fairway.controllers.addons.names import (
     user,
 )
 from fairway.controllers.addons.registration import refusal
+from fairway.klusterlet.certificates import Subject, new_key, request_for
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation
 from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, SigningRequest, SigningSpec
@@ -36,23 +31,14 @@ from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, Sign
 USAGES = ("digital signature", "key encipherment", "client auth")
 
 
-def asking(name: str, *groups: str) -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    parts = [*((NameOID.ORGANIZATION_NAME, each) for each in groups), (NameOID.COMMON_NAME, name)]
-    with warnings.catch_warnings(action="ignore"):
-        subject = x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in parts])
-    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    return request.public_bytes(serialization.Encoding.PEM)
+def asking(name: str, *groups: str, hosts: tuple[str, ...] = ()) -> bytes:
+    return request_for(new_key(), Subject(user=name, groups=groups), hosts=hosts)
 
 
 def usual(cluster: str = "c1", add_on: str = "a") -> bytes:
     return asking(user(cluster, add_on), cluster_group(cluster, add_on), common_group(add_on))
 
 
-ADD_ON = ManagedClusterAddOn(
-    metadata=ObjectMeta(name="a", namespace="c1"),
-    status=ManagedClusterAddOnStatus(registrations=(RegistrationConfig(signerName=CLIENT_SIGNER),)),
-)
 GOOD: dict[str, Any] = {
     "request": usual(),
     "signer_name": CLIENT_SIGNER,
@@ -64,13 +50,20 @@ GOOD: dict[str, Any] = {
 
 def judged(**changes: Any) -> str:
     request = SigningRequest(metadata=ObjectMeta(name="r"), spec=SigningSpec(**{**GOOD, **changes}))
-    return refusal(request, cluster="c1", add_on=ADD_ON)
+    return refusal(request, cluster="c1", add_on="a")
 
 
 def test_what_the_cluster_asks_for_its_own_agent_is_approved() -> None:
     assert judged() == ""
     old = asking(user("c1", "a"), cluster_group("c1", "a"), common_group("a"), "system:authenticated")
     assert judged(request=old) == ""
+    named = asking(
+        user("c1", "a"),
+        cluster_group("c1", "a"),
+        common_group("a"),
+        hosts=("a.addon.open-cluster-management.io",),
+    )
+    assert judged(request=named) == ""
 
 
 @pytest.mark.parametrize(
@@ -88,7 +81,14 @@ def test_what_the_cluster_asks_for_its_own_agent_is_approved() -> None:
         ({"usages": (*USAGES, "server auth")}, "it is for digital signature"),
         ({"usages": ("digital signature",)}, "it is for digital signature"),
         ({"usages": ()}, "it is for"),
+        ({"username": "system:open-cluster-management:c1:agent-\u0445"}, "no agent of cluster c1"),
         ({"request": b"nothing"}, "holds no certificate request"),
+        ({"request": b"x" + usual() + usual("c2")}, "holds no certificate request"),
+        ({"request": usual() + usual("c2")}, "holds no certificate request"),
+        (
+            {"request": asking(user("c1", "a"), cluster_group("c1", "a"), common_group("a"), hosts=("hub",))},
+            "it asks for",
+        ),
         ({"request": usual("c2")}, "it asks for"),
         ({"request": usual(add_on="b")}, "it asks for"),
         ({"request": asking("kubernetes-admin", "system:masters")}, "it asks for"),
@@ -102,12 +102,6 @@ def test_what_the_cluster_asks_for_its_own_agent_is_approved() -> None:
 )  # fmt: skip
 def test_everything_else_is_not(changes: dict[str, Any], reason: str) -> None:
     assert reason in judged(**changes)
-
-
-def test_an_add_on_that_asks_for_no_access_gets_none() -> None:
-    request = SigningRequest(metadata=ObjectMeta(name="r"), spec=SigningSpec(**GOOD))
-    silent = ManagedClusterAddOn(metadata=ADD_ON.metadata)
-    assert "asks for no access" in refusal(request, cluster="c1", add_on=silent)
 
 
 @asynccontextmanager

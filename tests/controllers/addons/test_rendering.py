@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.addon_config import (
     AddOnDeploymentConfigSpec,
     ContainerResourceRequirements,
@@ -24,11 +27,15 @@ from fairway.api.addon_template import (
 )
 from fairway.api.meta import ObjectMeta
 from fairway.api.work import ManifestWorkSpec, Workload
+from fairway.controllers.addons.health import available
 from fairway.controllers.addons.names import PRE_DELETE
 from fairway.controllers.addons.pods import mirrored
-from fairway.controllers.addons.rendering import NO_MANIFESTS, Rendered, TemplateError, render
+from fairway.controllers.addons.rendering import NO_MANIFESTS, TOO_LARGE, Rendered, TemplateError, render
+from fairway.controllers.addons.works import deployed
 
 HUB = TemplateRegistration(type=KUBE_CLIENT)
+ADD_ON = ManagedClusterAddOn(metadata=ObjectMeta(name="a", namespace="c1"))
+TEMPLATE = AddOnTemplate(metadata=ObjectMeta(name="t"))
 
 
 def container(**fields: Any) -> dict[str, Any]:
@@ -322,3 +329,117 @@ def test_what_only_looks_like_a_workload_is_left_for_the_cluster_to_refuse() -> 
         "spec": {"template": None},
     }
     assert rendered(strange).manifests == (strange,)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '", "hostPID": true, "x": "',
+        "a\n      hostNetwork: true",
+        "{{CLUSTER_NAME}}",
+        "{{SECOND}}",
+        "../../etc",
+        "$(HOME)",
+        "\\1\\g<0>",
+        "\x00\x1b",
+    ],
+)
+def test_a_value_stays_the_text_it_is_wherever_it_is_put(value: str) -> None:
+    manifest = deployment(container(args=["{{FIRST}}"], env=[{"name": "X", "value": "a{{FIRST}}b"}]))
+    pod = pod_of(rendered(manifest, config=variables(FIRST=value, SECOND="two")))
+    assert pod.keys() == {"containers", "volumes"}
+    (made,) = pod["containers"]
+    assert made.keys() == {"name", "image", "args", "env", "volumeMounts"}
+    assert made["args"] == [value]
+    assert made["env"][0] == {"name": "X", "value": f"a{value}b"}
+
+
+def test_who_the_cluster_is_nobody_else_may_say() -> None:
+    config = variables(CLUSTER_NAME="c2", INSTALL_NAMESPACE="kube-system", HUB_KUBECONFIG="/elsewhere")
+    pod = pod_of(
+        rendered(deployment(container(args=["{{CLUSTER_NAME}} {{INSTALL_NAMESPACE}}"])), config=config)
+    )
+    assert pod["containers"][0]["args"] == ["c1 home"]
+    assert {each["name"]: each["value"] for each in pod["containers"][0]["env"]} == {
+        "HUB_KUBECONFIG": "/elsewhere",
+        "CLUSTER_NAME": "c1",
+        "INSTALL_NAMESPACE": "home",
+    }
+
+
+def test_keys_do_not_swallow_one_another() -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "x"},
+        "data": {"{{FIRST}}": "1", "same": "2"},
+    }
+    with pytest.raises(TemplateError, match="two keys become 'same'"):
+        rendered(manifest, config=variables(FIRST="same"))
+
+
+def test_a_template_that_would_become_huge_is_refused_before_it_does() -> None:
+    long = {"{{X}}" * 1000: "{{X}}" * 100}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": long}
+    with pytest.raises(TemplateError) as caught:
+        rendered(manifest, config=variables(X="v" * 1024))
+    assert str(caught.value) == TOO_LARGE
+
+
+BINDING: dict[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "metadata": {"name": "b"},
+}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {**deployment(), "spec": "text"},
+        {**deployment(), "spec": []},
+        {**deployment(), "metadata": "text"},
+        {**deployment(), "metadata": {"name": "x", "labels": 7}},
+        {**deployment(), "metadata": {"name": "x", "annotations": ["a"]}},
+        {**deployment(), "metadata": {"name": "x", "namespace": {}}},
+        {**BINDING, "subjects": 7},
+        {**BINDING, "subjects": ["text"]},
+        {**BINDING, "subjects": {"kind": "ServiceAccount"}},
+    ],
+)
+def test_what_cannot_be_looked_into_is_said(manifest: dict[str, Any]) -> None:
+    with pytest.raises(TemplateError):
+        rendered(manifest, config=AddOnDeploymentConfigSpec(agentInstallNamespace="elsewhere"))
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("{{CLUSTER_NAME}}"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_json, _json, _json, st.sampled_from(["Deployment", "DaemonSet", "RoleBinding", "Job", "Namespace"]))
+def test_no_manifest_is_worse_than_an_error(spec: Any, part: Any, metadata: Any, kind: str) -> None:
+    pod = {"containers": [part], "initContainers": part, "volumes": part}
+    shapes = (
+        spec,
+        {"template": {"spec": pod}},
+        {"template": {"spec": {"containers": [{"env": [{"name": part}]}]}}},
+    )
+    for each in shapes:
+        for meta in (metadata, {"name": "x", "namespace": "n", "labels": metadata}):
+            manifest = {
+                "apiVersion": "apps/v1",
+                "kind": kind,
+                "metadata": meta,
+                "spec": each,
+                "subjects": part,
+            }
+            try:
+                result = rendered(manifest, config=AddOnDeploymentConfigSpec(agentInstallNamespace="moved"))
+            except TemplateError:
+                continue
+            # What is made of it can be looked at by those who come after.
+            work = deployed(ADD_ON, TEMPLATE, result, hashes={})
+            available("a", work)

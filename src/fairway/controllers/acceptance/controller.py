@@ -5,6 +5,7 @@ bind it. Whatever of this is edited or deleted by somebody else is put right. Th
 or is denied: it holds what users put there.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
@@ -12,7 +13,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition, find_condition
 from fairway.controllers.acceptance import conditions, grants, names
 from fairway.controllers.acceptance.grants import Grant, Permission
-from fairway.controllers.acceptance.renewals import Renewals, cluster_of
+from fairway.controllers.acceptance.renewals import SOMEBODY_ELSES, Renewals, cluster_of, is_stray
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
@@ -43,6 +44,8 @@ from fairway.kube import (
 )
 from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
 from fairway.observe.meters import Meters
+
+log: Final = logging.getLogger(__name__)
 
 ROLE: Final = "ClusterRole"
 """In the place of a namespace, in keys of the roles all clusters share."""
@@ -111,8 +114,13 @@ class Acceptance(Reconciler):
             if isinstance(change, Deleted):
                 continue
             request = change.new if isinstance(change, Updated) else change.object
-            if not request.decided and cluster_of(request) is not None:
+            if request.decided:
+                continue
+            if cluster_of(request) is not None:
                 self.queue.add((REQUEST, request.metadata.name))
+            elif isinstance(change, Added) and is_stray(request):
+                labels, user = request.metadata.labels, request.spec.username
+                log.warning(SOMEBODY_ELSES, request.metadata.name, labels[CLUSTER_NAME_LABEL], user)
 
     def _namespaces_changed(self, batch: Batch[Namespace]) -> None:
         for change in batch.changes:

@@ -13,11 +13,13 @@ import msgspec
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.kinds import encode
+from fairway.controllers.acceptance import names
 from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.writes import Writes
 from fairway.kube import Client, Informer, NotFound, petition
+from fairway.kube.notice import Notices
 from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, SigningRequest
 
 log: Final = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ REASON: Final = "AutoApprovedByFairway"
 MESSAGE: Final = "the agent of cluster {cluster} renews its certificate"
 NOT_APPROVED: Final = "certificate request %s of cluster %s is not approved: %s"
 
+SOMEBODY_ELSES: Final = "certificate request %s is labelled as that of cluster %s, and %s made it"
+
 NOT_ACCEPTED: Final = "the cluster is not accepted"
 OTHER_SUBJECT: Final = "it asks for {asked}, which is not what {user} is already"
 OTHER_GROUP: Final = "{user} is not in group {group}"
@@ -54,6 +58,17 @@ def cluster_of(request: SigningRequest) -> str | None:
     if not name or ADD_ON_LABEL in labels or request.spec.signer_name != CLIENT_SIGNER:
         return None
     return name if request.spec.username.startswith(f"{GROUP_PREFIX}{name}:") else None
+
+
+def is_stray(request: SigningRequest) -> bool:
+    """Whether an agent made it for a cluster that is not its own."""
+    labels = request.metadata.labels
+    return (
+        bool(labels.get(CLUSTER_NAME_LABEL))
+        and ADD_ON_LABEL not in labels
+        and request.spec.username.startswith(GROUP_PREFIX)
+        and cluster_of(request) is None
+    )
 
 
 def refusal(request: SigningRequest, *, cluster: str) -> str | None:
@@ -85,6 +100,7 @@ class Renewals:
         writes: Writes,
     ) -> None:
         self._client, self._requests, self._clusters, self._writes = client, requests, clusters, writes
+        self._notices = Notices(log, every=600.0)
 
     def waiting(self, cluster: str | None = None) -> Iterator[str]:
         """Names of requests that are to be decided, of one cluster or of all."""
@@ -100,14 +116,15 @@ class Renewals:
         if request is None or cluster is None or request.decided:
             return None
         known = self._clusters.get(cluster)
-        accepted = known is not None and known.spec.hubAcceptsClient
+        accepted = known is not None and known.spec.hubAcceptsClient and names.refusal(cluster) is None
         fault = refusal(request, cluster=cluster) if accepted else NOT_ACCEPTED
         if fault is not None:
-            log.info(NOT_APPROVED, name, cluster, fault)
+            log.warning(NOT_APPROVED, name, cluster, fault)
             return None
         if not await self._may_renew(request):
             # Of who was just accepted the hub may not have taken notice yet.
-            log.info(NOT_APPROVED, name, cluster, NO_RIGHT.format(user=request.spec.username))
+            fault = NO_RIGHT.format(user=request.spec.username)
+            self._notices.say(logging.WARNING, name, NOT_APPROVED, name, cluster, fault)
             return RETRY_SECONDS
         approved = {
             "type": APPROVED,

@@ -27,6 +27,7 @@ from fairway.api.kinds import encode
 from fairway.kube import ADD_ON_DEPLOYMENT_CONFIGS, ADD_ON_TEMPLATES
 
 NOT_FOUND: Final = "{kind} {name} is named as a configuration, and is not there"
+OTHER_ADD_ON: Final = "AddOnTemplate {name} is that of add-on {whose}, as its addonName says, not of {add_on}"
 NOT_SUPPORTED: Final = "the add-on does not support configurations of the kind {kind}"
 
 Kind = tuple[str, str]
@@ -100,10 +101,14 @@ def unsupported(add_on: ManagedClusterAddOn, offer: ClusterManagementAddOn | Non
 def found(
     references: tuple[AddOnConfig, ...],
     *,
+    add_on: str,
     templates: Mapping[tuple[str, str], AddOnTemplate],
     deployments: Mapping[tuple[str, str], AddOnDeploymentConfig],
 ) -> Configs:
-    """Raises ConfigError for what is named and not there."""
+    """Raises ConfigError for what is named and not there, and for the template of another add-on.
+
+    Whoever may say which configurations an add-on has on one cluster must not give it the rights of another add-on.
+    """
     template: AddOnTemplate | None = None
     deployment: AddOnDeploymentConfig | None = None
     for each in references:
@@ -112,6 +117,9 @@ def found(
             template = templates.get(("", each.name))
             if template is None:
                 raise ConfigError(NOT_FOUND.format(kind=ADD_ON_TEMPLATES.kind, name=each.name))
+            if template.spec.addonName not in ("", add_on):
+                whose = template.spec.addonName
+                raise ConfigError(OTHER_ADD_ON.format(name=each.name, whose=whose, add_on=add_on))
         elif kind == DEPLOYMENTS:
             deployment = deployments.get((each.namespace, each.name))
             if deployment is None:

@@ -76,14 +76,21 @@ class Deployer:
             return
         cluster, offer = self._known.cluster(cluster_name), self._known.offers.get(name)
         if cluster is None:
+            await self._take_away(add_on, leadership)
             await self._release(add_on, leadership)
             return
         if offer is not None and is_self_managed(offer):
             return
+        if not cluster.spec.hubAcceptsClient:
+            # Agents of add-ons have certificates of their own, which outlast those of their cluster.
+            await self._take_away(add_on, leadership)
         if add_on.metadata.deletionTimestamp is not None:
-            await self._end(add_on, cluster, leadership)
+            if self._known.accepted(cluster_name):
+                await self._end(add_on, cluster, leadership)
+            else:
+                await self._release(add_on, leadership)  # its work agent is not told of any work
             return
-        if cluster.metadata.deletionTimestamp is not None:
+        if cluster.metadata.deletionTimestamp is not None or not self._known.accepted(cluster_name):
             return
         if await self._adopt(add_on, leadership):
             return  # what is known of it is old now; the news of that brings us back
@@ -97,6 +104,8 @@ class Deployer:
                 await self._write(add_on, said.result(), leadership)
 
     async def _bring_about(self, add_on: ManagedClusterAddOn, said: _Said, leadership: Leadership) -> None:
+        if self._known.offers.get(add_on.metadata.name) is None:
+            return  # nobody who may say what an add-on is made of has offered it
         found = self._configured(add_on, said)
         if found is None or found.template is None:
             return
@@ -138,6 +147,7 @@ class Deployer:
         try:
             found = configs.found(
                 self._known.references(add_on),
+                add_on=add_on.metadata.name,
                 templates=self._known.templates.store,
                 deployments=self._known.deployments.store,
             )
@@ -160,12 +170,15 @@ class Deployer:
         self, add_on: ManagedClusterAddOn, template: AddOnTemplate, said: _Said, leadership: Leadership
     ) -> ApiError | None:
         kind = conditions.REGISTRATION_APPLIED
+        roles = registration.roles(template)
+        wanted = [registration.binding(add_on, role, first=not index) for index, role in enumerate(roles)]
+        await self._take_away(add_on, leadership, but=frozenset(each.metadata.name for each in wanted))
         if not template.spec.registration:
             said.say(conditions.yes(kind, conditions.NO_REGISTRATION, conditions.NOT_REGISTERED_MESSAGE))
             return None
-        for index, role in enumerate(registration.roles(template)):
+        for role, each in zip(roles, wanted, strict=True):
             try:
-                await self._bind(registration.binding(add_on, role, first=index == 0), leadership)
+                await self._bind(each, leadership)
             except Conflict:
                 raise
             except ApiError as error:
@@ -178,6 +191,20 @@ class Deployer:
             return None
         said.say(conditions.yes(kind, conditions.PERMISSION_APPLIED, conditions.REGISTERED_MESSAGE))
         return None
+
+    async def _take_away(
+        self, add_on: ManagedClusterAddOn, leadership: Leadership, *, but: frozenset[str] = frozenset()
+    ) -> None:
+        """Rights on the hub that the agent had, and is to have no longer."""
+        surplus = [each for each in self._known.granted(add_on) if each.metadata.name not in but]
+        if not surplus:
+            return
+        async with leadership.batch():
+            for each in surplus:
+                try:
+                    await self._writes.delete(ROLE_BINDINGS, each.metadata, leadership=leadership)
+                except NotFound:
+                    continue
 
     async def _bind(self, wanted: RoleBinding, leadership: Leadership) -> None:
         meta = wanted.metadata

@@ -38,7 +38,7 @@ class Installer:
             for each in sorted(wanted - there.keys())
             if (cluster := self._known.cluster(each)) is not None
             and cluster.metadata.deletionTimestamp is None
-            and cluster.spec.hubAcceptsClient
+            and self._known.accepted(each)
         ]
         surplus = [
             each

@@ -6,13 +6,17 @@ from typing import Any
 
 from fairway.api.addon import PLACEMENTS as BY_PLACEMENTS
 from fairway.api.addon import AddOnConfig, ClusterManagementAddOn, ManagedClusterAddOn
+from fairway.api.addon_template import AddOnTemplate
 from fairway.api.cluster import ManagedCluster
 from fairway.api.decision import PlacementDecision
+from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.work import ManifestWork
+from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.addons import configs, names
 from fairway.controllers.addons.ocm import LEASE
-from fairway.controllers.kinds import ROLE_BINDINGS
+from fairway.controllers.addons.registration import is_klusterlet
+from fairway.controllers.kinds import ROLE_BINDINGS, RoleBinding
 from fairway.controllers.sources import Sources
 from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
@@ -50,9 +54,11 @@ class Knowledge:
         self._of_name: defaultdict[str, set[str]] = defaultdict(set)
         self._pages: defaultdict[Key, dict[Key, frozenset[str]]] = defaultdict(dict)
         self._waiting: defaultdict[Key, set[str]] = defaultdict(set)
+        self._granted: defaultdict[Key, set[str]] = defaultdict(set)
         self.add_ons.subscribe(self._index_add_ons)
         self.decisions.subscribe(self._index_decisions)
         self.requests.subscribe(self._index_requests)
+        self.bindings.subscribe(self._index_bindings)
 
     def add_ons_on(self, cluster: str) -> Iterator[ManagedClusterAddOn]:
         for name in sorted(self._on_cluster.get(cluster, ())):
@@ -92,6 +98,39 @@ class Knowledge:
                 if (each.group, each.resource) == kind and (each.namespace, each.name) == key:
                     yield found
 
+    def template_of(self, add_on: ManagedClusterAddOn) -> AddOnTemplate | None:
+        """The one it is made of; None if it is made of none, if that is not there, or is another add-on's."""
+        if self.offers.get(add_on.metadata.name) is None:
+            return None
+        try:
+            return configs.found(
+                self.references(add_on),
+                add_on=add_on.metadata.name,
+                templates=self.templates.store,
+                deployments=self.deployments.store,
+            ).template
+        except configs.ConfigError:
+            return None
+
+    def granted(self, add_on: ManagedClusterAddOn) -> Iterator[RoleBinding]:
+        """The bindings that were made for it here."""
+        meta = add_on.metadata
+        for name in sorted(self._granted.get((meta.namespace, meta.name), ())):
+            found = self.bindings.store[meta.namespace, name]
+            if any(each.uid == meta.uid for each in found.metadata.ownerReferences):
+                yield found
+
+    def accepted(self, cluster: str) -> bool:
+        """Whether an administrator has let it in, and the hub could do what that means.
+
+        A cluster that is named like somebody's namespace is never let in, whatever its spec says.
+        """
+        found = self.clusters.get(cluster)
+        if found is None or not found.spec.hubAcceptsClient:
+            return False
+        said = find_condition(found.status.conditions or (), ACCEPTED)
+        return said is not None and said.status == TRUE
+
     def waiting(self, add_on: Key) -> Iterable[str]:
         """Certificate requests of an add-on on a cluster that nobody has decided about."""
         return tuple(self._waiting.get(add_on, ()))
@@ -121,11 +160,23 @@ class Knowledge:
                 clusters = frozenset(decision.clusterName for decision in now.status.decisions)
                 self._pages[placement_of(now)][key] = clusters
 
+    def _index_bindings(self, batch: Batch[RoleBinding]) -> None:
+        for each in touched(batch):
+            meta = each.metadata
+            if names.TEMPLATE_LABEL not in meta.labels:
+                continue
+            key = meta.namespace, meta.labels.get(names.ADD_ON_LABEL, "")
+            now = self.bindings.get(meta.name, namespace=meta.namespace)
+            if now is not None and now.metadata.labels == meta.labels:
+                self._granted[key].add(meta.name)
+            else:
+                _drop(self._granted, key, meta.name)
+
     def _index_requests(self, batch: Batch[SigningRequest]) -> None:
         for each in touched(batch):
             key = add_on_of(each)
-            if key is None:
-                continue
+            if key is None or not is_klusterlet(each, key[0]):
+                continue  # whoever may ask can label a request; only a cluster's own are waited with
             now = self.requests.get(each.metadata.name)
             if now is not None and not now.decided:
                 self._waiting[key].add(each.metadata.name)

@@ -45,9 +45,11 @@ class Pods:
 
     def equip(self, manifest: dict[str, Any], *, plural: str) -> None:
         """In place. What does not look like a pod template is left for the managed cluster to refuse."""
-        pod = ((manifest.get("spec") or {}).get("template") or {}).get("spec")
-        if not isinstance(pod, dict):
-            return
+        pod: Any = manifest
+        for field in ("spec", "template", "spec"):
+            pod = pod.get(field)
+            if not isinstance(pod, dict):
+                return
         for each in _containers(pod, "initContainers"):
             self._choose_image(each)
         for each in _containers(pod, "containers"):
@@ -129,4 +131,8 @@ def _containers(pod: Mapping[str, Any], field: str) -> Iterator[dict[str, Any]]:
 def _others(entries: Any, taken: Any, *, by: str) -> list[Any]:
     """Those the template has and nothing of ours replaces: two of one name would be refused on the cluster."""
     found = entries if isinstance(entries, list) else []
-    return [each for each in found if not (isinstance(each, dict) and each.get(by) in taken)]
+    return [
+        each
+        for each in found
+        if not (isinstance(each, dict) and isinstance(each.get(by), str) and each[by] in taken)
+    ]

@@ -30,7 +30,6 @@ OTHER_SIGNER: Final = "it is for the signer {signer}"
 OTHER_USAGES: Final = "it is for {usages}"
 NO_REQUEST: Final = "it holds no certificate request, or more than one"
 OTHER_USER: Final = "it asks for {asked}, not for {wanted}"
-NOT_REGISTERED: Final = "the add-on asks for no access to the hub"
 
 
 def registrations(template: AddOnTemplate, *, cluster: str, add_on: str) -> tuple[RegistrationConfig, ...]:
@@ -96,7 +95,15 @@ def binding(add_on: ManagedClusterAddOn, role: str, *, first: bool) -> RoleBindi
     )
 
 
-def refusal(request: SigningRequest, *, cluster: str, add_on: ManagedClusterAddOn) -> str:
+def registers(template: AddOnTemplate) -> bool:
+    """Whether the agent is known to the hub's own API.
+
+    What the status of a ManagedClusterAddOn says of that does not count: the cluster itself may write it.
+    """
+    return any(each.type == KUBE_CLIENT for each in template.spec.registration)
+
+
+def refusal(request: SigningRequest, *, cluster: str, add_on: str) -> str:
     """Why a request that is labelled as this add-on's is not approved; empty if it may be.
 
     Labels can be set by anybody who may ask. What is asked for, and who asks, cannot be made up.
@@ -104,10 +111,8 @@ def refusal(request: SigningRequest, *, cluster: str, add_on: ManagedClusterAddO
     spec = request.spec
     if spec.signer_name != CLIENT_SIGNER:
         return OTHER_SIGNER.format(signer=spec.signer_name)
-    if all(each.signerName != CLIENT_SIGNER for each in add_on.status.registrations):
-        return NOT_REGISTERED
-    wanted = subject(cluster, add_on.metadata.name)
-    if not _is_klusterlet(request, cluster):
+    wanted = subject(cluster, add_on)
+    if not is_klusterlet(request, cluster):
         return NOT_THE_KLUSTERLET.format(user=spec.username, cluster=cluster)
     if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
         return OTHER_USAGES.format(usages=", ".join(spec.usages))
@@ -116,13 +121,13 @@ def refusal(request: SigningRequest, *, cluster: str, add_on: ManagedClusterAddO
     except petition.Unreadable:
         return NO_REQUEST
     groups = {*wanted.groups, *(asked.groups & {EVERYBODY})}
-    hosts = frozenset({names.host(add_on.metadata.name)})
+    hosts = frozenset({names.host(add_on)})
     if not asked.is_for(wanted.user, groups=frozenset(groups), hosts=hosts):
         return OTHER_USER.format(asked=asked.words, wanted=wanted.user)
     return ""
 
 
-def _is_klusterlet(request: SigningRequest, cluster: str) -> bool:
+def is_klusterlet(request: SigningRequest, cluster: str) -> bool:
     """By the name and the group in its certificate, both of which only the hub's signer puts there."""
     group = names.klusterlet_group(cluster)
     return group in request.spec.groups and bool(petition.agent_of(request.spec.username, group=group))

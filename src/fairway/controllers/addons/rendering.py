@@ -26,7 +26,15 @@ NO_VARIABLE: Final = (
 )
 NO_MANIFESTS: Final = "the template has no manifests"
 NOT_AN_OBJECT: Final = "manifest {manifest}: {missing} is missing or no text"
+NOT_A_MAPPING: Final = "manifest {manifest}: {field} is no mapping"
+NOT_SUBJECTS: Final = "manifest {manifest}: subjects is no list of mappings"
 TWICE: Final = "manifest {manifest} is there twice"
+TWO_KEYS: Final = "manifest {manifest}, {path}: two keys become {key!r}"
+LARGEST: Final = 1_000_000
+TOO_LARGE: Final = (
+    f"with the variables put in, the manifests are longer than {LARGEST} characters, more than a ManifestWork "
+    "can hold"
+)
 
 CLUSTER_NAME: Final = "CLUSTER_NAME"
 INSTALL_NAMESPACE: Final = "INSTALL_NAMESPACE"
@@ -69,7 +77,8 @@ def render(
         config=config,
         add_on=add_on,
     )
-    made = [_filled(each, variables) for each in template.spec.agentSpec.workload.manifests]
+    filler = _Filler(variables)
+    made = [filler.fill(each) for each in template.spec.agentSpec.workload.manifests]
     if not made:
         raise TemplateError(NO_MANIFESTS)
     if config.proxyConfig.caBundle:
@@ -88,7 +97,8 @@ def render(
 
 
 def name_of(manifest: Mapping[str, Any]) -> str:
-    metadata = manifest.get("metadata") or {}
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{manifest.get('kind')} {place}{metadata.get('name')}"
 
@@ -137,46 +147,85 @@ def _mounts(template: AddOnTemplate, add_on: str) -> Iterator[Mount]:
             )
 
 
-def _filled(manifest: Mapping[str, Any], variables: Mapping[str, str]) -> Manifest:
-    made: Manifest = _put_in(deepcopy(dict(manifest)), variables, manifest=name_of(manifest), path="")
-    metadata = made.get("metadata")
-    for missing, value in (
-        ("apiVersion", made.get("apiVersion")),
-        ("kind", made.get("kind")),
-        ("metadata.name", metadata.get("name") if isinstance(metadata, dict) else None),
+class _Filler:
+    """Puts variables into manifests, of which all together may not become larger than a work can be: a short template
+    with many places for a long value is very long."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self._left = LARGEST
+
+    def fill(self, manifest: Mapping[str, Any]) -> Manifest:
+        name = name_of(manifest)
+        made: Manifest = self._put_in(deepcopy(dict(manifest)), manifest=name, path="")
+        metadata = made.get("metadata")
+        for missing, value in (
+            ("apiVersion", made.get("apiVersion")),
+            ("kind", made.get("kind")),
+            ("metadata.name", metadata.get("name") if isinstance(metadata, dict) else None),
+        ):
+            if not isinstance(value, str) or not value:
+                raise TemplateError(NOT_AN_OBJECT.format(manifest=name, missing=missing))
+        _check_shape(made)
+        return made
+
+    def _put_in(self, value: Any, *, manifest: str, path: str) -> Any:
+        if isinstance(value, dict):
+            made: dict[str, Any] = {}
+            for key, child in value.items():
+                filled = self._text(key, manifest=manifest, path=path)
+                if filled in made:
+                    raise TemplateError(TWO_KEYS.format(manifest=manifest, path=path, key=filled))
+                below = f"{path}.{key}".removeprefix(".")
+                made[filled] = self._put_in(child, manifest=manifest, path=below)
+            return made
+        if isinstance(value, list | tuple):
+            return [
+                self._put_in(child, manifest=manifest, path=f"{path}[{index}]")
+                for index, child in enumerate(value)
+            ]
+        return self._text(value, manifest=manifest, path=path) if isinstance(value, str) else value
+
+    def _text(self, text: str, *, manifest: str, path: str) -> str:
+        def put(found: re.Match[str]) -> str:
+            name = found[1]
+            if not _NAME.fullmatch(name):
+                raise TemplateError(NO_VARIABLE.format(manifest=manifest, path=path, text=name))
+            if name not in self._variables:
+                known = ", ".join(sorted(self._variables))
+                raise TemplateError(
+                    UNKNOWN_VARIABLE.format(manifest=manifest, path=path, name=name, known=known)
+                )
+            self._spend(len(self._variables[name]))
+            return self._variables[name]
+
+        self._spend(len(text))
+        return _VARIABLE.sub(put, text) if "{{" in text else text
+
+    def _spend(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise TemplateError(TOO_LARGE)
+
+
+def _check_shape(manifest: Manifest) -> None:
+    """As far as it is looked into here; all else is for the managed cluster to judge."""
+    metadata = manifest["metadata"]
+    fields: list[tuple[str, Any]] = [
+        (f"metadata.{each}", metadata.get(each)) for each in ("labels", "annotations")
+    ]
+    if group_kind(manifest) in _POD_KINDS:
+        fields.append(("spec", manifest.get("spec")))
+    for field_name, value in fields:
+        if value is not None and not isinstance(value, dict):
+            raise TemplateError(NOT_A_MAPPING.format(manifest=name_of(manifest), field=field_name))
+    if not isinstance(metadata.get("namespace", ""), str | None):
+        raise TemplateError(NOT_AN_OBJECT.format(manifest=name_of(manifest), missing="metadata.namespace"))
+    subjects = manifest.get("subjects") if manifest["kind"] in _SUBJECTS else None
+    if subjects is not None and not (
+        isinstance(subjects, list) and all(isinstance(each, dict) for each in subjects)
     ):
-        if not isinstance(value, str) or not value:
-            raise TemplateError(NOT_AN_OBJECT.format(manifest=name_of(manifest), missing=missing))
-    return made
-
-
-def _put_in(value: Any, variables: Mapping[str, str], *, manifest: str, path: str) -> Any:
-    if isinstance(value, dict):
-        return {
-            _text(key, variables, manifest=manifest, path=path): _put_in(
-                child, variables, manifest=manifest, path=f"{path}.{key}".removeprefix(".")
-            )
-            for key, child in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [
-            _put_in(child, variables, manifest=manifest, path=f"{path}[{index}]")
-            for index, child in enumerate(value)
-        ]
-    return _text(value, variables, manifest=manifest, path=path) if isinstance(value, str) else value
-
-
-def _text(text: str, variables: Mapping[str, str], *, manifest: str, path: str) -> str:
-    def put(found: re.Match[str]) -> str:
-        name = found[1]
-        if not _NAME.fullmatch(name):
-            raise TemplateError(NO_VARIABLE.format(manifest=manifest, path=path, text=name))
-        if name not in variables:
-            known = ", ".join(sorted(variables))
-            raise TemplateError(UNKNOWN_VARIABLE.format(manifest=manifest, path=path, name=name, known=known))
-        return variables[name]
-
-    return _VARIABLE.sub(put, text) if "{{" in text else text
+        raise TemplateError(NOT_SUBJECTS.format(manifest=name_of(manifest)))
 
 
 def _move(manifest: Manifest, namespace: str) -> None:

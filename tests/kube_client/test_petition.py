@@ -1,0 +1,136 @@
+"""Certificate requests, read as whoever signs them reads them."""
+
+import base64
+import warnings
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.kube.petition import Unreadable, agent_of, read
+
+_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def request(
+    *parts: tuple[x509.ObjectIdentifier, str], extensions: tuple[x509.ExtensionType, ...] = ()
+) -> bytes:
+    with warnings.catch_warnings(action="ignore"):
+        subject = x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in parts])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    for each in extensions:
+        builder = builder.add_extension(each, critical=False)
+    return builder.sign(_KEY, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+USER = (NameOID.COMMON_NAME, "user")
+GROUP = (NameOID.ORGANIZATION_NAME, "group")
+PLAIN = request(GROUP, USER)
+OTHER = request((NameOID.COMMON_NAME, "somebody-else"))
+MIDDLE = b"".join(PLAIN.splitlines()[1:-1])
+
+
+def test_what_it_asks_for() -> None:
+    found = read(PLAIN)
+    assert (found.user, found.groups, found.hosts, found.plain) == (
+        "user",
+        frozenset({"group"}),
+        frozenset(),
+        True,
+    )
+    assert found.words == "CN=user,O=group"
+    assert found.is_for("user", groups=frozenset({"group"}))
+    assert not found.is_for("user", groups=frozenset({"group", "more"}))
+    assert not found.is_for("other", groups=frozenset({"group"}))
+
+
+@pytest.mark.parametrize("form", [b"\n" + PLAIN + b"\n", PLAIN.replace(b"\n", b"\r\n"), PLAIN.strip()])
+def test_white_space_around_it_does_not_matter(form: bytes) -> None:
+    assert read(form).user == "user"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        b"",
+        b"nonsense",
+        PLAIN + OTHER,
+        b"x" + PLAIN + OTHER,
+        b" " + PLAIN + OTHER,
+        b"x" + PLAIN,
+        PLAIN + b"x",
+        PLAIN.replace(b"-----\n", b"-----\nProc-Type: 4,ENCRYPTED\n\n", 1),
+        PLAIN.replace(b"CERTIFICATE REQUEST", b"NEW CERTIFICATE REQUEST"),
+        PLAIN.replace(b"CERTIFICATE REQUEST", b"CERTIFICATE"),
+        PLAIN.replace(b"CERTIFICATE REQUEST", b"CERTIFICATE") + OTHER,
+        PLAIN.replace(MIDDLE[:8], b"AAAA\x00AAA"),
+        b"-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n",
+        b"-----BEGIN CERTIFICATE REQUEST-----\n"
+        + base64.encodebytes(base64.b64decode(MIDDLE) + b"\x00")
+        + b"-----END CERTIFICATE REQUEST-----\n",
+    ],
+)
+def test_what_two_could_read_differently_is_no_request(form: bytes) -> None:
+    with pytest.raises(Unreadable):
+        read(form)
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_nothing_around_it_makes_another_of_it(before: bytes, after: bytes) -> None:
+    try:
+        found = read(before + PLAIN + after)
+    except Unreadable:
+        return
+    assert found.user == "user"
+    assert not (before + after).strip()
+
+
+def test_only_one_user_counts_and_nothing_beside() -> None:
+    assert read(request(USER, (NameOID.COMMON_NAME, "admin"))).user == ""
+    assert read(request(USER, USER)).user == ""
+    assert read(request(GROUP)).user == ""
+    for oid in (
+        NameOID.USER_ID,
+        NameOID.ORGANIZATIONAL_UNIT_NAME,
+        x509.ObjectIdentifier("1.3.6.1.4.1.57683.2"),
+    ):
+        assert not read(request(USER, (oid, "x"))).plain
+
+
+def test_hosts_and_nothing_else_may_be_asked_for_besides() -> None:
+    names = x509.SubjectAlternativeName([x509.DNSName("a.example")])
+    found = read(request(USER, extensions=(names,)))
+    assert found.plain
+    assert not found.is_for("user", groups=frozenset())
+    assert found.is_for("user", groups=frozenset(), hosts=frozenset({"a.example", "b.example"}))
+    mail = x509.SubjectAlternativeName([x509.RFC822Name("a@b.example")])
+    authority = x509.BasicConstraints(ca=True, path_length=None)
+    for each in (mail, authority):
+        assert not read(request(USER, extensions=(each,))).plain
+
+
+@pytest.mark.parametrize(
+    ("user", "agent"),
+    [
+        ("g:a1", "a1"),
+        ("g:3F2b-x.y_z0", "3F2b-x.y_z0"),
+        ("g:", ""),
+        ("g", ""),
+        ("a1", ""),
+        ("g:a:b", ""),
+        ("gg:a", ""),
+        ("g:a b", ""),
+        ("g:a\n", ""),
+        ("g:\u0430", ""),
+        ("g:a\u0661", ""),
+        ("g:-a", ""),
+        ("g:" + "a" * 254, ""),
+    ],
+)
+def test_agents_have_plain_names(user: str, agent: str) -> None:
+    assert agent_of(user, group="g") == agent
