@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fairway.api.work import ManifestWork
@@ -153,6 +153,18 @@ async def played(pair: Pair, script: list[Step]) -> None:
             await world.eventually(lambda: not world.names() and world.maps() == {"foreign": {"k": "mine"}})
 
 
+MOVING: list[Step] = [
+    Edit("a", {"one": {"k": "1"}}),
+    Edit("b", {"one": {}, "two": {}}),
+    Wait(),
+    Edit("a", {}),
+    Delete("b"),
+]
+"""An object goes from one work to another that is deleted the same moment."""
+
+
+@example(script=MOVING)
+@example(script=[*MOVING, Restart()])
 @given(script=st.lists(steps, max_size=12))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_cluster_ends_as_the_works_say(embedded_pair: Pair, complaints: None, script: list[Step]) -> None:

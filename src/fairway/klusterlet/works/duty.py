@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from fairway.api.kinds import encode
@@ -24,7 +25,15 @@ from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.executor import Executors
 from fairway.klusterlet.works.manifest import Failed, Reading, Wanted
 from fairway.klusterlet.works.objects import Identity, Objects, Target
-from fairway.klusterlet.works.ownership import Leaving, entry_of, identity_of, reference, target_of
+from fairway.klusterlet.works.ownership import (
+    Leaving,
+    NotYet,
+    Reference,
+    entry_of,
+    identity_of,
+    reference,
+    target_of,
+)
 from fairway.klusterlet.works.record import MANAGER, Records
 from fairway.klusterlet.works.rivals import Rivals
 from fairway.klusterlet.works.status import Outcome
@@ -184,13 +193,31 @@ class Duty:
         left: list[AppliedResource] = []
         for entry in entries:
             identity = identity_of(entry)
-            kept = not manifest.owned(identity, option) or await self._rivals.claimed(work, identity)
-            leaving = Leaving(objects=self._objects, record=record, kept=kept)
+            leaving = Leaving(
+                objects=self._objects,
+                record=record,
+                orphaned=not manifest.owned(identity, option),
+                heir=partial(self._heir, work),
+            )
             if await leaving.leave(entry):
                 self._applier.forget(identity, uid)
             else:
                 left.append(entry)
         return left
+
+    async def _heir(self, work: ManifestWork | None, identity: Identity, /) -> Reference | None:
+        waiting = False
+        for other in await self._rivals.claimants(work, identity):
+            record = await self._records.get(other.metadata.name)
+            if record is None:
+                waiting = True
+            elif record.metadata.deletionTimestamp is None:
+                if any(identity_of(each) == identity for each in record.status.appliedResources):
+                    return reference(record)
+                waiting = True
+        if waiting:
+            raise NotYet
+        return None
 
     async def _apply_one(
         self, work: ManifestWork, wanted: Wanted, record: AppliedManifestWork, attempt: int, done: Done

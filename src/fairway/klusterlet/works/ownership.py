@@ -6,7 +6,7 @@ no agent is left to see to it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from fairway.api.work import AppliedManifestWork, AppliedResource
 from fairway.klusterlet.works.objects import Identity, Objects, Target, Trace, owners_of
@@ -47,23 +47,40 @@ async def settled(
     return await objects.merge(target, live, {"metadata": {"ownerReferences": owners}})
 
 
+class Heir(Protocol):
+    async def __call__(self, identity: Identity, /) -> Reference | None:
+        """Who is to have an object next; None for nobody. Raises NotYet if that cannot be said at the moment."""
+
+
+class NotYet(Exception):
+    """Somebody wants the object, and has not written that down: it must neither be deleted nor be nobody's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """What becomes of an object that a work no longer wants. ``kept``: it stays, as nobody's or as another's."""
+    """What becomes of an object that a work no longer wants. ``orphaned``: it stays, and is nobody's."""
 
     objects: Objects
     record: AppliedManifestWork
-    kept: bool
+    orphaned: bool
+    heir: Heir
 
     async def leave(self, entry: AppliedResource) -> bool:
         """Deletes the object, or lets go of it. Whether it is done with: one with finalizers takes its time.
 
         The reference decides, not the UID on record: an object that was made anew just before an agent died is ours
-        though nobody wrote it down, and one that lost the reference was taken over by whoever removed it.
+        though nobody wrote it down, and one that lost the reference was taken over by whoever removed it. An object
+        that another work waits for gets that one's reference in the same write that removes ours; in between it would
+        be nobody's, and if the other work went at that moment, it would stay for ever.
         """
         target = target_of(entry)
         async with self.objects.turns.of(target.identity):
-            return await self._leave(target)
+            try:
+                return await self._leave(target)
+            except NotFound:
+                return True
+            except (Conflict, NotYet):
+                return False  # looked at again
 
     async def _leave(self, target: Target) -> bool:
         live = await self.objects.get(target)
@@ -71,17 +88,17 @@ class Leaving:
         if live is None or not has(live, mine["uid"]):
             return True
         others = [each for each in works_among(owners_of(live)) if each["uid"] != mine["uid"]]
-        try:
-            if others or self.kept:
-                await settled(self.objects, target, live, mine, owned=False)
-                return True
-            if not live["metadata"].get("deletionTimestamp"):
-                await self.objects.delete(target, uid=live["metadata"]["uid"])
-            return await self.objects.get(target) is None
-        except NotFound:
+        if others or self.orphaned:
+            await settled(self.objects, target, live, mine, owned=False)
             return True
-        except Conflict:
-            return False  # it changed under our hands: looked at again
+        heir = await self.heir(target.identity)
+        if heir is not None:
+            kept = [each for each in owners_of(live) if each.get("uid") != mine["uid"]]
+            await self.objects.merge(target, live, {"metadata": {"ownerReferences": [*kept, heir]}})
+            return True
+        if not live["metadata"].get("deletionTimestamp"):
+            await self.objects.delete(target, uid=live["metadata"]["uid"])
+        return await self.objects.get(target) is None
 
 
 def target_of(entry: AppliedResource) -> Target:

@@ -78,14 +78,15 @@ class Rivals:
                 message = words.RIVAL.format(work=other.metadata.name, why=why)
                 raise Refusal(message, remedy=words.RIVAL_REMEDY, final=True)
 
-    async def claimed(self, work: ManifestWork | None, identity: Identity) -> bool:
-        """Whether some other work has the object, so that it must not be deleted."""
+    async def claimants(self, work: ManifestWork | None, identity: Identity) -> list[ManifestWork]:
+        """The other works that have the object, and would have it if this one let go, the first in line first."""
         claims = [each for each in self._works if (each[0], each[2]) == (identity.group, identity.name)]
+        found: list[tuple[tuple[bool, datetime, str], ManifestWork]] = []
         for _, kind, _ in claims:
-            async for _, theirs in self._others(work, identity, kind=kind):
+            async for other, theirs in self._others(work, identity, kind=kind):
                 if theirs.strategy.type != READ_ONLY:
-                    return True
-        return False
+                    found.append((_rank(other, keeps=theirs.owned), other))
+        return [other for _, other in sorted(found, key=lambda each: each[0])]
 
     async def _others(
         self, work: ManifestWork | None, identity: Identity, *, kind: str
