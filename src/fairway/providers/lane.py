@@ -270,9 +270,12 @@ class Lane:
             return
         held = await self.sink.find(cluster)
         self._asked.add(cluster)
-        if held is not None:
-            self._held[cluster] = held
-            publishing.seen(held.publication, version=held.version, now=self._now(), anew=True)
+        now = self._now()
+        if held is None:
+            publishing.seen(None, version=0, now=now, anew=True)
+            return
+        self._held[cluster] = held
+        publishing.seen(held.publication, version=held.version, now=now, anew=True)
 
     def _written(self, cluster: str, publishing: Publishing, publication: Publication, held: Held) -> None:
         self._held[cluster] = held

@@ -300,6 +300,23 @@ async def test_a_hub_that_is_away_is_tried_again_later_each_time() -> None:
         assert runner.unready() == []
 
 
+async def test_a_hub_that_comes_back_without_the_scores_gets_them_at_once() -> None:
+    value = [10]
+    provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
+    async with at_work(provider, sink) as runner:
+        await asyncio.sleep(59)
+        assert [when for when, _ in sink.writes] == [0]
+        value[0], sink.error = 50, SinkError("no route to the hub", reason="TransportError")
+        await asyncio.sleep(5)
+        # Restored from a backup that has none; and meanwhile all is as it was before.
+        value[0], sink.error = 10, None
+        provider.wake()
+        await asyncio.sleep(10)
+        assert sink.tries == [0, 60, 61, 63, 67]
+        assert [(when, found.scores) for when, found in sink.writes][1:] == [(67, (("free", 10),))]
+        assert runner.unready() == []
+
+
 @pytest.mark.parametrize("error", [Refused("you may not"), SinkError("busy", after=45)])
 async def test_a_hub_that_refuses_is_not_pestered(error: SinkError) -> None:
     provider, sink = Told(), Hand()
