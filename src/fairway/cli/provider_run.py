@@ -100,7 +100,7 @@ Exit status: 0 it was told to stop, or with --once and --dry-run everything coul
     "--deadline",
     type=duration,
     metavar="DURATION",
-    help="For one reading.  [default: the interval, at most 30s]",
+    help="For one reading.  [default: 30s, or half the validity if that is less]",
 )
 @click.option("--adopt", is_flag=True, help="Take over scores of the same name that somebody else made.")
 @click.option(

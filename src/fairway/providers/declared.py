@@ -11,12 +11,12 @@ scores:
   scale: {kind: quantile, inverted: true}                           # by rank in the fleet
 """
 
-import re
 from collections.abc import Callable
 from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from fairway.providers.definition import is_name, is_resource, is_score
 from fairway.providers.document import Document, Seconds, Steps
 from fairway.providers.provider import DEADBAND, INTERVAL_SECONDS, Scale, Score
 from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Quantile, Spread
@@ -26,16 +26,18 @@ NO_SCALE: Final = "misses the field 'scale', such as {kind: linear, low: 0, high
 NO_LIMITS: Final = "a {kind} scale needs low and high: the values that score -100 and 100"
 LIMITS_UNUSED: Final = "a {kind} scale has no low and high: remove them, or write kind: linear"
 BAD_NAME: Final = (
-    "{given!r} is no {what}: use lower-case letters, digits, '-' and '.', starting and ending with one "
-    "of the first two"
+    "{given!r} is no name of a provider: use 1 to 63 letters, digits, '-', '_' and '.', such as queue"
 )
-BAD_SCORE_NAME: Final = "{given!r} is no name for a score: use letters, digits, '-', '_', '.' and '/'"
+BAD_RESOURCE: Final = (
+    "{given!r} is no resource: use lower-case letters, digits, '-' and '.', starting and ending with one of "
+    "the first two"
+)
+BAD_SCORE_NAME: Final = (
+    "{given!r} is no name for a score: use 1 to 100 letters, digits, '-', '_', '.' and ':', such as queueFree"
+)
 TWO_SCORES: Final = "the score {name!r} is declared twice"
 NO_SCORES: Final = "declares no score; write at least one under scores"
 TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
-
-_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_SCORE_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?")
 
 _UNLIMITED: Final[dict[str, Callable[[], Scale]]] = {
     "direct": Direct,
@@ -82,7 +84,7 @@ class ScoreEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     def score(self, document: Document, *path: str | int) -> Score:
         """``path`` is where it is declared. Raises DocumentError."""
-        if not _SCORE_NAME.fullmatch(self.name):
+        if not is_score(self.name):
             raise document.error(BAD_SCORE_NAME.format(given=self.name), *path, "name")
         scale = self.assumed()
         if self.scale is not None:
@@ -114,10 +116,11 @@ class ProviderEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def names(self, document: Document, *, default: str) -> tuple[str, str]:
         """The provider's name and its resource. Raises DocumentError."""
         name = self.name or default
-        resource = self.resource or f"{name}-score"
-        for what, given in (("name", name), ("resource", resource)):
-            if not _OBJECT_NAME.fullmatch(given):
-                raise document.error(BAD_NAME.format(given=given, what=what), what)
+        resource = self.resource or f"{name}-score".lower()
+        if not is_name(name):
+            raise document.error(BAD_NAME.format(given=name), "name")
+        if not is_resource(resource):
+            raise document.error(BAD_RESOURCE.format(given=resource), "resource")
         if self.interval < SHORTEST_INTERVAL:
             raise document.error(TOO_OFTEN, "interval")
         return name, resource

@@ -11,7 +11,8 @@ from fairway.providers.scales import needs_fleet
 NO_NAME: Final = "{who}: {what} must be set"
 BAD_NAME: Final = "{who}: the name {name!r} must be 1 to 63 letters, digits, '-', '_' or '.', such as queue"
 BAD_RESOURCE: Final = (
-    "{who}: the resource {name!r} must be lower-case letters, digits, '-' or '.', such as queue-score"
+    "{who}: the resource {name!r} must be lower-case letters, digits, '-' or '.', with letters or digits at both ends "
+    "and beside every '.', such as queue-score"
 )
 NO_SCORES: Final = "{who}: it publishes no scores; write at least one"
 TOO_MANY: Final = "{who}: {count} scores are too many for one object; {most} are the most"
@@ -28,12 +29,34 @@ NEEDS_FLEET: Final = (
 BAD_DEADBAND: Final = "{who}: the deadband of {name} must be a whole number from 0 to 200, not {given!r}"
 BAD_THRESHOLD: Final = "{who}: the threshold {given!r} of {name} must be a whole number from -100 to 100"
 BAD_HALF_LIFE: Final = "{who}: the half-life of {name} must be seconds, 0 for no smoothing, not {given!r}"
-BAD_INTERVAL: Final = "{who}: the interval must be a number of seconds greater than 0, not {given!r}"
+BAD_INTERVAL: Final = (
+    "{who}: the interval must be a number of seconds greater than 0, and at most a year, not {given!r}"
+)
 NO_KIND: Final = "{who} is neither a ClusterProvider nor a FleetProvider"
 
+LONGEST_INTERVAL: Final = 366 * 86400.0
+
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-_RESOURCE: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_PART: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_RESOURCE: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
+_LONGEST_RESOURCE: Final = 253
 _SCORE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
+
+
+def is_name(given: object) -> bool:
+    """Whether a provider can be called so: it is the value of a label."""
+    return isinstance(given, str) and _NAME.fullmatch(given) is not None
+
+
+def is_resource(given: object) -> bool:
+    """Whether an object of Kubernetes can be called so."""
+    return (
+        isinstance(given, str) and len(given) <= _LONGEST_RESOURCE and _RESOURCE.fullmatch(given) is not None
+    )
+
+
+def is_score(given: object) -> bool:
+    return isinstance(given, str) and _SCORE.fullmatch(given) is not None
 
 
 class DefinitionError(ValueError):
@@ -46,9 +69,9 @@ def check(provider: Provider) -> None:
     for what in ("name", "resource", "scores"):
         if not hasattr(provider, what):
             raise DefinitionError(NO_NAME.format(who=who, what=what))
-    if not isinstance(provider.name, str) or not _NAME.fullmatch(provider.name):
+    if not is_name(provider.name):
         raise DefinitionError(BAD_NAME.format(who=who, name=provider.name))
-    if not isinstance(provider.resource, str) or not _RESOURCE.fullmatch(provider.resource):
+    if not is_resource(provider.resource):
         raise DefinitionError(BAD_RESOURCE.format(who=who, name=provider.resource))
     if not isinstance(provider, ClusterProvider | FleetProvider):
         raise DefinitionError(NO_KIND.format(who=who))
@@ -57,7 +80,7 @@ def check(provider: Provider) -> None:
 
 
 def check_interval(seconds: float, *, who: str) -> None:
-    if not isinstance(seconds, int | float) or not math.isfinite(seconds) or seconds <= 0:
+    if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_INTERVAL:
         raise DefinitionError(BAD_INTERVAL.format(who=who, given=seconds))
 
 
@@ -80,7 +103,7 @@ def _check_scores(provider: Provider, who: str) -> None:
 
 
 def _check_score(score: Score, who: str) -> None:
-    if not isinstance(score.name, str) or not _SCORE.fullmatch(score.name):
+    if not is_score(score.name):
         raise DefinitionError(BAD_SCORE.format(who=who, name=score.name))
     name = score.name
     if not callable(getattr(score.scale, "score", None)) or isinstance(score.scale, type):

@@ -31,9 +31,15 @@ CONDITION: Final = "AddOnPlacementScoreUpdated"
 SHORTEST_SECONDS: Final = 180.0
 INTERVALS: Final = 3
 """Scores are valid for so many intervals, and not less than the shortest time."""
+LEAST_INTERVALS: Final = 1.25
+"""Readings are not exactly an interval apart, and take a while themselves."""
+LONGEST_SECONDS: Final = 10 * 366 * 86400.0
 TOO_SHORT: Final = (
     "scores valid for {valid_for:g} s would run out between two readings, which are {interval:g} s apart; "
-    "make them valid for longer than that, or read more often"
+    "make them valid for {least:g} s or more, or read more often"
+)
+TOO_LONG: Final = (
+    "scores valid for {valid_for:g} s would hardly ever run out; make them valid for ten years or less"
 )
 
 TOLERANCE: Final = timedelta(seconds=5)
@@ -72,8 +78,11 @@ def horizon(*, interval: float, valid_for: float | None = None) -> float:
     """Seconds for which a reading is published. Raises ValueError."""
     if valid_for is None:
         return max(INTERVALS * interval, SHORTEST_SECONDS)
-    if valid_for <= interval:
-        raise ValueError(TOO_SHORT.format(valid_for=valid_for, interval=interval))
+    least = LEAST_INTERVALS * interval
+    if not valid_for >= least:
+        raise ValueError(TOO_SHORT.format(valid_for=valid_for, interval=interval, least=least))
+    if valid_for > LONGEST_SECONDS:
+        raise ValueError(TOO_LONG.format(valid_for=valid_for))
     return valid_for
 
 

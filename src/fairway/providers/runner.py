@@ -44,7 +44,7 @@ from fairway.providers.sink import Sink
 log: Final = logging.getLogger(__name__)
 
 DEADLINE_SECONDS: Final = 30.0
-"""For one reading, or the interval if that is shorter."""
+"""For one reading, or half of the validity if that is shorter."""
 WRITERS: Final = 16
 """Writes to the hub at a time."""
 RESTART_SECONDS: Final = 5.0
@@ -138,12 +138,13 @@ class Runner:
     def _lane(self, provider: Provider, sink_of: SinkOf) -> Lane:
         assert isinstance(provider, ClusterProvider | FleetProvider)
         interval = self.settings.interval or provider.interval
+        valid_for = horizon(interval=interval, valid_for=self.settings.valid_for)
         return Lane(
             provider,
             sink=sink_of(provider),
             interval=interval,
-            horizon=horizon(interval=interval, valid_for=self.settings.valid_for),
-            deadline=self.settings.deadline or min(interval, DEADLINE_SECONDS),
+            horizon=valid_for,
+            deadline=self.settings.deadline or min(valid_for / 2, DEADLINE_SECONDS),
             cluster=self.settings.cluster,
             clusters=lambda: self._clusters,
             schedule=self._schedule,
@@ -319,7 +320,7 @@ def _check(providers: Sequence[Provider], settings: Settings) -> None:
         raise DefinitionError(NOTHING_TO_RUN)
     if settings.interval is not None:
         check_interval(settings.interval, who="settings")
-    if settings.deadline is not None and settings.deadline <= 0:
+    if settings.deadline is not None and not settings.deadline > 0:
         raise DefinitionError(BAD_DEADLINE.format(given=settings.deadline))
     names: set[str] = set()
     resources: dict[str, str] = {}

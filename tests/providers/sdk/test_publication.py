@@ -1,5 +1,6 @@
 """When a reading is worth a write: values compared, with a clock that is an argument."""
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fairway.providers.assessment import WELL, Assessment
+from fairway.providers.definition import LONGEST_INTERVAL
 from fairway.providers.provider import Score
 from fairway.providers.publication import TOLERANCE, Publication, Publishing, horizon, moved
 from fairway.providers.scales import Direct
@@ -427,9 +429,22 @@ def test_validity_by_rule(interval: float, seconds: float) -> None:
 
 
 def test_validity_must_outlast_the_interval() -> None:
-    assert horizon(interval=60, valid_for=90) == 90
-    with pytest.raises(ValueError, match="valid for 60 s would run out between two readings"):
-        horizon(interval=60, valid_for=60)
+    assert horizon(interval=60, valid_for=75) == 75
+    for valid_for in (60, 74, 0, math.nan):
+        with pytest.raises(
+            ValueError, match=r"would run out between two readings, .* valid for 75 s or more"
+        ):
+            horizon(interval=60, valid_for=valid_for)
+
+
+def test_validity_has_an_end() -> None:
+    """And no moment is beyond the calendar."""
+    for valid_for in (1e10, math.inf):
+        with pytest.raises(ValueError, match="would hardly ever run out"):
+            horizon(interval=60, valid_for=valid_for)
+    longest = horizon(interval=LONGEST_INTERVAL)
+    publishing = Publishing((FREE,), horizon=longest)
+    assert published(publishing, seen(0, free=10)).valid_until == START + timedelta(seconds=longest)
 
 
 class PublishingMachine(RuleBasedStateMachine):

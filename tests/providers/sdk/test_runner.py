@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -402,6 +403,7 @@ async def test_one_writes_and_the_other_stands_by(world: World) -> None:
         ([one(lambda: 1), one(lambda: 1)], Settings(cluster="c1"), "two providers are called queue"),
         ([one(lambda: 1)], Settings(cluster="c1", interval=0), "interval must be"),
         ([one(lambda: 1)], Settings(cluster="c1", deadline=-1), "deadline must be"),
+        ([one(lambda: 1)], Settings(cluster="c1", deadline=math.nan), "deadline must be"),
         ([one(lambda: 1)], Settings(cluster="c1", valid_for=60), "would run out between two readings"),
     ],
 )
