@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from fairway.cli.join_options import (
     TWO_WAYS,
     BootstrapChoice,
 )
-from fairway.cli.join_process import NO_BOOTSTRAP, NO_NAME, RUN_OUT
+from fairway.cli.join_process import FORGOTTEN, NO_BOOTSTRAP, NO_NAME, RUN_OUT
 from fairway.cli.main import run
 from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.klusterlet import names
@@ -40,8 +41,8 @@ from fairway.kube import (
 )
 from fairway.kube.core import NODES
 from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
-from fairway.testing.hub import HubAddress, hub_in_thread
-from fairway.testing.processes import background
+from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
+from fairway.testing.processes import Port, background
 from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, fresh, gone, join, until
 from klusterlet.pairs import signed
 from klusterlet.test_registration import decide
@@ -219,6 +220,43 @@ def test_a_cluster_that_the_hub_removes_ends_it(fleet: Fleet, tmp_path: Path) ->
         act(fleet.hub, lambda admin: admin.delete(MANAGED_CLUSTERS, name))
         assert process.process.wait() == 1
         assert f"cluster {name} was removed from the hub" in process.errors.read_text()
+
+
+def test_a_cluster_that_was_removed_while_nobody_looked_joins_anew(fleet: Fleet, tmp_path: Path) -> None:
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        let_in(fleet, name, process)
+        process.kill()
+
+    async def remove(admin: Client) -> None:
+        await admin.delete(MANAGED_CLUSTERS, name)
+        await gone(admin, MANAGED_CLUSTERS, name)
+
+    act(fleet.hub, remove)
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        process.until(FORGOTTEN.format(name=name))
+        let_in(fleet, name, process)
+        seen_available(fleet, name)
+        assert process.stop() == 0
+
+
+def test_a_cluster_that_has_joined_before_is_waited_for(fleet: Fleet, tmp_path: Path) -> None:
+    """Its API may be starting at the same time, as after a power cut."""
+    name = fresh()
+    with Port() as port:
+        starting = partial(embedded_hub, folder=tmp_path / "data", port=port.number, definitions=())
+        with background(starting()) as cluster:
+            kubeconfig = tmp_path / "cluster"
+            cluster.certificates.write_kubeconfig(kubeconfig, server=cluster.url)
+            late = Fleet(hub=fleet.hub, cluster=kubeconfig)
+            with join(tmp_path, *joining(late, tmp_path, name)) as process:
+                let_in(late, name, process)
+                process.kill()
+        with join(tmp_path, *resuming(late, tmp_path, name)) as process:
+            assert f":{port}" in process.until("it is waited for")
+            with background(starting()):
+                process.until("has joined hub")
+                assert process.stop() == 0
 
 
 def test_who_is_not_accepted_any_more_waits(fleet: Fleet, tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from fairway.klusterlet.grounds import prepare
 from fairway.klusterlet.klusterlet import Klusterlet, Options
 from fairway.klusterlet.registration import Introduction, admitted, register, wanted_of
 from fairway.klusterlet.state import State
-from fairway.kube import Client, Connection, KubeError
+from fairway.kube import MANAGED_CLUSTERS, Backoff, Client, Connection, KubeError, NotFound
+from fairway.kube.transport import Retry
 
 log: Final = logging.getLogger(__name__)
 
@@ -40,7 +41,11 @@ REACHED: Final = "cluster {name} is at {server}, Kubernetes {version}"
 PREPARED: Final = "{kind} is made on the cluster"
 RESUMED: Final = "goes on as {user}, whose certificate is valid until {ends}"
 STOPPING: Final = "stopping; cluster {name} stays on the hub, and goes on when this is started again"
+FORGOTTEN: Final = "the hub knows no cluster {name} any more: it joins anew"
+AWAY: Final = "{why}; cluster {name} has joined before, so it is waited for"
 NOT_SERVED: Final = "the kinds of a klusterlet are not served by the cluster, though they are defined there"
+
+_PAUSES: Final = Backoff(base=0.25, cap=5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +114,7 @@ async def _work(
     settings: Settings, state: State, *, bootstrap: Connection | None, cluster: Connection
 ) -> None:
     async with Client(cluster) as managed:
-        await _reach_cluster(managed, settings)
+        await _reach_cluster(managed, settings, patient=state.certificate() is not None)
         await _identify(settings, state, bootstrap=bootstrap, cluster=cluster)
         options = Options(
             certificate_seconds=settings.certificate_seconds,
@@ -123,21 +128,37 @@ async def _work(
                 raise BadInputError(hub_words(error, hub.connection)) from error
 
 
-async def _reach_cluster(managed: Client, settings: Settings) -> None:
+async def _reach_cluster(managed: Client, settings: Settings, *, patient: bool) -> None:
+    """``patient``: one that has joined before may be starting at this very moment, as after a power cut."""
     import msgspec
 
-    try:
-        answer = await managed.request("GET", "/version")
-        version = msgspec.json.decode(answer.body, type=dict[str, str]).get("gitVersion", "")
-        tell(REACHED.format(name=settings.name, server=managed.connection.server, version=version))
-        for kind in await prepare(managed, name=settings.name):
-            tell(PREPARED.format(kind=kind))
-    except KubeError as error:
-        raise BadInputError(cluster_words(error, managed.connection)) from error
-    except msgspec.MsgspecError as error:
-        raise BadInputError(cluster_words(error, managed.connection)) from error
-    except TimeoutError:
-        raise BadInputError(NOT_SERVED) from None
+    attempt = 0
+    while True:
+        try:
+            await _reached(managed, settings)
+            return
+        except KubeError as error:
+            words = cluster_words(error, managed.connection)
+            if not patient or not error.retryable:
+                raise BadInputError(words) from error
+            if attempt == 0:
+                tell(AWAY.format(why=words, name=settings.name))
+        except msgspec.MsgspecError as error:
+            raise BadInputError(cluster_words(error, managed.connection)) from error
+        except TimeoutError:
+            raise BadInputError(NOT_SERVED) from None
+        await asyncio.sleep(_PAUSES.delay(attempt))
+        attempt += 1
+
+
+async def _reached(managed: Client, settings: Settings) -> None:
+    import msgspec
+
+    answer = await managed.request("GET", "/version")
+    version = msgspec.json.decode(answer.body, type=dict[str, str]).get("gitVersion", "")
+    tell(REACHED.format(name=settings.name, server=managed.connection.server, version=version))
+    for kind in await prepare(managed, name=settings.name):
+        tell(PREPARED.format(kind=kind))
 
 
 async def _identify(
@@ -151,10 +172,10 @@ async def _identify(
         and certificate.ends > datetime.now(UTC)
         and certificate.is_for(wanted.subject)
     ):
-        if bootstrap is not None:
-            state.move(bootstrap)
-        tell(RESUMED.format(user=certificate.subject.user, ends=format_time(certificate.ends)))
-        return
+        if bootstrap is None or not await _is_forgotten(bootstrap, state):
+            tell(RESUMED.format(user=certificate.subject.user, ends=format_time(certificate.ends)))
+            return
+        tell(FORGOTTEN.format(name=settings.name))
     if bootstrap is None:
         raise BadInputError(_lacking(settings, certificate))
     introduction = Introduction(
@@ -169,6 +190,20 @@ async def _identify(
             await admitted(introducing, settings.name, tell=tell)
         except KubeError as error:
             raise BadInputError(hub_words(error, bootstrap, joining=True)) from error
+
+
+async def _is_forgotten(bootstrap: Connection, state: State) -> bool:
+    """Whether the cluster was removed while nobody looked. Its own identity does not show it the difference between
+    that and not being accepted; one that introduces clusters does, if it still counts."""
+    state.move(bootstrap)
+    try:
+        async with Client(bootstrap, retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as asking:
+            await asking.get(MANAGED_CLUSTERS, state.cluster)
+    except NotFound as error:
+        return bool(error.details.name)
+    except KubeError:
+        return False
+    return False
 
 
 def _lacking(settings: Settings, certificate: Certificate | None) -> str:
