@@ -250,8 +250,8 @@ def test_wrong_input(hubs: Hubs, tmp_path: Path) -> None:
     assert WHICH_CLUSTER in ended(*hub, "--cluster-name", CLUSTER)
     assert "did you mean 'resource-usage'?" in ended(*hubs.given, "--providers", "resource-usge")
     options = tmp_path / "options.yaml"
-    options.write_text("resource-usage: {shapes: 7}")
-    assert f"{options}: resource-usage: shapes" in ended(*hubs.given, "--config", options)
+    options.write_text("resource-usage:\n  basis: both\n  shapes: 7\n")
+    assert f"{options}:3: resource-usage.shapes: expected" in ended(*hubs.given, "--config", options)
     options.write_text("health: {}")
     assert "there are options for health, which --providers does not name" in ended(
         *hubs.given, "--config", options

@@ -179,6 +179,23 @@ def test_a_rehearsal_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest.Capt
     assert scores(at_hub) == {}
 
 
+@pytest.mark.parametrize("how", ["--dry-run", "--once"])
+def test_one_cluster_that_could_not_be_read_is_not_everything(
+    at_hub: Path, folder: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    """Whatever comes after it, and however well that goes."""
+    (folder / "partly.py").write_text(
+        FLEET.replace("Quantile", "Direct, ProviderError, Quantile").replace(
+            "len(name) for", 'ProviderError("away", reason="Away") if name == "c1" else 5 for'
+        )
+    )
+    assert run(["provider", "run", "partly.py", how]) == 1
+    table, errors = capsys.readouterr()
+    assert [line.split()[-1] for line in table.splitlines()[1:]] == ["Away", "-"]
+    assert "rank could not read c1: away" in errors
+    assert "not everything could be read and published" in errors
+
+
 def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "run", "fleet.py", "--once"]) == 0
     assert scores(at_hub) == {"c1/rank-score": {"cheap": -100}, "c22/rank-score": {"cheap": 100}}
@@ -249,9 +266,31 @@ def test_options_of_a_factory(folder: Path, capsys: pytest.CaptureFixture[str]) 
     command = ["provider", "run", "configured.py:make", "--config", "conf/made.yaml", "--dry-run"]
     assert run(command) == 0
     assert "made-score" in capsys.readouterr().out
-    (folder / "conf" / "made.yaml").write_text("other: 33\n")
+    (folder / "conf" / "made.yaml").write_text("\nother: 33\n")
     assert run(command) == 2
-    assert "conf/made.yaml: value: must be set" in capsys.readouterr().err
+    assert "conf/made.yaml:2: value: must be set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "words"),
+    [
+        ("static", "scores:\n- name: a\n- name: b c\ndefaults: {a: 1}\n", "3: scores[1].name: 'b c' is no"),
+        ("static", "scores:\n- name: a\ndefaults:\n  a: much\n", "4: defaults.a: expected a finite number"),
+        ("static", "scores:\n- name: a\n", "1: says nothing: write clusters"),
+        ("prometheus", "url: http://p\nscores:\n- name: a\n  query: ' '\n", "3: scores[0]: misses the field"),
+        (
+            "prometheus",
+            "url: http://p\nscores: []\ntiemout: 5s\n",
+            "3: tiemout: is not known here; did you mean",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_by_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], target: str, text: str, words: str
+) -> None:
+    (folder / "options.yaml").write_text(text)
+    assert run(["provider", "run", target, "--config", "options.yaml", "--dry-run"]) == 2
+    assert f"options.yaml:{words}" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:

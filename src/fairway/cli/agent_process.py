@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fairway.cli import run_signals
+from fairway.cli import confinement, run_signals
 from fairway.cli.agent_lease import Pulse
 from fairway.cli.errors import BadInputError, CommandError
 from fairway.cli.serving_options import in_a_pod
@@ -35,7 +35,7 @@ from fairway.kube.kubeconfig import VARIABLE
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
-from fairway.providers.document import DocumentError, read
+from fairway.providers.document import Document, DocumentError, read
 from fairway.providers.loading import LoadingError
 from fairway.providers.loading import load as load_provider
 from fairway.providers.provider import ClusterProvider, Provider
@@ -86,7 +86,6 @@ STOPPED: Final = "stopped"
 _NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
 
 Factories = Mapping[str, Factory]
-Options = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +104,14 @@ class Job:
     add_on: str
     namespace: str | None
     lease: bool
+    confined_to: Path | None
     health: Address | None
     metrics: Address | None
 
 
 def serve(job: Job) -> None:
     """Returns once it was told to stop and has stopped. Raises CommandErrors."""
-    factories, options = _factories(job), _options(job)
+    factories, options = _factories(job), _document(job)
     connection, cluster = _hub(job), _cluster(job)
     try:
         asyncio.run(_serve(Agent(job, factories, options, cluster), connection))
@@ -127,7 +127,7 @@ def serve(job: Job) -> None:
 class Agent:
     """``running`` is what runs now; nothing does before the hub has answered."""
 
-    def __init__(self, job: Job, factories: Factories, options: Options, cluster: Connection) -> None:
+    def __init__(self, job: Job, factories: Factories, options: Document | None, cluster: Connection) -> None:
         self.job, self._factories, self._options, self._cluster = job, factories, options, cluster
         self.meters = ProviderMeters()
         self._runner: Runner | None = None
@@ -205,6 +205,9 @@ class Agent:
             log.info(CHANGED, path)
             return connection
 
+    def _options_of(self, name: str) -> Mapping[str, Any]:
+        return {} if self._options is None else self._options.value.get(name) or {}
+
     def _made(self, name: str, *, hub: Client, local: Client) -> Provider:
         job = self.job
         context = Context(
@@ -215,12 +218,14 @@ class Agent:
             folder=Path() if job.config is None else job.config.parent,
         )
         try:
-            made = self._factories[name](self._options.get(name, {}), context)
+            made = self._factories[name](self._options_of(name), context)
         except (LoadingError, DefinitionError) as error:
             raise BadInputError(str(error)) from None
         except OptionsError as error:
-            place = f"{job.config}: {name}: " if job.config is not None else f"provider {name}: "
-            raise BadInputError(f"{place}{error}") from None
+            if self._options is None:
+                raise BadInputError(f"provider {name}: {error}") from None
+            refusal = self._options.refusal(error.message, field=error.field, under=(name,))
+            raise BadInputError(str(refusal)) from None
         except Exception as error:  # a factory may be anybody's code
             raise BadInputError(FACTORY_FAILED.format(name=name, error=described(error))) from error
         if not isinstance(made, ClusterProvider):
@@ -261,7 +266,10 @@ async def _ended(*tasks: asyncio.Task[Any]) -> None:
 def _hub(job: Job) -> Connection:
     path = job.hub_kubeconfig
     try:
-        connection = load(path).context()
+        config = load(path)
+        if job.confined_to is not None:
+            confinement.check(config, folder=job.confined_to)
+        connection = config.context()
     except KubeError as error:
         raise BadInputError(NO_HUB.format(error=error)) from None
     beside = _content(path.with_name(CLUSTER_FILE))
@@ -286,21 +294,23 @@ def _cluster(job: Job) -> Connection:
 
 
 def _factories(job: Job) -> Factories:
+    if job.confined_to is not None:
+        confinement.check_providers(job.providers)
     try:
         return {name: load_provider(name) for name in job.providers}
     except LoadingError as error:
         raise BadInputError(str(error)) from None
 
 
-def _options(job: Job) -> Options:
+def _document(job: Job) -> Document | None:
     path = job.config
     if path is None:
-        return {}
+        return None
     try:
-        found = read(path).value
+        document = read(path)
     except DocumentError as error:
         raise BadInputError(str(error)) from None
-    found = {} if found is None else found
+    found = document.value
     if not isinstance(found, dict):
         raise BadInputError(NOT_OPTIONS.format(path=path, given="the file"))
     for name, options in found.items():
@@ -308,7 +318,7 @@ def _options(job: Job) -> Options:
             raise BadInputError(NOT_OPTIONS.format(path=path, given=name))
     if strange := sorted(map(str, found.keys() - set(job.providers))):
         raise BadInputError(STRANGE_OPTIONS.format(path=path, names=", ".join(strange)))
-    return {name: options or {} for name, options in found.items()}
+    return document
 
 
 def _content(path: Path) -> bytes | None:

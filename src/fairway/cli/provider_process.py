@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fairway.cli import run_signals
 from fairway.cli.errors import BadInputError, NegativeAnswerError
@@ -21,7 +21,7 @@ from fairway.controllers.serving import Address, serving
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
-from fairway.providers.document import DocumentError, read
+from fairway.providers.document import Document, DocumentError, read
 from fairway.providers.loading import LoadingError, load
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.rehearsal import Rehearsal
@@ -171,7 +171,7 @@ def _runner(
 @asynccontextmanager
 async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIterator[tuple[Provider, ...]]:
     """The providers, with a client of their cluster that is open as long as the block runs."""
-    options = {} if job.config is None else _options(job.config)
+    document = None if job.config is None else _document(job.config)
     async with AsyncExitStack() as stack:
         local = _local(job)
         if local is not None:
@@ -180,7 +180,7 @@ async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIte
             _made(
                 target,
                 factory,
-                options,
+                document,
                 Context(
                     name=target,
                     cluster=job.settings.cluster,
@@ -188,7 +188,6 @@ async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIte
                     local=local,
                     folder=Path() if job.config is None else job.config.parent,
                 ),
-                job.config,
             )
             for target, factory in factories.items()
         )
@@ -202,27 +201,27 @@ def _factories(job: Job) -> Factories:
         raise BadInputError(str(error)) from None
 
 
-def _made(
-    target: str, factory: Factory, options: Mapping[str, Any], context: Context, config: Path | None
-) -> Provider:
+def _made(target: str, factory: Factory, document: Document | None, context: Context) -> Provider:
     try:
-        return factory(options, context)
+        return factory({} if document is None else document.value, context)
     except (LoadingError, DefinitionError) as error:
         raise BadInputError(str(error)) from None
     except OptionsError as error:
-        raise BadInputError(f"{config}: {error}" if config is not None else str(error)) from None
+        if document is None:
+            raise BadInputError(str(error)) from None
+        raise BadInputError(str(document.refusal(error.message, field=error.field))) from None
     except Exception as error:  # a factory may be anybody's code
         raise BadInputError(FACTORY_FAILED.format(target=target, error=described(error))) from error
 
 
-def _options(path: Path) -> Mapping[str, Any]:
+def _document(path: Path) -> Document:
     try:
-        value = read(path).value
+        found = read(path)
     except DocumentError as error:
         raise BadInputError(str(error)) from None
-    if not isinstance(value, dict):
+    if not isinstance(found.value, dict):
         raise BadInputError(NOT_OPTIONS.format(path=path))
-    return value
+    return found
 
 
 def _local(job: Job) -> Client | None:

@@ -98,6 +98,19 @@ class Document:
             message, place=self.place, line=self.lines.get(found, 1), field=written(path) if path else ""
         )
 
+    def refusal(self, message: str, *, field: str, under: Steps = ()) -> DocumentError:
+        """The same about a field as it is written, within the part at ``under``: for those who were given only that."""
+        found = under
+        for path in self.lines:
+            if len(path) > len(found) and path[: len(under)] == under:
+                text = written(path[len(under) :])
+                if field == text or field.startswith((f"{text}.", f"{text}[")):
+                    found = path
+        line = self.error(message, *found).line
+        if under:
+            field = written(under) + (f".{field}" if field and not field.startswith("[") else field)
+        return DocumentError(message, place=self.place, line=line, field=field)
+
     def convert(self, kind: type[T], *path: str | int) -> T:
         """The part at ``path`` as a typed value. Raises DocumentError."""
         value = self.value

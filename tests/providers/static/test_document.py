@@ -131,3 +131,24 @@ PLAIN = st.recursive(
 def test_what_was_written_is_what_is_read(whole: dict[str, Any]) -> None:
     assert value(yaml.safe_dump(whole)) == whole
     assert value(yaml.safe_dump(whole, default_flow_style=True)) == whole
+
+
+@pytest.mark.parametrize(
+    ("field", "under", "said"),
+    [
+        ("shapes.web", (), "f:3: shapes.web: bad"),
+        ("shapes.web[nvidia.com/gpu]", (), "f:4: shapes.web[nvidia.com/gpu]: bad"),
+        ("shapes.web.memory", (), "f:3: shapes.web.memory: bad"),
+        ("list[1].a", (), "f:7: list[1].a: bad"),
+        ("list[2]", (), "f:5: list[2]: bad"),
+        ("li", (), "f:1: li: bad"),
+        ("", (), "f:1: bad"),
+        ("web", ("shapes",), "f:3: shapes.web: bad"),
+        ("", ("shapes",), "f:2: shapes: bad"),
+        ("[nvidia.com/gpu]", ("shapes", "web"), "f:4: shapes.web[nvidia.com/gpu]: bad"),
+    ],
+)
+def test_a_field_as_it_is_written_has_its_line(field: str, under: tuple[str, ...], said: str) -> None:
+    text = b"name: x\nshapes:\n  web:\n    nvidia.com/gpu: 1\nlist:\n- a: 1\n- a: 2\n"
+    document = parse(text, place="f")
+    assert str(document.refusal("bad", field=field, under=under)) == said
