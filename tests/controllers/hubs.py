@@ -30,15 +30,18 @@ class HubUnderTest:
 
 
 @contextmanager
-def hub_of(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[HubUnderTest]:
-    """``kind`` is ``embedded`` or ``real``; ``tools`` is only called for the latter."""
+def hub_of(
+    kind: str, *, folder: Path, tools: Callable[[], Tools], bare: bool = False
+) -> Iterator[HubUnderTest]:
+    """``kind`` is ``embedded`` or ``real``; ``tools`` is only called for the latter. A bare one serves no kind of OCM."""
     if kind == "embedded":
-        with hub_in_thread(folder=folder) as embedded:
+        with hub_in_thread(folder=folder, definitions=() if bare else None) as embedded:
             yield HubUnderTest(kind=kind, kubeconfig=embedded.kubeconfig)
         return
     with background(real_hub(tools(), folder=folder)) as real:
         # First the kinds: the garbage collector looks for new ones only every half minute.
-        asyncio.run(_define(real.kubeconfig))
+        if not bare:
+            asyncio.run(_define(real.kubeconfig))
         upkeep = controller_manager(
             tools(),
             kubeconfig=real.kubeconfig,

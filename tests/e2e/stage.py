@@ -200,7 +200,7 @@ def servers(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[
         for name in (HUB, *CLUSTERS):
             place = folder / name
             place.mkdir()
-            found[name] = stack.enter_context(hub_of(kind, folder=place, tools=tools))
+            found[name] = stack.enter_context(hub_of(kind, folder=place, tools=tools, bare=name != HUB))
         yield found
 
 
