@@ -140,18 +140,21 @@ class World:
         return f"{self.name}-{word}"
 
     async def give(self, word: str, *manifests: Any, **spec: Any) -> ManifestWork:
-        """A work, made or changed to say just this."""
+        """A work, made or changed to say just this, and seen here."""
         body = {"workload": {"manifests": list(manifests)}, **spec}
         meta = {"name": self.full(word), "namespace": self.name}
         try:
-            return await self.hub.create(
+            given = await self.hub.create(
                 MANIFEST_WORKS, {"metadata": meta, "spec": body}, namespace=self.name
             )
         except AlreadyExists:
             path = MANIFEST_WORKS.path(namespace=self.name, name=self.full(word))
             patch = [{"op": "replace", "path": "/spec", "value": body}]
             answer = await self.hub.request("PATCH", path, body=patch, content_type=Patch.JSON.value)
-            return msgspec.json.decode(answer.body, type=ManifestWork)
+            given = msgspec.json.decode(answer.body, type=ManifestWork)
+        version = int(given.metadata.resourceVersion)
+        await self.eventually(lambda: int(self._works.resource_version or 0) >= version)
+        return given
 
     async def take_back(self, word: str) -> None:
         with suppress(NotFound):
