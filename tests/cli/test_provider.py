@@ -185,7 +185,7 @@ def test_one_cluster_that_could_not_be_read_is_not_everything(
 ) -> None:
     """Whatever comes after it, and however well that goes."""
     (folder / "partly.py").write_text(
-        FLEET.replace("Quantile", "Direct, ProviderError, Quantile").replace(
+        FLEET.replace("import Quantile", "import ProviderError, Quantile").replace(
             "len(name) for", 'ProviderError("away", reason="Away") if name == "c1" else 5 for'
         )
     )
