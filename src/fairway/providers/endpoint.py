@@ -13,18 +13,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 from msgspec import Struct, field
 
 from fairway.kube.connection import Connection, proxy_of_environment
-from fairway.kube.credentials import Held, Proof, sendable
+from fairway.kube.credentials import Credentials, Held, Proof, sendable
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.tls import Pem
 from fairway.kube.transport import abandon, why_of
 from fairway.providers.declared import ProviderEntry
 from fairway.providers.document import Document, Seconds, Steps
+from fairway.providers.password import PasswordFile
 from fairway.providers.provider import ProviderError
 
 UNREACHABLE: Final = "SourceUnreachable"
@@ -46,7 +48,7 @@ NO_WHOLE_ANSWER: Final = "{server}: the connection ended before the answer did: 
 TOKEN_REJECTED: Final = (
     "{server} rejects the credentials (401{said}); {what}. The next round asks again, with what is there then"
 )
-TOKEN_REREAD: Final = "the token file was read again and holds nothing newer"
+REREAD: Final = "the {what} file was read again and holds nothing newer"
 TOKEN_GIVEN: Final = "they are written in the configuration"
 NO_AUTH: Final = "none were given: see auth"
 NOT_ALLOWED: Final = "{server} does not allow {what} (403{said})"
@@ -67,6 +69,8 @@ TWO_IDENTITIES: Final = "token, tokenFile and username exclude each other: keep 
 KEY_WITHOUT: Final = "certFile and keyFile belong together: give both"
 NO_PASSWORD: Final = "username needs password or passwordFile"
 TWO_PASSWORDS: Final = "password and passwordFile exclude each other: keep one"
+BAD_URL: Final = "is not the address of a server: write one such as https://prometheus.example.com:9090, with neither ? nor #"
+USER_IN_URL: Final = "carries a user name or password: move them to auth"
 BAD_HEADER: Final = "a header must be printable ASCII"
 OUR_HEADER: Final = "Authorization is set by auth, not here"
 
@@ -85,6 +89,7 @@ class AuthEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, r
     username: str = ""
     password: str = ""
     password_file: str = ""
+    """So is this."""
     cert_file: str = ""
     key_file: str = ""
 
@@ -293,8 +298,9 @@ class Endpoint:
 
     def _rejected(self, raw: bytes) -> ProviderError:
         auth = self._auth
-        given = TOKEN_GIVEN if auth.token or auth.username or auth.cert_file else NO_AUTH
-        what = TOKEN_REREAD if auth.token_file else given
+        what = TOKEN_GIVEN if auth.token or auth.username or auth.cert_file else NO_AUTH
+        if auth.token_file or auth.password_file:
+            what = REREAD.format(what="token" if auth.token_file else "password")
         message = TOKEN_REJECTED.format(server=self.server, said=said(raw), what=what)
         return ProviderError(message, reason=UNAUTHORIZED)
 
@@ -324,6 +330,21 @@ def _checked_headers(entry: Reachable, document: Document, path: Steps) -> dict[
     return dict(entry.headers)
 
 
+def _checked_url(entry: Reachable, document: Document, path: Steps) -> str:
+    """What is wrong is not repeated: people put secrets there."""
+    try:
+        parts = urlsplit(entry.url)
+        host = parts.hostname if parts.port != 0 else None
+    except ValueError:
+        raise document.error(BAD_URL, *path, "url") from None
+    if "@" in parts.netloc:
+        raise document.error(USER_IN_URL, *path, "url")
+    strange = not sendable(entry.url) or " " in entry.url
+    if strange or parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise document.error(BAD_URL, *path, "url")
+    return entry.url.rstrip("/")
+
+
 def _connection(entry: Reachable, *, folder: Path, document: Document, path: Steps) -> Connection:
     auth, tls = entry.auth, entry.tls
     if sum(map(bool, (auth.token, auth.token_file, auth.username))) > 1:
@@ -338,37 +359,34 @@ def _connection(entry: Reachable, *, folder: Path, document: Document, path: Ste
     def absolute(name: str) -> str:
         return str(folder / Path(name).expanduser()) if name else ""
 
-    password = auth.password
-    if auth.password_file:
-        try:
-            password = Path(absolute(auth.password_file)).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise document.error(f"cannot be read ({error})", *path, "auth", "passwordFile") from None
-
     def pem(name: str, what: str) -> Pem | None:
         return Pem(path=absolute(name), name=what) if name else None
 
+    credentials: Credentials
     try:
-        held = Held(
+        credentials = Held(
             token=auth.token,
             token_file=absolute(auth.token_file),
-            username=auth.username,
-            password=password,
+            username="" if auth.password_file else auth.username,
+            password=auth.password,
             chain=pem(auth.cert_file, "auth.certFile"),
             key=pem(auth.key_file, "auth.keyFile"),
         )
     except CredentialError as error:
         raise document.error(str(error), *path, "auth", "token") from None
+    if auth.password_file:
+        file = absolute(auth.password_file)
+        credentials = PasswordFile(file, username=auth.username, others=credentials)
     try:
         return Connection(
-            server=entry.url.rstrip("/"),
-            credentials=held,
+            server=_checked_url(entry, document, path),
+            credentials=credentials,
             authority=pem(tls.ca_file, "tls.caFile"),
             tls_server_name=tls.server_name,
             insecure=tls.insecure,
             proxy=proxy_of_environment(entry.url, os.environ),
         )
     except ConfigError as error:
-        at = {"server": ("url",), "insecure-skip-tls-verify": ("tls",)}.get(error.field, ())
+        at = {"insecure-skip-tls-verify": ("tls",)}.get(error.field, ())
         message = f"{error.message}; {error.remedy}" if error.remedy else error.message
         raise document.error(message, *path, *at) from None

@@ -25,7 +25,7 @@ def test_what_is_assumed() -> None:
     [
         ({}, "", "misses the field 'url'"),
         ({"url": "http://prometheus:9090"}, "", "misses the field 'scores'"),
-        (options(url=""), "url", "names no server"),
+        (options(url=""), "url", "is not the address of a server"),
         (options(url="prometheus:9090"), "url", "is not the address of a server"),
         (options(url="http://me:secret@host"), "url", "carries a user name or password"),
         (options(scores=[]), "", "declares no score"),
@@ -68,7 +68,13 @@ def test_what_is_assumed() -> None:
         (options(auth={"token": "a", "tokenFile": "b"}), "auth", "exclude each other"),
         (options(auth={"token": "a\nb"}), "auth.token", "no HTTP header can carry"),
         (options(auth={"username": "a"}), "auth", "needs password or passwordFile"),
-        (options(auth={"username": "a", "passwordFile": "none"}), "auth.passwordFile", "cannot be read"),
+        (options(url="https://u:secret@p"), "url", "move them to auth"),
+        (options(url="https://p/?token=secret"), "url", "neither ? nor #"),
+        (options(url="https://p:99999"), "url", "is not the address of a server"),
+        (options(url="https://p:0"), "url", "is not the address of a server"),
+        (options(url="http://[::1"), "url", "is not the address of a server"),
+        (options(url="http://a b"), "url", "is not the address of a server"),
+        (options(url="p:9090"), "url", "is not the address of a server"),
         (options(auth={"certFile": "a"}), "auth", "belong together"),
         (options(tls={"insecure": True, "caFile": "a"}), "tls", "remove one of them"),
         (options(headers={"authorization": "a"}), "headers.authorization", "set by auth"),
@@ -82,4 +88,5 @@ def test_what_is_wrong_is_named(tmp_path: Path, given: dict[str, Any], field: st
         built("prometheus", given, folder=tmp_path)
     assert caught.value.field == field
     assert words in caught.value.message
+    assert "secret" not in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -138,8 +138,40 @@ async def test_a_token_is_read_again_when_it_expires(proxy: Proxy, tmp_path: Pat
         assert await values(found, fleet("c1")) == GOOD  # what was read last is all there is
 
 
-async def test_what_is_no_token_is_told_before_anything_is_asked(proxy: Proxy, tmp_path: Path) -> None:
-    given = options(proxy, auth={"tokenFile": "nowhere"})
+async def test_a_password_is_read_again_when_it_changes(proxy: Proxy, tmp_path: Path) -> None:
+    accepted = basic("reader", "first")
+
+    async def guard(request: web.Request) -> web.StreamResponse | None:
+        if request.headers.get("Authorization") == accepted:
+            return None
+        return web.Response(status=401, text="wrong password")
+
+    proxy.behaviour = guard
+    password = tmp_path / "password"
+    password.write_text("first\n")
+    given = options(proxy, auth={"username": "reader", "passwordFile": "password"})
+    async with open_provider("prometheus", given, folder=tmp_path) as found:
+        assert await values(found, fleet("c1")) == GOOD
+        accepted = basic("reader", "second")
+        told, said = await failure(found, fleet("c1"))
+        assert told == endpoint.UNAUTHORIZED
+        assert "(401: wrong password); the password file was read again and holds nothing newer" in said
+        assert "first" not in said
+        password.write_text("second\n")
+        assert await values(found, fleet("c1")) == GOOD
+        password.write_text(" \n")
+        told, said = await failure(found, fleet("c1"))
+        assert told == endpoint.NO_CREDENTIALS
+        assert "password is empty" in said
+
+
+@pytest.mark.parametrize(
+    "auth", [{"tokenFile": "nowhere"}, {"username": "reader", "passwordFile": "nowhere"}]
+)
+async def test_what_cannot_be_shown_is_told_before_anything_is_asked(
+    proxy: Proxy, tmp_path: Path, auth: dict[str, str]
+) -> None:
+    given = options(proxy, auth=auth)
     async with open_provider("prometheus", given, folder=tmp_path) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.NO_CREDENTIALS
