@@ -1,7 +1,7 @@
 """What scores cost: the hub that takes them, the agents that make them, and the time it takes.
 
-    python -m benchmarks.scores                        everything, on both hubs; ten minutes
-    python -m benchmarks.scores --quick                less of everything; two minutes
+    python -m benchmarks.scores                        everything, on both hubs; ten minutes of two quiet cores
+    python -m benchmarks.scores --quick                less of everything; four minutes
     python -m benchmarks.scores --only a,d --hub embedded
 
 (a) writes of 10,000 agents with noisy values by what is worth a write, and what share of the hub's limit they are
@@ -43,6 +43,7 @@ class Sizes:
     clusters: int
     """On the hub, in (a) and (b)."""
     interval: float
+    """Seconds. Validity is kept in whole ones: in less than six at a time there is more to write than in life."""
     rounds: int
     """Of readings, in (b)."""
     ways: int
@@ -77,7 +78,7 @@ FULL = Sizes(
     seconds=30.0,
     changes=50.0,
     alone=30,
-    streamed=120,
+    streamed=80,
 )
 QUICK = replace(
     FULL,
@@ -85,16 +86,15 @@ QUICK = replace(
     writes=300,
     turns=2,
     clusters=100,
-    interval=3.0,
-    rounds=4,
+    rounds=2,
     ways=2,
     nodes=500,
     pods=10_000,
     real_nodes=100,
     real_pods=2_000,
-    seconds=9.0,
-    alone=8,
-    streamed=30,
+    seconds=6.0,
+    alone=6,
+    streamed=20,
 )
 
 
