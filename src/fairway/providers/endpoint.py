@@ -69,7 +69,9 @@ TWO_IDENTITIES: Final = "token, tokenFile and username exclude each other: keep 
 KEY_WITHOUT: Final = "certFile and keyFile belong together: give both"
 NO_PASSWORD: Final = "username needs password or passwordFile"
 TWO_PASSWORDS: Final = "password and passwordFile exclude each other: keep one"
-BAD_URL: Final = "is not the address of a server: write one such as https://prometheus.example.com:9090, with neither ? nor #"
+BAD_URL: Final = (
+    "is not the address of a server: write one such as https://prometheus.example:9090, without ? and #"
+)
 USER_IN_URL: Final = "carries a user name or password: move them to auth"
 BAD_HEADER: Final = "a header must be printable ASCII"
 OUR_HEADER: Final = "Authorization is set by auth, not here"

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import pytest
 
 from fairway.api import crds
-from fairway.kube import CLUSTER_CLAIMS, Client
+from fairway.kube import CLUSTER_CLAIMS, Added, Batch, Change, Client, Deleted, Updated
+from fairway.kube.credentials import Impersonation
+from fairway.providers import following
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ZERO, Limits, claimed
+from fairway.providers.hosted.hosts import Hosts
 from fairway.providers.hosted.options import Options
 from fairway.providers.hosted.provider import (
     API_HEADROOM,
@@ -24,7 +28,9 @@ from fairway.providers.hosted.provider import (
     Share,
 )
 from fairway.providers.provider import ProviderError, Reading
+from fairway.providers.usage.brief import PodUse
 from fairway.testing.hub import embedded_hub
+from providers.usage.objects import as_pod, pod
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOSTED_CLUSTER: dict[str, Any] = {
@@ -47,6 +53,12 @@ HOSTED_CLUSTER: dict[str, Any] = {
         ],
     },
 }
+RBAC = "rbac.authorization.k8s.io"
+HOSTED_RULE = {
+    "apiGroups": ["hypershift.openshift.io"],
+    "resources": ["hostedclusters"],
+    "verbs": ["get", "list", "watch"],
+}
 ZONE = "topology.kubernetes.io/zone"
 SET_ASIDE = "hypershift.openshift.io/control-plane"
 
@@ -61,6 +73,7 @@ class Cluster:
         *,
         cpu: str = "16",
         memory: str = "64Gi",
+        pods: str = "250",
         labels: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> None:
@@ -68,7 +81,7 @@ class Cluster:
             "metadata": {"name": name, "labels": dict(labels or {})},
             "spec": spec,
             "status": {
-                "allocatable": {"cpu": cpu, "memory": memory, "pods": "250"},
+                "allocatable": {"cpu": cpu, "memory": memory, "pods": pods},
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }
@@ -180,6 +193,53 @@ async def test_hypershift_may_come_later() -> None:
                 await provider.read()
             await cluster.client.request("POST", DEFINITIONS, body=HOSTED_CLUSTER)
             assert (await provider.read()).values[COUNT] == 0
+
+
+async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
+    """What runs it begins anew when something broke."""
+    await cluster.node("n1")
+    await cluster.pod("etcd", node="n1", cpu="5")
+    await cluster.hosted("h1")
+    provider = HostedClusters(cluster.client)
+    for _ in range(2):
+        async with provider.running(lambda: None):
+            found = await provider.read()
+            assert (found.values[COUNT], found.values["hcpSlotsSmall"]) == (1, 2)
+            assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "false", ZERO: "false"}
+
+
+async def test_who_may_not_look_is_told_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "PATIENCE_SECONDS", 0.2)
+    role = {"metadata": {"name": "hosted"}, "rules": [{**HOSTED_RULE}]}
+    binding = {
+        "metadata": {"name": "hosted"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "hosted"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "stranger"}],
+    }
+    await cluster.client.request("POST", f"/apis/{RBAC}/v1/clusterroles", body=role)
+    await cluster.client.request("POST", f"/apis/{RBAC}/v1/clusterrolebindings", body=binding)
+    stranger = replace(cluster.client.connection, impersonation=Impersonation(user="stranger"))
+    async with Client(stranger) as client:
+        provider = HostedClusters(client)
+        async with provider.running(lambda: None):
+            with pytest.raises(
+                ProviderError, match=r"^Nodes of the cluster cannot be listed: .*forbidden"
+            ) as error:
+                await provider.read()
+    assert error.value.reason == "NotListed"
+
+
+def test_only_pods_that_take_other_room_are_news() -> None:
+    def heard(*changes: Change[PodUse]) -> bool:
+        return hosts.hear_pods(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
+
+    hosts = Hosts()
+    bound, waiting = as_pod(pod("p", "n1", {"cpu": "1"})), as_pod(pod("p", requests={"cpu": "1"}))
+    assert not heard(Added(waiting))
+    assert heard(Updated(waiting, bound))
+    assert not heard(Updated(bound, as_pod(pod("p", "n1", {"cpu": "1"}, phase="Pending"))))
+    assert heard(Updated(bound, as_pod(pod("p", "n1", {"cpu": "2"}))))
+    assert heard(Deleted(as_pod(pod("p", "n1", {"cpu": "2"}))))
 
 
 async def test_without_claims_the_scores_are_true_all_the_same() -> None:

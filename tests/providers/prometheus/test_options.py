@@ -69,7 +69,7 @@ def test_what_is_assumed() -> None:
         (options(auth={"token": "a\nb"}), "auth.token", "no HTTP header can carry"),
         (options(auth={"username": "a"}), "auth", "needs password or passwordFile"),
         (options(url="https://u:secret@p"), "url", "move them to auth"),
-        (options(url="https://p/?token=secret"), "url", "neither ? nor #"),
+        (options(url="https://p/?token=secret"), "url", "without ? and #"),
         (options(url="https://p:99999"), "url", "is not the address of a server"),
         (options(url="https://p:0"), "url", "is not the address of a server"),
         (options(url="http://[::1"), "url", "is not the address of a server"),

@@ -13,7 +13,7 @@ from fairway.kube import Client, Connection, Informer
 from fairway.kube.core import NODES, PODS
 from fairway.kube.credentials import Impersonation
 from fairway.providers.provider import ProviderError
-from fairway.providers.usage import RULES
+from fairway.providers.usage import RULES, Options, ResourceUsage
 from fairway.providers.usage.accounting import Totals
 from fairway.testing.hub import hub_in_thread
 from fairway.testing.kubernetes import Tools, real_hub
@@ -190,7 +190,7 @@ async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster, administ
 async def test_who_may_not_look_is_told_so(
     administrator: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway.providers.usage.provider.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("fairway.providers.following.PATIENCE_SECONDS", 0.5)
     stranger = replace(administrator, impersonation=Impersonation(user="stranger"))
     async with Client(stranger) as client, watched(client) as seen:
         with pytest.raises(
@@ -207,10 +207,20 @@ async def test_what_was_not_heard_of_for_long_is_not_told_as_news(
         await seen.until(cpuAvailable=0.0)
         monkeypatch.setattr(Informer, "lag", 61.0)
         with pytest.raises(
-            ProviderError, match=r"^Nodes of the cluster have not been heard of for 61s$"
+            ProviderError, match=r"^Nodes of the cluster have not been heard of for 61 s$"
         ) as refused:
             await seen.provider.read()
         assert refused.value.reason == "WatchLost"
+
+
+async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
+    """What runs it begins anew when something broke."""
+    await cluster.node(node("n1", ROOMY))
+    await cluster.pod(pod("p1", "n1", {"cpu": "2"}))
+    provider = ResourceUsage(cluster.client, Options.read(NO_METRICS, environment={}))
+    for _ in range(2):
+        async with provider.running(lambda: None):
+            assert (await provider.read()).values["cpuAvailable"] == 14.0
 
 
 @pytest.mark.kube

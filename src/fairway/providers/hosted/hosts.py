@@ -70,16 +70,19 @@ class Hosts:
                 case Deleted(node):
                     self._nodes.pop(node.metadata.name, None)
 
-    def hear_pods(self, batch: Batch[PodUse]) -> None:
+    def hear_pods(self, batch: Batch[PodUse]) -> bool:
+        """Whether anything changed that is counted: most of what happens to a pod is not."""
+        moved = False
         for change in batch.changes:
             match change:
                 case Added(pod):
-                    self._move(pod, 1)
+                    moved |= self._move(pod, 1)
                 case Updated(old, pod):
-                    self._move(old, -1)
-                    self._move(pod, 1)
+                    if old.vector != pod.vector or self._policy.place(old) != self._policy.place(pod):
+                        moved |= self._move(old, -1) | self._move(pod, 1)
                 case Deleted(pod):
-                    self._move(pod, -1)
+                    moved |= self._move(pod, -1)
+        return moved
 
     def rooms(self) -> list[Room]:
         """What is free on every node that takes control planes."""
@@ -116,10 +119,10 @@ class Hosts:
             pods=node.allocatable.get(PODS, 0) - taken.get(PODS, 0),
         )
 
-    def _move(self, pod: PodUse, sign: int) -> None:
+    def _move(self, pod: PodUse, sign: int) -> bool:
         place = self._policy.place(pod)
         if place is None or place == WAITING:
-            return
+            return False
         taken = self._taken.setdefault(place, {})
         for resource, amount in pod.vector:
             left = taken.get(resource, 0) + sign * amount
@@ -129,6 +132,7 @@ class Hosts:
                 taken.pop(resource, None)
         if not taken:
             del self._taken[place]
+        return True
 
 
 def _is_set_aside(node: HostNode) -> bool:

@@ -1,6 +1,5 @@
 """The provider: follows HostedClusters, nodes and pods of a hosting cluster, and says what it carries and can."""
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,6 +11,15 @@ from msgspec import Struct
 from fairway.api.meta import ObjectMeta
 from fairway.kube import CLUSTER_CLAIMS, Batch, Client, Informer, KubeError, NotFound, Resource
 from fairway.providers.catalogue import Context
+from fairway.providers.following import (
+    ANSWER_SECONDS,
+    CANNOT_LIST,
+    NOT_LISTED,
+    UNREADABLE,
+    current,
+    nobody,
+    unreadable,
+)
 from fairway.providers.hosted.claims import NOT_SERVED, Claims, claimed
 from fairway.providers.hosted.hosts import HOST_NODES, HostNode, Hosts
 from fairway.providers.hosted.load import rate
@@ -31,23 +39,16 @@ API_HEADROOM: Final = "apiQpsHeadroom"
 TYPICAL: Final = "small"
 """The size in which the headroom is reckoned."""
 
-PATIENCE_SECONDS: Final = 10.0
-STALE_SECONDS: Final = 60.0
 NAMED_PROBLEMS: Final = 5
 
 NO_HYPERSHIFT: Final = "HyperShiftMissing"
-NOT_LISTED: Final = "NotListed"
-WATCH_LOST: Final = "WatchLost"
 CLAIMS_NOT_WRITTEN: Final = "ClaimsNotWritten"
-UNREADABLE: Final = "Unreadable"
 RATE_UNKNOWN: Final = "RequestRateUnknown"
 
 CANNOT_HOST: Final = (
     "the cluster does not serve HostedClusters, so it cannot carry any: install the HyperShift operator, or do not "
     "run this provider here"
 )
-CANNOT_LIST: Final = "{kind}s of the cluster cannot be listed: {why}"
-NO_NEWS: Final = "{kind}s of the cluster have not been heard of for {seconds:.0f} s"
 RATE_FAILED: Final = "the rate of requests is not known: {why}"
 NO_NUMBER: Final = "Prometheus answers with {value}"
 
@@ -115,14 +116,16 @@ class HostedClusters(ClusterProvider):
         self._claims = Claims(client, self._known_claims)
         self._stack: AsyncExitStack | None = None
         self._followed: set[str] = set()
-        self._wake: Wake = _nobody
+        self._wake: Wake = nobody
+        # Once and not whenever it runs: what is heard twice would be counted twice.
+        self._nodes.subscribe(self._hear_nodes)
+        self._pods.subscribe(self._hear_pods)
+        self._hosted.subscribe(self._hear_hosted)
 
     @asynccontextmanager
     async def running(self, wake: Wake, /) -> AsyncIterator[None]:
         self._wake = wake
-        self._nodes.subscribe(self._hear_nodes)
-        self._pods.subscribe(self._hear_pods)
-        self._hosted.subscribe(self._hear_hosted)
+        self._followed.clear()
         async with AsyncExitStack() as stack:
             self._stack = stack
             await stack.enter_async_context(self._nodes)
@@ -134,12 +137,11 @@ class HostedClusters(ClusterProvider):
     async def read(self) -> Reading:
         # A cluster that cannot host any must not look like one that hosts none: that would be the best of all.
         await self._follow(self._hosted, missing=ProviderError(CANNOT_HOST, reason=NO_HYPERSHIFT))
-        for informer in (self._hosted, self._nodes, self._pods):
-            await self._current(informer)
+        await current(self._client, self._hosted, self._nodes, self._pods, interval=self.interval)
         count = len(self._hosted.store)
         values = self._carried(count)
         problems: list[tuple[str, str]] = []
-        if bad := self._hosts.problems():
+        if bad := [*self._hosts.problems(), *unreadable(self._hosted, self._nodes, self._pods)]:
             problems.append((UNREADABLE, "; ".join(bad[:NAMED_PROBLEMS])))
         try:
             values[API_HEADROOM] = await self._api_headroom(count)
@@ -182,7 +184,7 @@ class HostedClusters(ClusterProvider):
     async def _claim(self, count: int) -> str:
         try:
             await self._follow(self._known_claims, missing=ProviderError(NOT_SERVED))
-            await self._current(self._known_claims)
+            await current(self._client, self._known_claims, interval=self.interval)
         except ProviderError as error:
             return str(error)
         return await self._claims.write(claimed(count, self.options.limits))
@@ -193,7 +195,7 @@ class HostedClusters(ClusterProvider):
         if kind in self._followed or self._stack is None:
             return
         try:
-            await self._client.newest(informer.resource, timeout=PATIENCE_SECONDS)
+            await self._client.newest(informer.resource, timeout=ANSWER_SECONDS)
         except NotFound:
             raise missing from None
         except KubeError as error:
@@ -201,24 +203,13 @@ class HostedClusters(ClusterProvider):
         await self._stack.enter_async_context(informer)
         self._followed.add(kind)
 
-    async def _current(self, informer: Informer[Any]) -> None:
-        kind = informer.resource.kind
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await informer.synced.wait()
-        except TimeoutError:
-            why = f"they are not all here after {PATIENCE_SECONDS:g} s"
-            raise ProviderError(CANNOT_LIST.format(kind=kind, why=why), reason=NOT_LISTED) from None
-        if informer.lag > max(self.interval, STALE_SECONDS):
-            raise ProviderError(NO_NEWS.format(kind=kind, seconds=informer.lag), reason=WATCH_LOST)
-
     def _hear_nodes(self, batch: Batch[HostNode]) -> None:
         self._hosts.hear_nodes(batch)
         self._wake()
 
     def _hear_pods(self, batch: Batch[PodUse]) -> None:
-        self._hosts.hear_pods(batch)
-        self._wake()
+        if self._hosts.hear_pods(batch):
+            self._wake()
 
     def _hear_hosted(self, _: Batch[HostedCluster]) -> None:
         self._wake()
@@ -264,7 +255,3 @@ def _slots_score(profile: Profile, maximum: int) -> Score:
 def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:
     """The factory of the catalogue. Raises OptionsError."""
     return HostedClusters(context.local_client(), Options.read(options, folder=context.folder))
-
-
-def _nobody() -> None:
-    """Wakes nobody: there is nobody yet."""

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
-from fairway.kube import Added, Batch, Client, Deleted, Informer, KubeError, Updated
+from fairway.kube import Added, Batch, Client, Deleted, Informer, Updated
 from fairway.providers.catalogue import Context
-from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
+from fairway.providers.following import UNREADABLE, current, end, nobody, unreadable
+from fairway.providers.provider import ClusterProvider, Reading, Wake
 from fairway.providers.usage.accounting import Accounting
 from fairway.providers.usage.brief import NODE_ROOMS, POD_USES, UPSTREAM_POD_USES, NodeRoom, PodUse
 from fairway.providers.usage.measures import measures
@@ -21,20 +22,10 @@ SCORE_OBJECT: Final = "resource-usage-score"
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """What has ended takes nothing, and there may be more of it than of the rest."""
 
-PATIENCE_SECONDS: Final = 20.0
-"""A reading waits so long for the first list, which of a large cluster takes seconds."""
-ANSWER_SECONDS: Final = 5.0
-STALE_SECONDS: Final = 60.0
 NAMED_PROBLEMS: Final = 5
 
-NOT_LISTED: Final = "NotListed"
-WATCH_LOST: Final = "WatchLost"
-UNREADABLE: Final = "Unreadable"
 METRICS_UNAVAILABLE: Final = "MetricsUnavailable"
 
-CANNOT_LIST: Final = "{kind} of the cluster cannot be listed: {reason}"
-NOT_YET: Final = "they are not all here after {seconds:g}s"
-NO_NEWS: Final = "{kind} of the cluster have not been heard of for {seconds:.0f}s"
 MORE_PROBLEMS: Final = "and {count} more"
 METRICS_BROKE: Final = "asking for what nodes use failed in a way that was not foreseen"
 
@@ -74,13 +65,14 @@ class ResourceUsage(ClusterProvider):
         self._meter: Meter | None = None
         self._asked = asyncio.Event()
         """What is used was asked for once, if it is asked for at all: the first reading is like all others."""
-        self._wake: Wake = _nobody
+        self._wake: Wake = nobody
+        # Once and not whenever it runs: what is heard twice would be told twice.
+        self._nodes.subscribe(self._hear_nodes)
+        self._pods.subscribe(self._hear_pods)
 
     @asynccontextmanager
     async def running(self, wake: Wake, /) -> AsyncIterator[None]:
         self._wake = wake
-        self._nodes.subscribe(self._hear_nodes)
-        self._pods.subscribe(self._hear_pods)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._nodes)
             await stack.enter_async_context(self._pods)
@@ -89,18 +81,15 @@ class ResourceUsage(ClusterProvider):
                     self._client, interval=self.interval, clock=asyncio.get_running_loop().time
                 )
                 asking = asyncio.create_task(self._keep_asking(self._meter), name="node metrics")
-                stack.push_async_callback(_end, asking)
+                stack.push_async_callback(end, asking)
             else:
                 self._asked.set()
             yield
 
     async def read(self) -> Reading:
         """Waits for a while if not everything is here yet."""
-        await self._complete()
-        for informer in (self._nodes, self._pods):
-            if informer.lag > max(self.interval, STALE_SECONDS):
-                told = NO_NEWS.format(kind=_plural(informer), seconds=informer.lag)
-                raise ProviderError(told, reason=WATCH_LOST)
+        await current(self._client, self._nodes, self._pods, interval=self.interval)
+        await self._asked.wait()
         totals = self.accounting.totals()
         values = {}
         for each in self._measures:
@@ -110,31 +99,8 @@ class ResourceUsage(ClusterProvider):
         problem, reason = self._problem()
         return Reading(values=values, problem=problem, reason=reason)
 
-    async def _complete(self) -> None:
-        """Raises ProviderError unless everything was listed once."""
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await self._nodes.synced.wait()
-                await self._pods.synced.wait()
-                await self._asked.wait()
-        except TimeoutError:
-            late = self._pods if self._nodes.synced.is_set() else self._nodes
-            why = await self._why_not(late)
-            told = CANNOT_LIST.format(kind=_plural(late), reason=why)
-            raise ProviderError(told, reason=NOT_LISTED) from None
-
-    async def _why_not(self, informer: Informer[Any]) -> str:
-        try:
-            await self._client.newest(informer.resource, timeout=ANSWER_SECONDS)
-        except KubeError as error:
-            return str(error)
-        return NOT_YET.format(seconds=PATIENCE_SECONDS)
-
     def _problem(self) -> tuple[str, str]:
-        bad = list(self.accounting.problems)
-        for informer in (self._nodes, self._pods):
-            for key, why in informer.unreadable.items():
-                bad.append(f"{informer.resource.kind} {'/'.join(part for part in key if part)}: {why}")
+        bad = [*self.accounting.problems, *unreadable(self._nodes, self._pods)]
         told = bad[:NAMED_PROBLEMS]
         if len(bad) > len(told):
             told.append(MORE_PROBLEMS.format(count=len(bad) - len(told)))
@@ -182,16 +148,3 @@ class ResourceUsage(ClusterProvider):
 def resource_usage(options: Mapping[str, Any], context: Context) -> ResourceUsage:
     """The factory of the catalogue. Raises OptionsError."""
     return ResourceUsage(context.local_client(), Options.read(options))
-
-
-def _plural(informer: Informer[Any]) -> str:
-    return f"{informer.resource.kind}s"
-
-
-def _nobody() -> None:
-    """Wakes nobody: there is nobody yet."""
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.wait([task])

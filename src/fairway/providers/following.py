@@ -1,0 +1,68 @@
+"""Objects of a cluster that a provider follows by watching: whether all of them are here, and as they are now.
+
+What is reckoned from half a list is wrong, and what is reckoned from an old one may be. So a reading waits for the
+first lists for a while and then says why they have not come, and it does not go by what was not heard of for long.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from fairway.kube import Client, Informer, KubeError
+from fairway.providers.provider import ProviderError
+
+PATIENCE_SECONDS: Final = 20.0
+"""For the first list, which of a large cluster takes seconds."""
+ANSWER_SECONDS: Final = 5.0
+STALE_SECONDS: Final = 60.0
+"""Or an interval, if that is longer: watches end now and then, and are begun anew."""
+
+NOT_LISTED: Final = "NotListed"
+WATCH_LOST: Final = "WatchLost"
+UNREADABLE: Final = "Unreadable"
+
+CANNOT_LIST: Final = "{kind}s of the cluster cannot be listed: {why}"
+NOT_YET: Final = "they are not all here after {seconds:g} s"
+NO_NEWS: Final = "{kind}s of the cluster have not been heard of for {seconds:.0f} s"
+
+
+async def current(client: Client, *informers: Informer[Any], interval: float) -> None:
+    """Returns once all that is followed can be gone by. Raises ProviderError if it cannot."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            for informer in informers:
+                await informer.synced.wait()
+    except TimeoutError:
+        late = next(each for each in informers if not each.synced.is_set())
+        why = await _why_not(client, late)
+        raise ProviderError(CANNOT_LIST.format(kind=late.resource.kind, why=why), reason=NOT_LISTED) from None
+    for informer in informers:
+        if informer.lag > max(interval, STALE_SECONDS):
+            told = NO_NEWS.format(kind=informer.resource.kind, seconds=informer.lag)
+            raise ProviderError(told, reason=WATCH_LOST)
+
+
+async def _why_not(client: Client, informer: Informer[Any]) -> str:
+    try:
+        await client.newest(informer.resource, timeout=ANSWER_SECONDS)
+    except KubeError as error:
+        return str(error)
+    return NOT_YET.format(seconds=PATIENCE_SECONDS)
+
+
+def unreadable(*informers: Informer[Any]) -> list[str]:
+    """Objects that are there and cannot be read, with the reason."""
+    return [
+        f"{informer.resource.kind} {'/'.join(part for part in key if part)}: {why}"
+        for informer in informers
+        for key, why in informer.unreadable.items()
+    ]
+
+
+async def end(task: "asyncio.Task[None]") -> None:
+    """Of what was begun beside the informers."""
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def nobody() -> None:
+    """Wakes nobody: there is nobody yet."""

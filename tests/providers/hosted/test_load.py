@@ -1,0 +1,109 @@
+"""The rate of requests to hosted clusters, from a real Prometheus, and what is left when that cannot be had."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fairway.api import crds
+from fairway.providers.hosted.load import QUERY
+from fairway.providers.hosted.provider import API_HEADROOM, COUNT, HEADROOM, RATE_UNKNOWN
+from fairway.providers.provider import Reading
+from providers.hosted.test_provider import HOSTED_CLUSTER, Cluster, hosting, reading
+from providers.tools.monitoring import Monitoring, Proxy, answering
+
+METRIC = "apiserver_request_total"
+CONTROL_PLANE = "default-load-h1"
+EACH = 2000.0
+"""Requests in a second: 18 more cores than an idle one, by the sizing baseline."""
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with hosting(*crds(), HOSTED_CLUSTER) as made:
+        await made.node("n1", cpu="400", memory="4000Gi", pods="10000")
+        await made.hosted("load-h1")
+        yield made
+
+
+async def keep_busy(monitoring: Monitoring) -> None:
+    """Requests are counted for a while already, of this hosted cluster and of somebody else's."""
+    now = time.time()
+    for moment, seconds in ((now - 100, 0), (now - 1, 99)):
+        for namespace, rate in ((CONTROL_PLANE, EACH), ("others", 50 * EACH)):
+            monitoring.exporter.set(METRIC, 1e9 + rate * seconds, at=moment, namespace=namespace)
+        await monitoring.server.until(f"timestamp({METRIC})", _as_new_as(moment), label="namespace")
+
+
+def _as_new_as(moment: float) -> Callable[[Mapping[str, float]], bool]:
+    return lambda found: all(found.get(each, 0) > moment - 0.1 for each in (CONTROL_PLANE, "others"))
+
+
+def at(url: str) -> dict[str, Any]:
+    return {"prometheus": {"url": url, "timeout": "5s"}}
+
+
+async def test_the_busier_they_are_the_fewer_fit(monitoring: Monitoring, cluster: Cluster) -> None:
+    await keep_busy(monitoring)
+    idle = await reading(cluster)
+    assert idle.values[API_HEADROOM] == pytest.approx(79 / 80)
+    found = await reading(cluster, **at(monitoring.server.url))
+    assert found.problem == ""
+    # 400 cores over 2.9 and 9 for every thousand requests
+    assert found.values[API_HEADROOM] == pytest.approx(18 / 19, abs=0.005)
+    assert {**found.values, API_HEADROOM: 0} == {**idle.values, API_HEADROOM: 0}
+
+
+async def test_names_are_asked_for_and_no_others(proxy: Proxy, cluster: Cluster) -> None:
+    await cluster.hosted("load.h2")
+    asked: list[dict[str, str]] = []
+
+    async def listen(request: web.Request) -> None:
+        asked.append({key: str(value) for key, value in (await request.post()).items()})
+
+    proxy.behaviour = listen
+    found = await reading(cluster, **at(proxy.url))
+    assert found.problem == ""
+    assert [each["query"] for each in asked] == [QUERY.format(namespaces=f"{CONTROL_PLANE}|default-load-h2")]
+    assert asked[0]["partial_response"] == "false"
+
+
+PARTLY = json.dumps(
+    {
+        "status": "success",
+        "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "5"]}]},
+        "warnings": ["store-3 did not answer"],
+    }
+)
+NAN = PARTLY.replace('"5"', '"NaN"').replace('"warnings"', '"notes"')
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "words"),
+    [
+        (500, "boom", "answers 500: boom"),
+        (401, "who?", "rejects the credentials"),
+        (200, "<html>Sign in</html>", "is there a login in front of it?"),
+        (200, PARTLY, "the answer is not complete: store-3 did not answer"),
+        (200, NAN, "Prometheus answers with nan"),
+    ],
+)
+async def test_what_cannot_be_had_costs_its_score_alone(
+    proxy: Proxy, cluster: Cluster, status: int, text: str, words: str
+) -> None:
+    proxy.behaviour = answering(status, text)
+    lost(await reading(cluster, **at(proxy.url)), words)
+
+
+async def test_a_prometheus_that_is_not_there(cluster: Cluster) -> None:
+    lost(await reading(cluster, **at("http://127.0.0.1:9")), "cannot be reached")
+
+
+def lost(found: Reading, words: str) -> None:
+    assert API_HEADROOM not in found.values
+    assert {COUNT, HEADROOM, "hcpSlotsSmall", "hcpSlotsLarge"} <= set(found.values)
+    assert found.reason == RATE_UNKNOWN
+    assert words in found.problem
