@@ -1,12 +1,14 @@
 """Files that change together."""
 
+import errno
+import os
 import stat
 import threading
 from pathlib import Path
 
 import pytest
 
-from fairway.klusterlet.folder import CURRENT, Folder, replace_private
+from fairway.klusterlet.folder import CURRENT, BadName, Folder, replace_private
 
 
 def mode(path: Path) -> int:
@@ -46,13 +48,32 @@ def test_what_is_left_out_goes_and_nothing_is_left_behind(tmp_path: Path) -> Non
     assert {each.name for each in tmp_path.iterdir()} == {CURRENT, state, "b", "c"}
 
 
-def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder(tmp_path)
     folder.write({"a": b"1"})
-    with pytest.raises(FileNotFoundError):
-        folder.write({"a": b"2", "no/such": b""})
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            folder.write({"a": b"2"})
     assert folder.read() == {"a": b"1"}
     assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "no/such", "/etc/x", "..data", "..", ".", "", "a b", "x\n", "a\0", "\u00e4", "n" * 254]
+)
+def test_a_name_that_would_be_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    folder = Folder(tmp_path / "in")
+    folder.write({"a": b"1"})
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadName):
+        folder.write({"a": b"2", name: b""})
+    assert sorted(tmp_path.rglob("*")) == before
+    assert folder.read() == {"a": b"1"}
 
 
 def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:

@@ -7,15 +7,31 @@ import msgspec
 import pytest
 
 from fairway.klusterlet.local_launch import (
+    BAD_VOLUME,
     NO_PART,
     NO_VARIABLE,
     NO_VOLUME,
+    TOO_LONG,
+    TOO_MANY_PORTS,
     Deployment,
     Launch,
     Probe,
-    Unlaunchable,
     launch_of,
 )
+from fairway.klusterlet.local_options import (
+    A_VALUE,
+    AS_VARIABLE,
+    NO_OPTION,
+    NO_VALUE,
+    NOT_HERE,
+    NOT_RUN,
+    NUL,
+    OUTSIDE,
+    VARIABLES,
+    Unlaunchable,
+)
+from fairway.providers.hosted import options as hosted
+from fairway.providers.usage import options as usage
 
 OWNER = {
     "apiVersion": "work.open-cluster-management.io/v1",
@@ -32,6 +48,13 @@ def deployment(*, owners: Any = (OWNER,), pod: Any = None, **container: Any) -> 
         "spec": {"template": {"spec": {"containers": [agent], **(pod or {})}}},
     }
     return msgspec.convert(document, Deployment)
+
+
+CONFINED = ("--confined-to=/state/volumes",)
+HUB: Any = {
+    "volumeMounts": [{"name": "hub", "mountPath": "/managed"}],
+    "pod": {"volumes": [{"name": "hub", "secret": {"secretName": "s"}}]},
+}
 
 
 def launched(folder: Path = Path("/state"), **parts: Any) -> Launch:
@@ -54,15 +77,15 @@ def test_only_the_agent_that_a_work_brought_is_ours(parts: dict[str, Any]) -> No
 
 def test_command_and_arguments_are_one_line() -> None:
     found = launched(command=["fairway"], args=["agent", "run", "--cluster-name=c1"])
-    assert found.arguments == ("agent", "run", "--cluster-name=c1")
+    assert found.arguments == ("agent", "run", "--cluster-name=c1", *CONFINED)
 
 
 def test_files_of_a_secret_are_found_where_they_are_put() -> None:
     found = launched(
         args=[
             "--hub-kubeconfig=/managed/hub-kubeconfig/kubeconfig",
-            "--other",
-            "/managed/hub-kubeconfig-not",
+            "--addon-name",
+            "/managed/hub-kubeconfig",
         ],
         env=[{"name": "HUB_KUBECONFIG", "value": "/managed/hub-kubeconfig/kubeconfig"}],
         volumeMounts=[{"name": "hub", "mountPath": "/managed/hub-kubeconfig"}],
@@ -71,8 +94,8 @@ def test_files_of_a_secret_are_found_where_they_are_put() -> None:
     place = Path("/state/volumes/hub")
     assert found.arguments[2:] == (
         f"--hub-kubeconfig={place}/kubeconfig",
-        "--other",
-        "/managed/hub-kubeconfig-not",
+        "--addon-name=/managed/hub-kubeconfig",
+        *CONFINED,
     )
     assert found.variables == {"HUB_KUBECONFIG": f"{place}/kubeconfig"}
     assert found.folders == {place: "s"}
@@ -83,7 +106,8 @@ def test_a_folder_in_another_is_not_moved_twice() -> None:
     """The state of a klusterlet may lie below a path that a container mounts."""
     found = launch_of(
         deployment(
-            args=["--a=/tmp/x", "--b=/managed/y"],
+            args=["--hub-kubeconfig=/managed/y"],
+            env=[{"name": "HUB_KUBECONFIG", "value": "/tmp/x"}],
             volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}, {"name": "hub", "mountPath": "/managed"}],
             pod={
                 "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "hub", "secret": {"secretName": "s"}}]
@@ -92,7 +116,8 @@ def test_a_folder_in_another_is_not_moved_twice() -> None:
         folder=Path("/tmp/state"),
         ports=[],
     )
-    assert found.arguments[2:] == ("--a=/tmp/state/volumes/tmp/x", "--b=/tmp/state/volumes/hub/y")
+    assert found.arguments[2] == "--hub-kubeconfig=/tmp/state/volumes/hub/y"
+    assert found.variables == {"HUB_KUBECONFIG": "/tmp/state/volumes/tmp/x"}
     assert found.empty == (Path("/tmp/state/volumes/tmp"),)
 
 
@@ -106,42 +131,89 @@ def test_an_empty_folder_may_be_written_as_null() -> None:
 
 def test_variables_are_expanded_as_kubernetes_does() -> None:
     found = launched(
-        args=["--name=$(NAME)", "--price=$$(NAME)", "--unknown=$(NOBODY)"],
+        args=["--cluster-name=$(NAME)", "--addon-name=$$(NAME)", "--interval=$(NOBODY)"],
         env=[
             {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             {"name": "NAME", "value": "in-$(WHERE)"},
+            {"name": "SCORES", "value": "$(NAME)"},
         ],
     )
-    assert found.arguments[2:] == ("--name=in-ns", "--price=$(NAME)", "--unknown=$(NOBODY)")
-    assert found.variables == {"WHERE": "ns", "NAME": "in-ns"}
-
-
-def test_no_variable_makes_another_program_of_it() -> None:
-    bad = ("PATH", "PYTHONPATH", "PYTHONSTARTUP", "LD_PRELOAD", "KUBECONFIG", "HOME")
-    found = launched(
-        env=[*({"name": name, "value": "x"} for name in bad), {"name": "MAXCPUCOUNT", "value": "8"}]
+    assert found.arguments[2:] == (
+        "--cluster-name=in-ns",
+        "--addon-name=$(NAME)",
+        "--interval=$(NOBODY)",
+        *CONFINED,
     )
+    assert found.variables == {"SCORES": "in-ns"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "PATH",
+            "HOME",
+            "KUBECONFIG",
+            "PYTHONPATH",
+            "PYTHONSTARTUP",
+            "PYTHONINSPECT",
+            "LD_PRELOAD",
+            "BROWSER",
+        ),
+        *(
+            "OPENSSL_CONF",
+            "OPENSSL_MODULES",
+            "SSLKEYLOGFILE",
+            "SSL_CERT_FILE",
+            "GCONV_PATH",
+            "GLIBC_TUNABLES",
+        ),
+        *(
+            "KUBERNETES_SERVICE_HOST",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "_FAIRWAY_COMPLETE",
+            "TMPDIR",
+            "XDG_STATE_HOME",
+        ),
+    ],
+)
+def test_no_variable_makes_another_program_of_it(name: str) -> None:
+    found = launched(env=[{"name": name, "value": "x"}, {"name": "MAXCPUCOUNT", "value": "8"}])
     assert found.variables == {"MAXCPUCOUNT": "8"}
+
+
+def test_what_providers_look_for_gets_through() -> None:
+    assert {usage.MAX_CPU, usage.MAX_MEMORY, usage.ONLY, *hosted.VARIABLES.values()} <= VARIABLES
 
 
 def test_ports_are_those_of_this_machine() -> None:
     found = launched(
-        args=["--health-address=:8081", "--metrics-address", "0.0.0.0:8080", "--other=:9999"],
+        args=["--health-address=:8081", "--metrics-address", "0.0.0.0:8080"],
         ports=[{"name": "health", "containerPort": 8081}, {"name": "metrics", "containerPort": 8080}],
         readinessProbe={"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
     )
     assert found.arguments[2:] == (
         "--health-address=127.0.0.1:50001",
-        "--metrics-address",
-        "127.0.0.1:50002",
-        "--other=:9999",
+        "--metrics-address=127.0.0.1:50002",
+        *CONFINED,
     )
     assert found.ready == Probe(url="http://127.0.0.1:50001/readyz", period=5.0, timeout=1.0)
 
 
+def test_a_port_nobody_speaks_of_is_one_of_this_machine_all_the_same() -> None:
+    """What listens here at the number the container would use is somebody else's."""
+    found = launched(
+        args=["--metrics-address=:2375"], readinessProbe={"httpGet": {"path": "/../x", "port": 2376}}
+    )
+    assert found.arguments[2:4] == ("--metrics-address=127.0.0.1:50001", "--health-address=127.0.0.1:50002")
+    assert found.ready is not None
+    assert found.ready.url == "http://127.0.0.1:50002/../x"
+    assert launched(args=["--metrics-address=off"]).arguments[2] == "--metrics-address=off"
+
+
 def test_an_agent_that_listens_without_being_told_is_told() -> None:
     found = launched(readinessProbe={"httpGet": {"path": "readyz", "port": 8081}})
-    assert found.arguments[2:] == ("--health-address=127.0.0.1:50001",)
+    assert found.arguments[2:] == ("--health-address=127.0.0.1:50001", *CONFINED)
     assert found.ready is not None
     assert found.ready.url == "http://127.0.0.1:50001/readyz"
 
@@ -176,9 +248,133 @@ def test_its_service_account() -> None:
             },
             NO_PART.format(name="v"),
         ),
+        (
+            {
+                "volumeMounts": [{"name": "../../hub", "mountPath": "/v"}],
+                "pod": {"volumes": [{"name": "../../hub", "secret": {"secretName": "s"}}]},
+            },
+            BAD_VOLUME.format(name="../../hub"),
+        ),
+        ({"command": ["fairway", "agent", "--help"]}, NOT_RUN.format(verb="--help")),
+        ({"command": ["fairway", "agent"]}, NOT_RUN.format(verb="")),
+        ({"args": ["--adopt=yes"]}, A_VALUE.format(name="--adopt")),
+        ({"args": ["--interval"]}, NO_VALUE.format(name="--interval")),
+        ({"args": ["--interval=\0"]}, NUL.format(what="an argument")),
+        ({"env": [{"name": "SCORES", "value": "\0"}]}, NUL.format(what="variable SCORES")),
+        (
+            {"env": [{"name": "FAIRWAY_AGENT_PROVIDERS", "value": "os:system"}]},
+            AS_VARIABLE.format(name="FAIRWAY_AGENT_PROVIDERS"),
+        ),
+        (
+            {"args": ["--metrics-address=192.0.2.1:8080"]},
+            NOT_HERE.format(name="--metrics-address", value="192.0.2.1:8080"),
+        ),
+        (
+            {"args": ["--metrics-address", "evil.example:80"]},
+            NOT_HERE.format(name="--metrics-address", value="evil.example:80"),
+        ),
+        (
+            {
+                "args": [
+                    "--metrics-address=:1",
+                    "--metrics-address=:2",
+                    "--metrics-address=:3",
+                    "--metrics-address=:4",
+                ]
+            },
+            TOO_MANY_PORTS,
+        ),
+        (
+            {
+                "env": [
+                    {"name": "A0", "value": "aaaaaaaaaa"},
+                    *({"name": f"A{each + 1}", "value": f"$(A{each})" * 10} for each in range(20)),
+                ]
+            },
+            TOO_LONG,
+        ),
     ],
 )
 def test_what_cannot_be_had_here_is_said(parts: dict[str, Any], fault: str) -> None:
     with pytest.raises(Unlaunchable) as refused:
         launched(**parts)
     assert str(refused.value) == fault
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(
+            "--kubeconfig=/root/.kube/config",
+            "--context=admin",
+            "--config=/managed/options.yaml",
+            "--confined-to=/",
+        ),
+        *(
+            "--hub-kubeconfi=/managed/x",
+            "--help",
+            "--",
+            "-x",
+            "run",
+            "",
+            "--no-adopt",
+            "--hub-kubeconfig\n=/managed/x",
+        ),
+    ],
+)
+def test_no_other_option_gets_through(option: str) -> None:
+    with pytest.raises(Unlaunchable, match=NO_OPTION.partition("{")[0]):
+        launched(args=[option], **HUB)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/etc/passwd",
+            "kubeconfig",
+            "",
+            "/",
+            "/managed",
+            "/managed/",
+            "/managedx/kubeconfig",
+            "~/.kube/config",
+        ),
+        *(
+            "/managed/../../cluster/kubeconfig",
+            "/managed/../../../../hub/kubeconfig",
+            "/state/volumes/../cluster/token",
+        ),
+        *("/managed/x/../../../..", "file:///managed/kubeconfig", "$(NOBODY)"),
+    ],
+)
+def test_no_other_file_is_read(path: str) -> None:
+    for args in ([f"--hub-kubeconfig={path}"], ["--hub-kubeconfig", path]):
+        with pytest.raises(
+            Unlaunchable, match=OUTSIDE.partition("{value")[0].format(name="--hub-kubeconfig")
+        ):
+            launched(args=args, **HUB)
+
+
+@pytest.mark.parametrize(
+    "providers",
+    [
+        *(
+            "/managed/evil.py",
+            "evil.py",
+            "evil.py:x",
+            "os:system",
+            "fairway.providers.usage:resource_usage",
+            "./x",
+        ),
+        *("resource-usage,os:system", "resource-usage, ../x", "a\nb"),
+    ],
+)
+def test_no_code_is_brought_along(providers: str) -> None:
+    with pytest.raises(Unlaunchable, match="is not the name of a provider"):
+        launched(args=[f"--providers={providers}"])
+
+
+def test_providers_that_are_installed_may_be_named() -> None:
+    found = launched(args=["--providers=resource-usage,health", "--interval", "-1"])
+    assert found.arguments[2:4] == ("--providers=resource-usage,health", "--interval=-1")

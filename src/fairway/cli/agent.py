@@ -163,6 +163,12 @@ does not know who it is.
     help="Renew a Lease named like the add-on as long as its scores are published.",
 )
 @click.option(
+    "--confined-to",
+    type=click.Path(file_okay=False, path_type=Path),
+    hidden=True,  # said by `fairway join --local-agents`, of what others told it to start
+    help="Read no file elsewhere, start no program, run no provider but those that are installed.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(logs.FORMATS),
     default="text",
@@ -187,6 +193,7 @@ def run(
     addon_name: str,
     addon_namespace: str | None,
     lease: bool,
+    confined_to: Path | None,
     log_format: logs.Format,
     log_level: str,
     health_address: "Address | None",
@@ -213,6 +220,7 @@ def run(
             add_on=addon_name,
             namespace=addon_namespace,
             lease=lease,
+            confined_to=confined_to,
             health=health_address,
             metrics=metrics_address,
         )

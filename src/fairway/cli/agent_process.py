@@ -306,6 +306,8 @@ def _document(job: Job) -> Document | None:
     path = job.config
     if path is None:
         return None
+    if job.confined_to is not None:
+        raise BadInputError(confinement.NO_CONFIG)
     try:
         document = read(path)
     except DocumentError as error:

@@ -6,6 +6,7 @@ replacing that one link replaces all of them at once. A process that is killed a
 """
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -13,9 +14,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from fairway.klusterlet.errors import KlusterletError
+
 CURRENT: Final = "..data"
 PRIVATE: Final = 0o700
 """Of folders; files in them are readable by their owner alone, too."""
+
+BAD_NAME: Final = "{name!r} cannot be the name of a file in {folder}"
+
+_NAME: Final = re.compile(r"(?!\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
+"""What Kubernetes lets the keys of a Secret be. Those that begin with two dots are ours."""
+
+
+class BadName(KlusterletError):
+    """A file that would lie elsewhere, or be taken for something else."""
 
 
 class Folder:
@@ -30,7 +42,10 @@ class Folder:
         return {each.name: each.read_bytes() for each in current.iterdir() if each.is_file()}
 
     def write(self, files: Mapping[str, bytes]) -> bool:
-        """Whether anything had to be written. Raises OSError, and then all is as before."""
+        """Whether anything had to be written. Raises BadName and OSError, and then all is as before."""
+        for name in files:
+            if name == "." or not _NAME.fullmatch(name):
+                raise BadName(BAD_NAME.format(name=name, folder=self.path))
         if self.read() == dict(files):
             return False
         make_private(self.path)

@@ -7,6 +7,7 @@ service account, and what their readiness probe says written back as the status 
 
 import asyncio
 import logging
+import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
@@ -26,9 +27,9 @@ from fairway.klusterlet.local_launch import (
     REVISION,
     Deployment,
     Launch,
-    Unlaunchable,
     launch_of,
 )
+from fairway.klusterlet.local_options import Unlaunchable
 from fairway.klusterlet.local_process import LocalProcess
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import kubeconfig_for
@@ -39,10 +40,13 @@ from fairway.kube.resource import Key, key_of
 log: Final = logging.getLogger(__name__)
 
 MOST_PORTS: Final = 8
+MOST_AGENTS: Final = 20
+"""Processes that a hub can have run here; the oldest Deployments come first."""
 LOOK_SECONDS: Final = 0.5
 """Between looks at an agent that is not ready."""
 FILES_SECONDS: Final = 5.0
 """Between looks at the Secrets it is to have."""
+LONGEST_MESSAGE: Final = 1000
 TOKEN_SECONDS: Final = 3600
 TOKEN_LEFT: Final = 0.5
 
@@ -53,6 +57,7 @@ WAITS: Final = "AgentWaits"
 RUNS: Final = "MinimumReplicasUnavailable"
 
 LOOKED_AFTER: Final = "Deployment %s/%s is looked after by a deployment controller: it is left to that"
+TOO_MANY: Final = f"{MOST_AGENTS} local agents run already, which is as many as there may be"
 NO_SECRET: Final = "Secret {name} is missing"
 BROKE: Final = "%s failed in a way that was not foreseen; it comes back when its Deployment changes"
 DISTURBED: Final = "local agent %s: %s"
@@ -83,8 +88,11 @@ class LocalAgents:
 
     async def _settle(self, session: aiohttp.ClientSession) -> None:
         wanted = {key: each for key, each in self._deployments.store.items() if self._is_ours(each)}
+        oldest_first = sorted(wanted, key=lambda key: (str(wanted[key].metadata.creationTimestamp), key))
+        surplus = frozenset(oldest_first[MOST_AGENTS:])
+        shapes = {key: (_shape(each), key in surplus) for key, each in wanted.items()}
         for key in list(self._running):
-            if key not in wanted or _shape(wanted[key]) != self._running[key][0]:
+            if shapes.get(key) != self._running[key][0]:
                 await self._stop(key)
         for key, deployment in wanted.items():
             if key not in self._running:
@@ -94,11 +102,12 @@ class LocalAgents:
                     deployment,
                     folder=self._folder / ".".join(key),
                     session=session,
+                    refused=TOO_MANY if key in surplus else "",
                     clock=self._clock,
                 )
                 task = asyncio.create_task(agent.run(), name=f"local agent {'/'.join(key)}")
                 task.add_done_callback(_told)
-                self._running[key] = (_shape(deployment), task)
+                self._running[key] = (shapes[key], task)
 
     def _is_ours(self, deployment: Deployment) -> bool:
         if deployment.agent is None or deployment.metadata.deletionTimestamp is not None:
@@ -126,6 +135,11 @@ def _told(task: "asyncio.Task[None]") -> None:
         log.error(BROKE, task.get_name(), exc_info=error)
 
 
+def shortened(text: str) -> str:
+    """A Deployment says it to people, and whoever wrote it chose how long its parts are."""
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"
+
+
 def _shape(deployment: Deployment) -> object:
     """All whose change means another process."""
     return deployment.metadata.uid, deployment.spec
@@ -142,9 +156,11 @@ class _Agent:
         *,
         folder: Path,
         session: aiohttp.ClientSession,
+        refused: str,
         clock: Clock,
     ) -> None:
         self._cluster, self._deployments, self._deployment = cluster, deployments, deployment
+        self._refused = refused
         self._folder, self._session, self._clock = folder, session, clock
         self._name = "/".join(key_of(deployment))
         self._looks = asyncio.Event()
@@ -158,13 +174,20 @@ class _Agent:
             return
         with held_ports(MOST_PORTS) as ports:
             try:
+                if self._refused:
+                    raise Unlaunchable(self._refused)
                 launch = launch_of(self._deployment, folder=self._folder, ports=ports)
             except Unlaunchable as fault:
                 log.warning(DISTURBED, self._name, fault)
-                await self._tell(ready=False, why=str(fault))
+                await self._tell(ready=False, why=shortened(str(fault)))
                 return
-            await self._files_ready(launch)
-            await self._supervise(launch)
+            try:
+                await self._files_ready(launch)
+                await self._supervise(launch)
+            finally:
+                # Keys and tokens do not stay behind; whoever comes back is given them anew.
+                for path in (self._folder / "volumes", self._identity.path):
+                    shutil.rmtree(path, ignore_errors=True)
 
     async def _supervise(self, launch: Launch) -> None:
         process = LocalProcess(
@@ -186,16 +209,16 @@ class _Agent:
 
     async def _files_ready(self, launch: Launch) -> None:
         """Until all are there for the first time."""
-        make_private(self._folder)
-        for path in launch.empty:
-            make_private(path)
         while True:
             try:
+                make_private(self._folder)
+                for path in launch.empty:
+                    make_private(path)
                 await self._files(launch)
                 return
             except (KubeError, KlusterletError, OSError) as error:
                 self._notices.say(logging.INFO, str(error), DISTURBED, self._name, error)
-                await self._tell(ready=False, why=str(error))
+                await self._tell(ready=False, why=shortened(str(error)))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _keep_files(self, launch: Launch) -> None:

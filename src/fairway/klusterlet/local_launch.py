@@ -1,8 +1,8 @@
 """From a Deployment to a process on this machine: what is started, with which arguments, variables and files.
 
 Whoever may give work to the cluster may write the Deployment, and need not be somebody who may run programs on the
-machine the klusterlet runs on. So exactly one program is ever started, Fairway itself, as an agent; and no variable
-gets through that would make it run something else.
+machine the klusterlet runs on. So exactly one program is ever started, Fairway itself, as an agent; it is told only
+what ``local_options`` lets through, reads only what is mounted, and listens only on the loopback.
 """
 
 import re
@@ -14,12 +14,11 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 
 from fairway.api.meta import ObjectMeta
-from fairway.klusterlet.errors import KlusterletError
-from fairway.kube import Resource
+from fairway.klusterlet.local_options import CONFINED, Unlaunchable, checked_arguments, checked_variables
+from fairway.kube import APPLIED_MANIFEST_WORKS, Resource
 
 PROGRAM: Final = "fairway"
 VERB: Final = "agent"
-APPLIED: Final = "AppliedManifestWork"
 REVISION: Final = "deployment.kubernetes.io/revision"
 """What a deployment controller writes to each Deployment it looks after."""
 HEALTH_OPTION: Final = "--health-address"
@@ -29,19 +28,18 @@ NO_VARIABLE: Final = (
     "variable {name} of container {container} takes its value from a place a local agent has not"
 )
 NO_VOLUME: Final = "volume {name} is of a kind a local agent cannot have: use a secret or an emptyDir"
+BAD_VOLUME: Final = "{name!r} cannot be the name of a volume"
+LONGEST: Final = 100_000
+TOO_LONG: Final = f"an argument or variable is longer than {LONGEST} characters, with others put into it"
+TOO_MANY_PORTS: Final = "it has more ports than a local agent can have"
 NO_PART: Final = "volume {name} is mounted in part (subPath), which a local agent cannot have"
 
 _REFERENCE: Final = re.compile(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_.-]*)\))")
 _ADDRESS: Final = re.compile(
-    r"(?P<before>(?:[^=]*=)?)(?:0\.0\.0\.0|\[::\]|\*|localhost|127\.0\.0\.1)?:(?P<port>[0-9]{1,5})"
+    r"(?:0\.0\.0\.0|\[::\]|\*|localhost|127\.0\.0\.1)?:(?P<port>[0-9]{1,5})", re.ASCII
 )
-"""Where to listen, perhaps as the value of an option."""
-_FORBIDDEN: Final = re.compile(r"PATH|HOME|KUBECONFIG|PYTHON.*|LD_.*|DYLD_.*|MALLOC_.*|FAIRWAY_DEBUG")
-"""Variables that would make of Fairway another program, or lead it to another cluster."""
-
-
-class Unlaunchable(KlusterletError):
-    """Why a Deployment cannot run here."""
+"""Where to listen in a container: everywhere, or on the loopback."""
+_VOLUME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
 class _FieldRef(Struct, frozen=True, rename="camel"):
@@ -140,7 +138,11 @@ class Deployment(Struct, frozen=True):
     @property
     def agent(self) -> Container | None:
         """The container that is Fairway's agent, of a Deployment that came with a ManifestWork."""
-        if not any(each.kind == APPLIED for each in self.metadata.ownerReferences):
+        work = APPLIED_MANIFEST_WORKS
+        if not any(
+            (each.kind, each.apiVersion) == (work.kind, work.api_version)
+            for each in self.metadata.ownerReferences
+        ):
             return None
         for container in self.spec.template.spec.containers:
             if (container.command + container.args)[:2] == (PROGRAM, VERB):
@@ -182,26 +184,31 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
     container = deployment.agent
     assert container is not None
     pod = deployment.spec.template.spec
-    places = _places(container, pod, folder)
+    volumes = folder / "volumes"
+    places = _places(container, pod, volumes)
     moved = _Moved(container, ports=ports)
     variables = _variables(deployment, container)
     paths = {mount.mount_path.rstrip("/"): str(places[mount.name]) for mount in container.volume_mounts}
 
-    def local(text: str) -> str:
-        return moved.address(_elsewhere(_expanded(text, variables), paths))
+    def elsewhere(text: str) -> str:
+        return _elsewhere(text, paths)
 
-    arguments = [local(each) for each in (container.command + container.args)[1:]]
-    ready = _ready(container, moved)
+    words = [_expanded(each, variables) for each in (container.command + container.args)[2:]]
+    arguments = [
+        VERB,
+        *checked_arguments(words, volumes=volumes, path=elsewhere, address=moved.address),
+    ]
     arguments += moved.left_over(container, arguments)
+    arguments.append(f"{CONFINED}={volumes}")
     secrets = {volume.name: volume.secret for volume in pod.volumes if volume.secret is not None}
     return Launch(
         arguments=tuple(arguments),
-        variables={name: local(value) for name, value in variables.items() if not _FORBIDDEN.fullmatch(name)},
+        variables={name: elsewhere(value) for name, value in checked_variables(variables).items()},
         folders={places[name]: secret.secret_name for name, secret in secrets.items() if name in places},
         optional=frozenset(each.secret_name for each in secrets.values() if each.optional),
         empty=tuple(place for name, place in places.items() if name not in secrets),
         account=pod.service_account_name or "default",
-        ready=ready,
+        ready=_ready(container, moved),
     )
 
 
@@ -210,12 +217,14 @@ def _places(container: Container, pod: _PodSpec, folder: Path) -> dict[str, Path
     volumes = {each.name: each for each in pod.volumes}
     found: dict[str, Path] = {}
     for mount in container.volume_mounts:
+        if not _VOLUME.fullmatch(mount.name):
+            raise Unlaunchable(BAD_VOLUME.format(name=mount.name))
         volume = volumes.get(mount.name)
         if volume is None or (volume.secret is None and volume.empty_dir is UNSET):
             raise Unlaunchable(NO_VOLUME.format(name=mount.name))
         if mount.sub_path:
             raise Unlaunchable(NO_PART.format(name=mount.name))
-        found[mount.name] = folder / "volumes" / mount.name
+        found[mount.name] = folder / mount.name
     return found
 
 
@@ -242,13 +251,24 @@ def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
 
 
 def _expanded(text: str, variables: Mapping[str, str]) -> str:
-    """``$(NAME)`` as Kubernetes reads it: what is not known stays, and ``$$`` is a dollar."""
+    """``$(NAME)`` as Kubernetes reads it: what is not known stays, and ``$$`` is a dollar.
+
+    Raises Unlaunchable for what becomes longer than a program can be told: each may double the one before.
+    """
+    left = LONGEST - len(text)
 
     def value(found: re.Match[str]) -> str:
+        nonlocal left
         if found[1] == "$":
             return "$"
-        return variables.get(found[2], found[0])
+        put = variables.get(found[2], found[0])
+        left -= len(put)
+        if left < 0:
+            raise Unlaunchable(TOO_LONG)
+        return put
 
+    if left < 0:
+        raise Unlaunchable(TOO_LONG)
     return _REFERENCE.sub(value, text)
 
 
@@ -261,37 +281,38 @@ def _elsewhere(text: str, paths: Mapping[str, str]) -> str:
 
 
 class _Moved:
-    """Ports of the container, and those of this machine that stand for them: two agents want the same."""
+    """Ports of the container, and those of this machine that stand for them: two agents want the same.
+
+    A port that nothing stands for would be that of somebody else here.
+    """
 
     def __init__(self, container: Container, *, ports: Iterable[int]) -> None:
         self._named = {each.name: each.container_port for each in container.ports}
-        probes = (container.readiness_probe, container.liveness_probe)
-        asked = [each.http_get.port for each in probes if each is not None and each.http_get is not None]
-        wanted = [each.container_port for each in container.ports]
-        wanted += [_number(each, self._named) for each in asked]
-        self._ports = dict(zip(dict.fromkeys(wanted), ports, strict=False))
+        self._free = iter(ports)
+        self._ports: dict[int, int] = {}
 
     def port(self, wanted: int | str) -> int:
-        number = _number(wanted, self._named)
-        return self._ports.get(number, number)
+        """Raises Unlaunchable."""
+        number = wanted if isinstance(wanted, int) else self._named.get(wanted, 0)
+        if number not in self._ports:
+            free = next(self._free, None)
+            if free is None:
+                raise Unlaunchable(TOO_MANY_PORTS)
+            self._ports[number] = free
+        return self._ports[number]
 
     def address(self, text: str) -> str:
+        """Empty for what is none. Raises Unlaunchable."""
         found = _ADDRESS.fullmatch(text)
-        if found is None or int(found["port"]) not in self._ports:
-            return text
-        return f"{found['before']}{LOOPBACK}:{self._ports[int(found['port'])]}"
+        return "" if found is None else f"{LOOPBACK}:{self.port(int(found['port']))}"
 
     def left_over(self, container: Container, arguments: list[str]) -> list[str]:
         """In a container the agent listens at a usual port without being told; here it must be told."""
         probe = container.readiness_probe or container.liveness_probe
-        told = any(each == HEALTH_OPTION or each.startswith(f"{HEALTH_OPTION}=") for each in arguments)
+        told = any(each.startswith(f"{HEALTH_OPTION}=") for each in arguments)
         if probe is None or probe.http_get is None or told:
             return []
         return [f"{HEALTH_OPTION}={LOOPBACK}:{self.port(probe.http_get.port)}"]
-
-
-def _number(port: int | str, named: Mapping[str, int]) -> int:
-    return port if isinstance(port, int) else named.get(port, 0)
 
 
 def _ready(container: Container, moved: _Moved) -> Probe | None:

@@ -20,9 +20,12 @@ GRACE_SECONDS: Final = 10.0
 STEADY_SECONDS: Final = 30.0
 """Who ran for so long begins anew with short pauses."""
 LONGEST_LOG: Final = 10_000_000
-"""Bytes, after which the log is begun anew when the process is."""
+"""Bytes, after which the log is begun anew; what was in it is kept once, beside it."""
+LOG_SECONDS: Final = 30.0
+"""Between looks at how long it is."""
 
 STARTED: Final = "agent %s runs as process %d; its log is %s"
+NOT_STARTED: Final = "agent %s could not be started (%s); it is tried again in %.1f s"
 ENDED: Final = "agent %s ended with status %s; it is started again in %.1f s"
 
 _BACKOFF: Final = Backoff(base=0.5, cap=60.0)
@@ -66,9 +69,16 @@ class LocalProcess:
         failures = 0
         while True:
             began = loop.time()
-            child = await self._start()
             try:
-                status = await child.wait()
+                child = await self._start()
+            except (OSError, ValueError) as error:
+                pause = _BACKOFF.delay(failures)
+                failures += 1
+                log.warning(NOT_STARTED, self.name, error, pause)
+                await asyncio.sleep(pause)
+                continue
+            try:
+                status = await self._over(child)
             except asyncio.CancelledError:
                 await self._end(child)
                 raise
@@ -82,13 +92,31 @@ class LocalProcess:
             log.warning(ENDED, self.name, status, pause)
             await asyncio.sleep(pause)
 
+    async def _over(self, child: asyncio.subprocess.Process) -> int:
+        """Its status, once it has ended. Meanwhile its log is kept short."""
+        while True:
+            try:
+                async with asyncio.timeout(LOG_SECONDS):
+                    return await child.wait()
+            except TimeoutError:
+                with suppress(OSError):
+                    self.trim_log()
+
+    def trim_log(self) -> None:
+        """The process goes on writing to the same file, at its end, wherever that is. Raises OSError."""
+        if self._log.stat().st_size > LONGEST_LOG:
+            with open(self._log, "rb") as written:
+                written.seek(-LONGEST_LOG, os.SEEK_END)
+                replace_private(self._log.with_name("log.old"), written.read(LONGEST_LOG))
+            os.truncate(self._log, 0)
+
     async def _start(self) -> asyncio.subprocess.Process:
         make_private(self._log.parent)
         with suppress(FileNotFoundError):
-            if self._log.stat().st_size > LONGEST_LOG:
-                self._log.unlink()
+            self.trim_log()
         environment = {**_inherited(), **self._variables}
-        with open(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
+        appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        with open(os.open(self._log, appending, 0o600), "ab") as output:
             self._child = child = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
@@ -97,6 +125,7 @@ class LocalProcess:
                 _LEASHED,
                 str(os.getpid()),
                 sys.executable,
+                "-P",  # a module in the folder this was started in is nobody's
                 "-m",
                 "fairway",
                 *self._arguments,

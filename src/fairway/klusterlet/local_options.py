@@ -1,0 +1,147 @@
+"""What a Deployment may tell an agent that runs as a process of this machine.
+
+In a pod an agent reaches what the pod reaches. Here it could reach whatever the person can who joined the cluster:
+files, programs, the network. A list of what is forbidden is never complete, so this is one of what is allowed.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final
+
+from fairway.klusterlet.errors import KlusterletError
+
+NOT_RUN: Final = "only `fairway agent run` can be a local agent, not `fairway agent {verb}`"
+NO_OPTION: Final = "option {name!r} is none a local agent can be given; there are {known}"
+NO_VALUE: Final = "option {name} has no value"
+A_VALUE: Final = "option {name} takes no value"
+OUTSIDE: Final = "{name} {value!r} is no file of a Secret that is mounted, and a local agent reads no other"
+NO_PROVIDER: Final = (
+    "{name} {value!r} is not the name of a provider; a local agent runs none from files or modules"
+)
+NOT_HERE: Final = "{name} {value!r} is no port to listen at, such as :8081, or off"
+AS_VARIABLE: Final = "variable {name} stands for an option of the agent; give a local agent the option itself"
+NUL: Final = "{what} has a NUL character in it"
+
+CONFINED: Final = "--confined-to"
+"""What the agent is told, so that a kubeconfig it is given leads nowhere else, either."""
+OFF: Final = "off"
+
+VARIABLES: Final = frozenset(
+    {
+        "CLUSTER_NAME",
+        "HUB_KUBECONFIG",
+        "INSTALL_NAMESPACE",
+        "CA_BUNDLE_FILE_PATH",
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES", "HC_MAX_NUMBER", "HC_THRESHOLD_NUMBER"),
+    }
+)
+"""Those that agents of add-ons get, and those that providers look for. Any other could make another program of it."""
+
+_OPTION_PREFIX: Final = "FAIRWAY_"
+_PROVIDER: Final = re.compile(r"[A-Za-z0-9][-_A-Za-z0-9]{0,62}", re.ASCII)
+
+
+class Unlaunchable(KlusterletError):
+    """Why a Deployment cannot run here."""
+
+
+class _Kind(Enum):
+    FLAG = auto()
+    TEXT = auto()
+    FILE = auto()
+    ADDRESS = auto()
+    PROVIDERS = auto()
+
+
+# Neither --kubeconfig, for the cluster is reached as the service account, nor --config: options of a provider may name
+# files, programs and addresses of their own.
+_OPTIONS: Final[Mapping[str, _Kind]] = {
+    "--hub-kubeconfig": _Kind.FILE,
+    "--cluster-name": _Kind.TEXT,
+    "--providers": _Kind.PROVIDERS,
+    "--interval": _Kind.TEXT,
+    "--valid-for": _Kind.TEXT,
+    "--adopt": _Kind.FLAG,
+    "--addon-name": _Kind.TEXT,
+    "--addon-namespace": _Kind.TEXT,
+    "--lease": _Kind.FLAG,
+    "--no-lease": _Kind.FLAG,
+    "--log-format": _Kind.TEXT,
+    "--log-level": _Kind.TEXT,
+    "--metrics-address": _Kind.ADDRESS,
+    "--health-address": _Kind.ADDRESS,
+}
+
+Moved = Callable[[str], str]
+
+
+def checked_arguments(words: Sequence[str], *, volumes: Path, path: Moved, address: Moved) -> Iterator[str]:
+    """Those behind ``fairway agent``, in one form. Raises Unlaunchable.
+
+    ``path`` and ``address`` say what a path and an address of the container are on this machine; what is no file below
+    ``volumes`` then is refused.
+    """
+    if not words or words[0] != "run":
+        raise Unlaunchable(NOT_RUN.format(verb="" if not words else words[0]))
+    yield words[0]
+    rest = iter(words[1:])
+    for word in rest:
+        _refuse_nul(word, what="an argument")
+        name, equals, value = word.partition("=")
+        kind = _OPTIONS.get(name)
+        if kind is None:
+            raise Unlaunchable(NO_OPTION.format(name=name, known=", ".join(sorted(_OPTIONS))))
+        if kind is _Kind.FLAG:
+            if equals:
+                raise Unlaunchable(A_VALUE.format(name=name))
+            yield name
+            continue
+        if not equals:
+            following = next(rest, None)
+            if following is None:
+                raise Unlaunchable(NO_VALUE.format(name=name))
+            _refuse_nul(following, what="an argument")
+            value = following
+        match kind:
+            case _Kind.FILE:
+                value = _file(name, path(value), volumes=volumes)
+            case _Kind.ADDRESS:
+                here = OFF if value == OFF else address(value)
+                if not here:
+                    raise Unlaunchable(NOT_HERE.format(name=name, value=value))
+                value = here
+            case _Kind.PROVIDERS:
+                _check_providers(name, value)
+        yield f"{name}={value}"
+
+
+def checked_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those that get through. Raises Unlaunchable for what would be an option."""
+    for name, value in variables.items():
+        if name.startswith(_OPTION_PREFIX):
+            raise Unlaunchable(AS_VARIABLE.format(name=name))
+        if name in VARIABLES:
+            _refuse_nul(value, what=f"variable {name}")
+    return {name: value for name, value in variables.items() if name in VARIABLES}
+
+
+def _file(name: str, value: str, *, volumes: Path) -> str:
+    found = Path(os.path.normpath(value))
+    if not found.is_relative_to(volumes) or len(found.parts) < len(volumes.parts) + 2:
+        raise Unlaunchable(OUTSIDE.format(name=name, value=value))
+    return str(found)
+
+
+def _check_providers(name: str, value: str) -> None:
+    for each in value.split(","):
+        if each.strip() and not _PROVIDER.fullmatch(each.strip()):
+            raise Unlaunchable(NO_PROVIDER.format(name=name, value=each.strip()))
+
+
+def _refuse_nul(text: str, *, what: str) -> None:
+    if "\0" in text:
+        raise Unlaunchable(NUL.format(what=what))
