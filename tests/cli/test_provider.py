@@ -445,15 +445,18 @@ def test_killed_and_started_again(at_hub: Path, folder: Path, tmp_path: Path) ->
 
 
 def test_a_provider_that_blocks_does_not_keep_the_process(at_hub: Path, folder: Path) -> None:
-    (folder / "stuck.py").write_text(
-        WORKER.replace("def worker", "def stuck").replace(
-            'return float(Path("value").read_text())', "import time; time.sleep(3600)"
-        )
-    )
-    arguments = ("worker.py", "stuck.py", "--cluster-name", "c1", "--deadline", "200ms")
-    with process(folder, *arguments, kubeconfig=at_hub) as running:
+    sleep = "import asyncio, time; await asyncio.to_thread(time.sleep, 3600)"
+    for name, start, body in (
+        ("stuck", "def", "import time; time.sleep(3600)"),
+        ("handing", "async def", sleep),
+    ):
+        source = WORKER.replace("def worker", f"{start} {name}")
+        (folder / f"{name}.py").write_text(source.replace('return float(Path("value").read_text())', body))
+    files = ("worker.py", "stuck.py", "handing.py")
+    with process(folder, *files, "--cluster-name", "c1", "--deadline", "200ms", kubeconfig=at_hub) as running:
         await_(lambda: scores(at_hub).get("c1/worker-score") == {"free": 50})
         await_(lambda: scores(at_hub).get("c1/stuck-score") == {})
+        await_(lambda: scores(at_hub).get("c1/handing-score") == {})
         running.send_signal(signal.SIGTERM)
         assert running.wait(SECONDS) == 0
 

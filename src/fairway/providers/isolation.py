@@ -3,7 +3,7 @@
 A provider may raise, hang, or block its thread for ever. In a room it has a deadline. What is not done by then is told
 to end and no longer waited for, and until it has ended nothing new begins in that room: a hundred readings that hang
 are one thread, not a hundred. Code of others gets a thread of its own with an event loop of its own; the thread is a
-daemon, so that it keeps no process alive.
+daemon, and so are those that it hands something on to: they keep no process alive.
 
 One thing no room can help against is native code that holds the interpreter's lock.
 """
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from fairway.providers.daemon_threads import DaemonThreads
 from fairway.providers.provider import Provider, ProviderError, Wake
 
 TIMED_OUT: Final = "Timeout"
@@ -164,6 +165,7 @@ class OwnThread(Room):
     def _started(self) -> asyncio.AbstractEventLoop:
         inside = self._inside = asyncio.new_event_loop()
         name = f"provider {self._provider.name}"
+        inside.set_default_executor(DaemonThreads(name=f"{name}, handed on", busy=_busy))
         threading.Thread(target=_run, args=(inside,), name=name, daemon=True).start()
         return inside
 
@@ -182,6 +184,10 @@ class OwnThread(Room):
     def _settle(self, opened: "asyncio.Future[Any]") -> None:
         with suppress(RuntimeError):
             opened.get_loop().call_soon_threadsafe(_answer, opened, None, None)
+
+
+def _busy(words: str) -> ProviderError:
+    return ProviderError(words, reason=BUSY)
 
 
 def room_of(provider: Provider) -> Room:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from fairway.providers.daemon_threads import MOST
 from fairway.providers.isolation import BUSY, CLOSED, TIMED_OUT, OwnThread, Room, SharedRoom, room_of
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
 
@@ -244,3 +245,33 @@ def test_whose_code_gets_a_thread(guest: Guest) -> None:
     assert isinstance(room_of(guest), SharedRoom)
     guest.isolated = True
     assert isinstance(room_of(guest), OwnThread)
+
+
+async def test_what_it_hands_on_hangs_without_end_and_keeps_nobody(guest: Guest) -> None:
+    room, go, results = OwnThread(guest), threading.Event(), []
+
+    async def read() -> Reading:
+        await asyncio.to_thread(go.wait, LONG)
+        results.append(threading.current_thread().daemon)
+        return Reading()
+
+    try:
+        for _ in range(MOST):
+            with pytest.raises(ProviderError) as caught:
+                await room.call(read, deadline=SOON)
+            assert caught.value.reason == TIMED_OUT
+            await once_free(room, guest)  # the room itself is free: only its thread was left behind
+        with pytest.raises(ProviderError, match=f"all {MOST} threads") as caught:
+            await room.call(read, deadline=LONG)
+        assert caught.value.reason == BUSY
+        behind = [each for each in threading.enumerate() if each.name == "provider guest, handed on"]
+        assert [each.daemon for each in behind] == [True] * MOST
+    finally:
+        go.set()
+    for each in behind:
+        each.join(LONG)
+    await room.call(read, deadline=LONG)
+    assert results == [True]
+    with pytest.raises(ZeroDivisionError):
+        await room.call(lambda: asyncio.to_thread(lambda: 1 // 0), deadline=LONG)
+    await room.close()
