@@ -17,6 +17,7 @@ import yaml
 
 from cli.live_hub import act
 from cli.up_process import FAIRWAY, environment, fairway, until
+from fairway.api import crds
 from fairway.api.meta import find_condition
 from fairway.cli.agent import duration
 from fairway.cli.agent_lease import Pulse
@@ -24,10 +25,14 @@ from fairway.cli.agent_process import CHANGED, NO_HUB, WHICH_CLUSTER
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, NotFound
 from fairway.kube.leader import LEASES
+from fairway.providers import health, hosted, usage
 from fairway.testing.hub import HubAddress, hub_in_thread
+from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER
 
 CLUSTER = "cluster1"
 SCORE = "resource-usage-score"
+RBAC = "rbac.authorization.k8s.io"
+AGENT = {"name": "agent-of-three"}
 HOME = "open-cluster-management-agent-addon"
 
 
@@ -147,6 +152,57 @@ def test_it_publishes_and_shows_that_it_is_well(hubs: Hubs) -> None:
         act(hubs.cluster.kubeconfig, _renewed)
         assert agent.stop() == 0
         assert agent.lines[-1]["msg"] == "stopped"
+
+
+async def _hosting(client: Client) -> None:
+    """HyperShift, and somebody who may do what the three providers say they need, and renew the lease."""
+    for definition in (*crds(), HOSTED_CLUSTER):
+        await client.request("POST", DEFINITIONS, body=definition)
+    rules: list[Any] = [*usage.RULES, *hosted.RULES, *health.RULES]
+    rules.append({"apiGroups": [LEASES.group], "resources": ["leases"], "verbs": ["create", "get", "patch"]})
+    await client.request("POST", f"/apis/{RBAC}/v1/clusterroles", body={"metadata": AGENT, "rules": rules})
+    binding = {
+        "metadata": AGENT,
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", **AGENT},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", **AGENT}],
+    }
+    await client.request("POST", f"/apis/{RBAC}/v1/clusterrolebindings", body=binding)
+
+
+async def _all_three(client: Client) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+
+    def there(store: Any) -> bool:
+        for (namespace, name), each in store.items():
+            updated = find_condition(each.status.conditions, "AddOnPlacementScoreUpdated")
+            if namespace == CLUSTER and updated is not None and updated.status == "True":
+                found[name] = {score.name: score.value for score in each.status.scores}
+        return found.keys() >= {SCORE, "hosted-clusters-score", "health-score"}
+
+    await until(client, ADD_ON_PLACEMENT_SCORES, there)
+    return found
+
+
+def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
+    hubs: Hubs, tmp_path: Path
+) -> None:
+    act(hubs.hub.kubeconfig, _forget)
+    act(hubs.cluster.kubeconfig, _hosting)
+    content = yaml.safe_load(hubs.cluster.kubeconfig.read_text())
+    content["users"][0]["user"]["as"] = AGENT["name"]
+    restricted = tmp_path / "kubeconfig"
+    restricted.write_text(yaml.safe_dump(content))
+    options = tmp_path / "options.yaml"
+    options.write_text("hosted-clusters: {maximum: 10, threshold: 5}\n")
+    names = "resource-usage,hosted-clusters,health"
+    given = (*hubs.given, "--kubeconfig", restricted, "--providers", names, "--config", options)
+    with running(*given) as agent:
+        scores = act(hubs.hub.kubeconfig, _all_three)
+        assert agent.stop() == 0
+    assert scores[SCORE]["cpuAvailable"] == 0
+    assert scores["hosted-clusters-score"]["hcpSlotsSmall"] == -80  # one of ten, by its pods
+    assert scores["health-score"]["healthNodes"] == 100
+    assert [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")] == []
 
 
 def test_a_new_process_goes_on_where_a_killed_one_ended(hubs: Hubs) -> None:

@@ -12,7 +12,7 @@ from fairway.api import crds
 from fairway.providers.hosted.load import QUERY
 from fairway.providers.hosted.provider import API_HEADROOM, COUNT, HEADROOM, RATE_UNKNOWN
 from fairway.providers.provider import Reading
-from providers.hosted.test_provider import HOSTED_CLUSTER, Cluster, hosting, reading
+from providers.hosted.hosting import HOSTED_CLUSTER, Cluster, hosting, reading
 from providers.tools.monitoring import Monitoring, Proxy, answering
 
 METRIC = "apiserver_request_total"

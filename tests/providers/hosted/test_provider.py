@@ -1,11 +1,7 @@
 """A hosting cluster with HostedClusters, nodes and pods on it: what is published, and what is claimed."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
@@ -16,43 +12,20 @@ from fairway.providers import following
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ZERO, Limits, claimed
 from fairway.providers.hosted.hosts import Hosts
-from fairway.providers.hosted.options import Options
 from fairway.providers.hosted.provider import (
     API_HEADROOM,
     CANNOT_HOST,
     CLAIMS_NOT_WRITTEN,
     COUNT,
     HEADROOM,
-    HOSTED_CLUSTERS,
     NO_HYPERSHIFT,
     Share,
 )
-from fairway.providers.provider import ProviderError, Reading
+from fairway.providers.provider import ProviderError
 from fairway.providers.usage.brief import PodUse
-from fairway.testing.hub import embedded_hub
+from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER, Cluster, hosting, reading
 from providers.usage.objects import as_pod, pod
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-HOSTED_CLUSTER: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "hostedclusters.hypershift.openshift.io"},
-    "spec": {
-        "group": "hypershift.openshift.io",
-        "names": {"kind": "HostedCluster", "plural": "hostedclusters", "singular": "hostedcluster"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
 RBAC = "rbac.authorization.k8s.io"
 HOSTED_RULE = {
     "apiGroups": ["hypershift.openshift.io"],
@@ -63,70 +36,10 @@ ZONE = "topology.kubernetes.io/zone"
 SET_ASIDE = "hypershift.openshift.io/control-plane"
 
 
-class Cluster:
-    def __init__(self, client: Client) -> None:
-        self.client = client
-
-    async def node(
-        self,
-        name: str,
-        *,
-        cpu: str = "16",
-        memory: str = "64Gi",
-        pods: str = "250",
-        labels: Mapping[str, str] | None = None,
-        **spec: Any,
-    ) -> None:
-        body = {
-            "metadata": {"name": name, "labels": dict(labels or {})},
-            "spec": spec,
-            "status": {
-                "allocatable": {"cpu": cpu, "memory": memory, "pods": pods},
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        }
-        await self.client.request("POST", "/api/v1/nodes", body=body)
-
-    async def pod(self, name: str, *, node: str, cpu: str) -> None:
-        body = {
-            "metadata": {"name": name},
-            "spec": {
-                "nodeName": node,
-                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
-            },
-        }
-        await self.client.request("POST", "/api/v1/namespaces/default/pods", body=body)
-
-    async def hosted(self, *names: str) -> None:
-        for name in names:
-            await self.client.create(HOSTED_CLUSTERS, {"metadata": {"name": name}}, namespace="default")
-
-    async def claims(self) -> dict[str, str]:
-        return {
-            each.metadata.name: each.spec.value for each in (await self.client.list(CLUSTER_CLAIMS)).items
-        }
-
-
-@asynccontextmanager
-async def hosting(*definitions: dict[str, Any]) -> AsyncIterator[Cluster]:
-    with TemporaryDirectory() as folder:
-        async with embedded_hub(definitions=definitions) as hub:
-            kubeconfig = Path(folder, "kubeconfig")
-            hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
-            async with Client.from_kubeconfig(kubeconfig) as client:
-                yield Cluster(client)
-
-
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
     async with hosting(*crds(), HOSTED_CLUSTER) as made:
         yield made
-
-
-async def reading(cluster: Cluster, **options: Any) -> Reading:
-    provider = HostedClusters(cluster.client, Options.read(options, environment={}))
-    async with provider.running(lambda: None):
-        return await provider.read()
 
 
 async def test_an_empty_host_has_room_for_every_size(cluster: Cluster) -> None:

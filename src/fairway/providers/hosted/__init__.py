@@ -5,6 +5,6 @@ alone says little: hosting clusters differ in size and hosted clusters in weight
 as well, in hosted clusters of each size.
 """
 
-from fairway.providers.hosted.provider import NAME, RESOURCE, HostedClusters
+from fairway.providers.hosted.provider import NAME, RESOURCE, RULES, HostedClusters
 
-__all__ = ["NAME", "RESOURCE", "HostedClusters"]
+__all__ = ["NAME", "RESOURCE", "RULES", "HostedClusters"]
