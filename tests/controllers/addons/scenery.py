@@ -237,8 +237,8 @@ class Scene:
         return await until(self.client, MANAGED_CLUSTER_ADD_ONS, self.name, is_told, namespace=cluster)
 
     async def clear(self) -> None:
-        for each in (PLACEMENTS, PLACEMENT_DECISIONS):
-            await self.client.delete_collection(each, namespace=self.namespace)
+        await self.client.delete_collection(PLACEMENTS, namespace=self.namespace)
+        await self.client.delete_collection(PLACEMENT_DECISIONS, namespace=self.namespace)
         everywhere: tuple[Resource[Any], ...] = (CLUSTER_MANAGEMENT_ADD_ONS, ADD_ON_TEMPLATES)
         for resource in everywhere:
             for each in (await self.client.list(resource)).items:
