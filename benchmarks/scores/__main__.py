@@ -65,8 +65,8 @@ class Sizes:
 FULL = Sizes(
     simulated=10_000,
     minutes=8,
-    writes=600,
-    turns=3,
+    writes=500,
+    turns=4,
     clusters=500,
     interval=6.0,
     rounds=4,

@@ -35,6 +35,9 @@ async def agent(*, hub: Path, cluster: Path, name: str, folder: Path) -> AsyncIt
             guarding = group.create_task(_guard(process))
             yield process
             guarding.cancel()
+    except Exception as error:
+        error.add_note(f"the agent said last:\n{process.tail(10)}")
+        raise
     finally:
         await process.stop()
 
@@ -42,7 +45,7 @@ async def agent(*, hub: Path, cluster: Path, name: str, folder: Path) -> AsyncIt
 async def _guard(process: Process) -> None:
     while process.alive:
         await asyncio.sleep(LOOK_SECONDS)
-    raise AgentEnded(f"the agent ended with status {process.status}:\n{process.tail(10)}")
+    raise AgentEnded(f"the agent ended with status {process.status}")
 
 
 def value_of(score: AddOnPlacementScore, name: str) -> int | None:

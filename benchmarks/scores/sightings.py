@@ -14,7 +14,7 @@ from fairway.kube import Client, Resource
 from fairway.kube.resource import T
 from fairway.kube.watch import Stream
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 60.0
 _LONG = 3600.0
 
 
