@@ -18,7 +18,7 @@ from fairway.api.addon import (
     RegistrationSubject,
 )
 from fairway.api.lease import format_micro_time
-from fairway.api.meta import ObjectMeta, find_condition
+from fairway.api.meta import Condition, ObjectMeta, find_condition
 from fairway.cli.accept_requests import Request, approve
 from fairway.klusterlet import names
 from fairway.klusterlet.addon_health import NOT_FOUND, RENEWED, STOPPED, AddOnHealth
@@ -119,20 +119,26 @@ async def secret_of(member: Joined, add_on: str, *, not_with: bytes = b"") -> Se
     )
 
 
+async def rotated_of(member: Joined, add_on: str) -> Condition:
+    """What the hub was told of its certificate."""
+    found = await until(
+        member.admin,
+        MANAGED_CLUSTER_ADD_ONS,
+        add_on,
+        lambda each: find_condition(each.status.conditions, names.ROTATED) is not None,
+        namespace=member.name,
+    )
+    rotated = find_condition(found.status.conditions, names.ROTATED)
+    assert rotated is not None
+    return rotated
+
+
 async def test_an_agent_finds_its_identity_in_a_secret(member: Joined, tmp_path: Path) -> None:
     add_on = fresh("score")
     async with looked_after(member):
         await install(member, add_on)
         secret = await secret_of(member, add_on)
-        found = await until(
-            member.admin,
-            MANAGED_CLUSTER_ADD_ONS,
-            add_on,
-            lambda each: find_condition(each.status.conditions, names.ROTATED) is not None,
-            namespace=member.name,
-        )
-        rotated = find_condition(found.status.conditions, names.ROTATED)
-        assert rotated is not None
+        rotated = await rotated_of(member, add_on)
         assert (rotated.status, rotated.reason) == ("True", UPDATED)
     assert secret.data[names.CLUSTER_NAME] == member.name.encode()
     assert secret.data[names.AGENT_NAME] == f"{add_on}-agent".encode()
@@ -155,6 +161,7 @@ async def test_it_is_renewed_in_time_and_when_it_is_lost(member: Joined) -> None
     async with looked_after(member, seconds=600, clock=clock):
         await install(member, add_on)
         first = await secret_of(member, add_on)
+        await rotated_of(member, add_on)  # from now on it looks at the clock only when it is woken
         clock.ahead = 500
         # Any change of the Secret makes it look.
         touch = {"metadata": {"annotations": {"touched": "yes"}}}
