@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
@@ -40,6 +40,10 @@ JITTER: Final = 0.1
 """Share of the interval by which readings are spread, so that not all agents of a fleet come together."""
 ELSEWHERE_SECONDS: Final = 60.0
 """Until it is tried again to write for a cluster that has no place on the hub, or an object of somebody else's."""
+ELSEWHERE_RATE: Final = 10.0
+"""Of such tries in a second, all clusters together: of a large fleet, all may have no place yet."""
+SOON_SECONDS: Final = 2.0
+"""After something happened to such a cluster: a place is made for it a moment after it was accepted."""
 
 NOT_BY_CLUSTER: Final = "the provider returned {kind} instead of readings by cluster"
 FAILED: Final = "%s could not read%s: %s"
@@ -295,14 +299,15 @@ class Lane:
         self._asked.discard(cluster)
         self._held.pop(cluster, None)
         if isinstance(error, Detached | Foreign):
-            after = max(after or 0.0, ELSEWHERE_SECONDS)
             if isinstance(error, Detached) and publishing.published is not None:
-                log.info(LEFT, self.name, cluster, error)
+                self._notices.say(logging.INFO, (LEFT, self.name), LEFT, self.name, cluster, error)
                 self._left.add(cluster)
                 publishing.seen(None, version=0, now=now, anew=True)
             elif cluster not in self._elsewhere:
-                log.warning(NOT_WRITTEN, self.name, cluster, error)
+                topic = (NOT_WRITTEN, self.name, error.reason)
+                self._notices.say(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
             self._elsewhere.add(cluster)
+            after = max(after or 0.0, ELSEWHERE_SECONDS, len(self._elsewhere) / ELSEWHERE_RATE)
         else:
             topic = (NOT_WRITTEN, self.name, error.reason)
             self._notices.say(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
@@ -332,6 +337,13 @@ class Lane:
                 None if held is None else held.publication, version=version, now=now, anew=anew
             )
             self._plan(cluster, look, now)
+
+    def stirred(self, cluster: str) -> None:
+        """Something about the cluster has changed: if it had no place on the hub, it may have one soon."""
+        if cluster in self._elsewhere and (publishing := self.publisher.clusters.get(cluster)) is not None:
+            now = self._now()
+            publishing.hasten(now + timedelta(seconds=SOON_SECONDS))
+            self._plan(cluster, publishing.look_at(now), now)
 
     def forget(self, cluster: str) -> None:
         """It is gone from the fleet."""

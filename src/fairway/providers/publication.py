@@ -225,6 +225,11 @@ class Publishing:
         self._retry_at = now + timedelta(seconds=max(delay, after or 0.0))
         return self.look_at(now)
 
+    def hasten(self, moment: datetime) -> None:
+        """Whatever pause there is need not last longer than that."""
+        if self._retry_at is not None:
+            self._retry_at = min(self._retry_at, moment)
+
     def look_at(self, now: datetime) -> datetime | None:
         """When to look if nothing more happens."""
         if self._writing is not None:

@@ -271,7 +271,11 @@ class Runner:
             if cluster.metadata.deletionTimestamp is not None:
                 self._gone(name)
                 continue
-            came |= name not in self._clusters
+            if name in self._clusters:
+                for lane in self.lanes.values():
+                    lane.stirred(name)
+            else:
+                came = True
             self._clusters[name] = cluster
         if came:
             for lane in self.lanes.values():

@@ -3,20 +3,23 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fairway.api.cluster import ManagedCluster
+from fairway.kube import Added, Batch, Change, Updated
 from fairway.observe.meters import values
-from fairway.providers import ClusterProvider, Direct, ProviderError, Reading, Score
-from fairway.providers.lane import DEBOUNCE_SECONDS, ELSEWHERE_SECONDS
+from fairway.providers import ClusterProvider, Direct, FleetProvider, ProviderError, Reading, Score
+from fairway.providers.lane import DEBOUNCE_SECONDS, ELSEWHERE_RATE, ELSEWHERE_SECONDS
 from fairway.providers.provider import Wake
 from fairway.providers.publication import Publication
 from fairway.providers.rehearsal import Rehearsal
 from fairway.providers.runner import Runner, Settings
 from fairway.providers.sink import Detached, Foreign, Held, Refused, SinkError
+from fairway.testing.builders import cluster
 
 pytestmark = pytest.mark.looptime
 
@@ -170,6 +173,26 @@ async def test_a_wake_is_soon_and_wakes_are_collected() -> None:
         assert provider.readings == [0, 10, 10 + DEBOUNCE_SECONDS]
         await asyncio.sleep(100)
         assert provider.readings == [0, 10, 11, 71]
+
+
+async def test_a_thousand_wakes_in_a_second_are_one_reading() -> None:
+    """For as long as it lasts; and what they find is not worth a write each time."""
+    provider, sink = Told(), Hand()
+
+    async def storm() -> None:
+        while True:
+            provider.wake()
+            await asyncio.sleep(0.001)
+
+    async with at_work(provider, sink):
+        await asyncio.sleep(0.5)
+        task = asyncio.create_task(storm())
+        await asyncio.sleep(5)
+        task.cancel()
+        assert provider.readings == [0, 1, 2, 3, 4, 5]
+        await asyncio.sleep(100)
+        assert provider.readings[6:] == [6, 66]
+    assert [when for when, _ in sink.writes] == [0]
 
 
 async def test_a_change_is_written_as_soon_as_it_is_seen() -> None:
@@ -338,6 +361,60 @@ async def test_what_has_no_place_is_looked_at_once_a_minute(
         assert sink.tries == [0, 60, 120, 180]
         assert str(error) in runner.unready()[0]
     assert sum(record.levelno >= logging.WARNING for record in caplog.records) == 1
+
+
+class Everybody(FleetProvider):
+    name, resource, interval = "told", "told-score", 60.0
+    scores = (Score(name="free", scale=Direct()),)
+
+    async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+        return {name: Reading(values={"free": 10}) for name in clusters}
+
+
+class Places(Rehearsal):
+    """A hub on which clusters have no place, but for those that a test makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: set[str] = set()
+        self.tries: list[float] = []
+
+    async def find(self, cluster: str, /) -> Held | None:
+        self.tries.append(now())
+        if cluster not in self.made:
+            raise Detached(f"no namespace {cluster}")
+        return await super().find(cluster)
+
+
+async def test_a_fleet_that_has_no_place_is_no_storm(caplog: pytest.LogCaptureFixture) -> None:
+    sink, count = Places(), 1500
+    runner = Runner(
+        [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
+    )
+    runner._heard(batch(*(Added(cluster(f"c{number}")) for number in range(count))))
+    lane = runner.lanes["told"]
+    writers = [asyncio.create_task(runner._write()) for _ in range(4)]
+    try:
+        await lane.round()
+        await asyncio.sleep(1)
+        assert len(sink.tries) == count
+        await asyncio.sleep(900)
+        rate = (len(sink.tries) - count) / 900
+        assert rate <= ELSEWHERE_RATE
+        assert len(caplog.records) <= 2
+        # As soon as something happens to one, it is looked for again.
+        sink.made.add("c7")
+        runner._heard(batch(Updated(cluster("c7"), cluster("c7"))))
+        await asyncio.sleep(3)
+        assert list(sink.written) == ["c7"]
+    finally:
+        for writer in writers:
+            writer.cancel()
+        await asyncio.wait(writers)
+
+
+def batch(*changes: Change[ManagedCluster]) -> Batch[ManagedCluster]:
+    return Batch(changes=changes, epoch=0, listed=False, resource_version="1")
 
 
 async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCaptureFixture) -> None:
