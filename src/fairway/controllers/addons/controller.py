@@ -19,11 +19,12 @@ from fairway.controllers.addons.installation import Installer
 from fairway.controllers.addons.knowledge import Knowledge, add_on_of, placement_of, touched
 from fairway.controllers.addons.labels import Labeller
 from fairway.controllers.addons.names import ADD_ON_LABEL
+from fairway.controllers.addons.remains import Remains, klusterlet_binding
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
 from fairway.controllers.writes import Writes
-from fairway.kube import SYSTEM_CLOCK, Batch, Client, Clock, Informer
+from fairway.kube import SYSTEM_CLOCK, Batch, Client, Clock, Deleted, Informer
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class AddOns(Reconciler):
     _deployer: Deployer
     _approver: Approver
     _labeller: Labeller
+    _remains: Remains
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class AddOns(Reconciler):
         self._deployer = Deployer(known, self._writes, clock=self.clock)
         self._approver = Approver(known, self._writes)
         self._labeller = Labeller(known, self._writes)
+        self._remains = Remains(known, self._writes)
         known.offers.subscribe(self._offers_changed)
         known.add_ons.subscribe(self._add_ons_changed)
         known.placements.subscribe(self._placements_changed)
@@ -73,6 +76,8 @@ class AddOns(Reconciler):
         known.clusters.subscribe(self._clusters_changed)
         known.requests.subscribe(self._requests_changed)
         known.leases.subscribe(self._leases_changed)
+        known.works.subscribe(self._works_changed)
+        known.bindings.subscribe(self._bindings_changed)
         for informer in (known.works, known.bindings):
             self._subscribe_belongings(informer)
         for kind, configs in ((TEMPLATES, known.templates), (DEPLOYMENTS, known.deployments)):
@@ -84,6 +89,7 @@ class AddOns(Reconciler):
         yield from self._known.add_ons.store
         yield from ((CLUSTER, name) for _, name in self._known.clusters.store)
         yield from ((REQUEST, name) for _, name in self._known.requests.store)
+        yield from self._remains.keys()
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         if key[0] == OCM:
@@ -100,6 +106,8 @@ class AddOns(Reconciler):
                 await self._labeller.label(name, leadership)
             case (kind, name) if kind == REQUEST:
                 await self._approver.decide(name, leadership)
+            case (cluster, name) if key not in self._known.add_ons.store:
+                await self._remains.release(cluster, name, leadership)
             case (cluster, name):
                 await self._deployer.deploy(cluster, name, leadership)
 
@@ -167,6 +175,8 @@ class AddOns(Reconciler):
         for each in touched(batch):
             name = each.metadata.name
             self.queue.add((CLUSTER, name))
+            if self._known.cluster(name) is None:
+                self._cluster_went(name)
             for offer in self._known.offers.store.values():
                 missing = (name, offer.metadata.name) not in self._known.add_ons.store
                 if missing and any(self._known.choosing(offer, name)):
@@ -175,6 +185,22 @@ class AddOns(Reconciler):
                 self.queue.add((name, add_on.metadata.name))
                 for request in self._known.waiting((name, add_on.metadata.name)):
                     self.queue.add((REQUEST, request))
+
+    def _cluster_went(self, name: str) -> None:
+        for key in self._remains.keys(name):
+            self.queue.add(key)
+
+    def _works_changed(self, batch: Batch[Any]) -> None:
+        for each in touched(batch):
+            if each.metadata.deletionTimestamp is not None and each.metadata.labels.get(ADD_ON_LABEL):
+                self.queue.add((each.metadata.namespace, each.metadata.labels[ADD_ON_LABEL]))
+
+    def _bindings_changed(self, batch: Batch[Any]) -> None:
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                meta = change.object.metadata
+                if meta.name == klusterlet_binding(meta.namespace):
+                    self._cluster_went(meta.namespace)
 
     def _requests_changed(self, batch: Batch[Any]) -> None:
         for each in touched(batch):
