@@ -34,6 +34,7 @@ from fairway.kube.change import Added
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.companions import Accompanied
 from fairway.providers.definition import DefinitionError, check, check_interval
+from fairway.providers.hub_clock import HubClock
 from fairway.providers.lane import BROKE, Lane
 from fairway.providers.managed_cluster_score import CalculatorError, ManagedClusterScores
 from fairway.providers.placement_scores import AddOnPlacementScores
@@ -59,6 +60,7 @@ SAME_RESOURCE: Final = (
 )
 BAD_DEADLINE: Final = "the deadline must be a number of seconds greater than 0, not {given!r}"
 LANE_BROKE: Final = "%s broke in a way that was not foreseen; it is begun anew"
+NOT_COMPARED: Final = "the clock of the hub could not be compared with ours in a way that was not foreseen"
 NO_CLUSTERS_YET: Final = "the clusters of the hub are not known yet"
 
 
@@ -110,6 +112,7 @@ class Runner:
         self._synced = self.settings.cluster is not None
         self._working = False
         self._elector: Elector | None = None
+        self._hub_clock = None if client is None else HubClock(client, clock)
         self._fence: Fence | None = None
         _check(providers, self.settings)
         self.lanes: Final = {
@@ -174,6 +177,8 @@ class Runner:
         if not self._synced:
             return [NO_CLUSTERS_YET]
         now = self._clock.wall()
+        if self._hub_clock is not None:
+            now += self._hub_clock.ahead
         return [reason for lane in self.lanes.values() if (reason := lane.unready(now))]
 
     def wake(self, name: str) -> None:
@@ -216,11 +221,21 @@ class Runner:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
                 for _ in range(self.settings.writers):
                     group.create_task(self._write())
+                group.create_task(self._mind_clock())
                 await self._follow(stack)
                 for lane in self.lanes.values():
                     group.create_task(self._supervised(lane))
         finally:
             self._working = False
+
+    async def _mind_clock(self) -> None:
+        while self._hub_clock is not None:
+            try:
+                pause = await self._hub_clock.compare()
+            except Exception:  # publishing does not depend on it
+                log.exception(NOT_COMPARED)
+                return
+            await asyncio.sleep(pause)
 
     async def once(self) -> None:
         """Every provider reads once, and what is worth it is written, or not if the hub does not let it."""

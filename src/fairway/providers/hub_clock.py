@@ -1,0 +1,72 @@
+"""How far our clock is from that of the hub, which decides when scores run out.
+
+Every answer of the hub says what time it is there. An agent whose clock is ten minutes behind publishes scores that
+have run out before they arrive, and nothing else would tell: so this is compared from time to time, said in the log,
+and counted in readiness.
+"""
+
+import logging
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from fairway.kube import Client, Clock, KubeError
+from fairway.kube.notice import Notices
+
+log: Final = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 600.0
+AGAIN_SECONDS: Final = 30.0
+"""After it could not be asked."""
+ANSWER_SECONDS: Final = 5.0
+NOTEWORTHY: Final = timedelta(seconds=30)
+PATH: Final = "/version"
+"""What everybody may ask for."""
+
+BEHIND: Final = (
+    "the clock of this machine is %.0f s behind that of the hub, which decides when scores run out: they count for "
+    "so much less than they should. Set the clock, or make them valid for longer"
+)
+AHEAD: Final = (
+    "the clock of this machine is %.0f s ahead of that of the hub, which decides when scores run out: they count for "
+    "so much longer than they should. Set the clock"
+)
+
+_HALF_SECOND: Final = timedelta(seconds=0.5)
+
+
+class HubClock:
+    """``ahead`` is by how much the hub's is before ours; nothing as long as that is not known, or hardly anything."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self.ahead = timedelta(0)
+        self._client, self._clock = client, clock
+        self._notices = Notices(log, every=3600.0)
+
+    async def compare(self) -> float:
+        """Returns after how many seconds to do so again."""
+        began = self._clock.wall()
+        try:
+            answer = await self._client.request("GET", PATH, timeout=ANSWER_SECONDS)
+        except KubeError:
+            return AGAIN_SECONDS
+        ended = self._clock.wall()
+        there = _date(answer.headers.get("Date", ""))
+        if there is None:
+            return EVERY_SECONDS
+        # It was written somewhere between question and answer, and tells whole seconds.
+        ahead = there + _HALF_SECOND - (began + (ended - began) / 2)
+        slack = _HALF_SECOND + (ended - began) / 2
+        self.ahead = ahead if abs(ahead) > slack + NOTEWORTHY else timedelta(0)
+        if self.ahead:
+            words, seconds = (BEHIND, ahead) if ahead > timedelta(0) else (AHEAD, -ahead)
+            self._notices.say(logging.WARNING, words, words, seconds.total_seconds())
+        return EVERY_SECONDS
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -1,0 +1,72 @@
+"""A clock that differs from the hub's is noticed by whoever publishes, before anybody wonders."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fairway.kube import SYSTEM_CLOCK, Client, Connection
+from fairway.providers import Direct, Settings, provider, running
+from fairway.providers.hub_clock import AGAIN_SECONDS, EVERY_SECONDS, HubClock
+from fairway.testing.processes import POLL
+from providers.sdk.world import World
+
+
+class Wrong:
+    """By so much."""
+
+    def __init__(self, by: timedelta) -> None:
+        self._by = by
+
+    def wall(self) -> datetime:
+        return datetime.now(UTC) + self._by
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [(-10, "is 600 s behind that of the hub"), (10, "is 600 s ahead of that of the hub")],
+)
+async def test_a_clock_that_is_wrong_is_told_once(
+    client: Client, caplog: pytest.LogCaptureFixture, minutes: int, words: str
+) -> None:
+    hub = HubClock(client, Wrong(timedelta(minutes=minutes)))
+    for _ in range(3):
+        assert await hub.compare() == EVERY_SECONDS
+    assert abs(hub.ahead + timedelta(minutes=minutes)) < timedelta(seconds=5)
+    (record,) = caplog.records
+    said = record.getMessage()
+    # A second more or less is in how it is told.
+    assert any(words.replace("600", str(600 + off)) in said for off in (-2, -1, 0, 1, 2))
+
+
+async def test_a_few_seconds_are_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    hub = HubClock(client, Wrong(timedelta(seconds=20)))
+    await hub.compare()
+    assert (hub.ahead, caplog.records) == (timedelta(0), [])
+
+
+async def test_a_hub_that_does_not_tell_is_asked_again() -> None:
+    async with Client(Connection(server="http://127.0.0.1:9")) as nowhere:
+        hub = HubClock(nowhere, SYSTEM_CLOCK)
+        assert await hub.compare() == AGAIN_SECONDS
+        assert hub.ahead == timedelta(0)
+
+
+async def test_scores_that_have_run_out_before_they_arrive_are_not_ready(
+    world: World, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = await world.namespace()
+    made = provider(scores={"free": Direct()}, name="late")(lambda: 5)
+    settings = Settings(cluster=cluster)
+    with caplog.at_level(logging.WARNING):
+        async with running(
+            [made], hub=client, settings=settings, clock=Wrong(timedelta(minutes=-10))
+        ) as runner:
+            await world.scored(cluster, "late-score", free=5)
+            while not any("ran out at" in each for each in runner.unready()):
+                await asyncio.sleep(POLL)
+    assert "behind that of the hub" in caplog.text
