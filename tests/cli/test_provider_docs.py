@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from fairway.api.kinds import decode
 from fairway.api.placement import Placement
 from fairway.cli.provider import provider
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
+from fairway.kube.rules import Rule
 from fairway.providers import intake, isolation, lane, publication, rules, scales
 from fairway.providers.assessment import NO_VALUES
 from fairway.testing.hub import hub_in_thread
@@ -120,15 +120,17 @@ def test_the_placement_is_one(folder: Path) -> None:
     act(folder / "kubeconfig", lambda client: client.create(PLACEMENTS, document, namespace="ns1"))
 
 
-def _rules(document: dict[str, Any]) -> list[dict[str, Any]]:
-    keys = {"apiGroups": "groups", "resources": "resources", "verbs": "verbs"}
-    return [{keys[key]: tuple(value) for key, value in rule.items()} for rule in document["rules"]]
+def _rules(document: dict[str, Any]) -> tuple[Rule, ...]:
+    keys = {"apiGroups": "groups", "resources": "resources", "verbs": "verbs", "resourceNames": "names"}
+    return tuple(
+        Rule(**{keys[key]: tuple(value) for key, value in rule.items()}) for rule in document["rules"]
+    )
 
 
 def test_the_rights_are_those_that_the_code_names() -> None:
     roles = {each["kind"]: each for each in map(yaml.safe_load, blocks("yaml"))}
-    assert _rules(roles["Role"]) == [asdict(rule) for rule in rules.CLUSTER_RULES]
-    assert _rules(roles["ClusterRole"]) == [asdict(rule) for rule in rules.FLEET_RULES]
+    assert _rules(roles["Role"]) == rules.CLUSTER_RULES
+    assert _rules(roles["ClusterRole"]) == rules.FLEET_RULES
     assert rules.LEASE_RULES[0].verbs == ("create", "get", "patch")
     assert [rule.verbs for rule in rules.RAW_RULES] == [("create", "delete", "get", "list"), ("patch",)]
     assert rules.ADOPT_RULES[0].verbs == ("patch",)
