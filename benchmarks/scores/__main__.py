@@ -1,7 +1,7 @@
 """What scores cost: the hub that takes them, the agents that make them, and the time it takes.
 
-    python -m benchmarks.scores                        everything, on both hubs; ten minutes of two quiet cores
-    python -m benchmarks.scores --quick                less of everything; four minutes
+    python -m benchmarks.scores                        everything, on both hubs; a quarter of an hour
+    python -m benchmarks.scores --quick                less of everything; three minutes
     python -m benchmarks.scores --only a,d --hub embedded
 
 (a) writes of 10,000 agents with noisy values by what is worth a write, and what share of the hub's limit they are
