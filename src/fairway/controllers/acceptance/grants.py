@@ -64,7 +64,12 @@ OF_WORK: Final = (
 
 
 def of_cluster(name: str) -> tuple[PolicyRule, ...]:
-    """On the whole hub: its certificates, and its own ManagedCluster."""
+    """On the whole hub: its certificates, and its own ManagedCluster.
+
+    OCM lets an agent update that, too, for a webhook of OCM's keeps it from accepting itself and from entering a set of
+    clusters. Where there is no such webhook, an agent could do both, and rid itself of taints; so it may only say in
+    the status how its cluster is.
+    """
     names = (name,) if name else ()
     return (
         PolicyRule(
@@ -81,7 +86,7 @@ def of_cluster(name: str) -> tuple[PolicyRule, ...]:
             api_groups=(GROUP,),
             resources=("managedclusters",),
             resource_names=names,
-            verbs=(*_READ, "update"),
+            verbs=_READ,
         ),
         PolicyRule(
             api_groups=(GROUP,),

@@ -41,6 +41,10 @@ class ConfigError(Exception):
     """A configuration that cannot be used, in words."""
 
 
+class StrangeConfig(ConfigError):
+    """One that is there, but for something else."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configs:
     """Of one ManagedClusterAddOn. ``template`` is None for an add-on that is not made by a template."""
@@ -119,7 +123,7 @@ def found(
                 raise ConfigError(NOT_FOUND.format(kind=ADD_ON_TEMPLATES.kind, name=each.name))
             if template.spec.addonName not in ("", add_on):
                 whose = template.spec.addonName
-                raise ConfigError(OTHER_ADD_ON.format(name=each.name, whose=whose, add_on=add_on))
+                raise StrangeConfig(OTHER_ADD_ON.format(name=each.name, whose=whose, add_on=add_on))
         elif kind == DEPLOYMENTS:
             deployment = deployments.get((each.namespace, each.name))
             if deployment is None:

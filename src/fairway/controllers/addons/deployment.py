@@ -21,7 +21,7 @@ from fairway.api.kinds import encode
 from fairway.api.meta import TRUE, Condition
 from fairway.api.work import ManifestWork
 from fairway.controllers.addons import conditions, configs, health, names, registration, works
-from fairway.controllers.addons.configs import ConfigError, Configs
+from fairway.controllers.addons.configs import ConfigError, Configs, StrangeConfig
 from fairway.controllers.addons.installation import is_self_managed, owner
 from fairway.controllers.addons.knowledge import Knowledge
 from fairway.controllers.addons.rendering import Rendered, TemplateError, render
@@ -141,8 +141,8 @@ class Deployer:
             message = HOSTED.format(cluster=hosting, annotation=names.HOSTING_CLUSTER)
             said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, message))
             return None
-        if strange := configs.unsupported(add_on, offer):
-            said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, strange))
+        if unknown := configs.unsupported(add_on, offer):
+            said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, unknown))
             return None
         try:
             found = configs.found(
@@ -152,7 +152,9 @@ class Deployer:
                 deployments=self._known.deployments.store,
             )
         except ConfigError as error:
-            said.say(conditions.no(kind, conditions.CONFIGURATION_NOT_FOUND, str(error)))
+            strange = isinstance(error, StrangeConfig)
+            reason = conditions.CONFIGURATION_UNSUPPORTED if strange else conditions.CONFIGURATION_NOT_FOUND
+            said.say(conditions.no(kind, reason, str(error)))
             return None
         if found.template is None:
             return found

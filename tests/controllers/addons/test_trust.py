@@ -1,0 +1,351 @@
+"""What neither a cluster nor a user of one namespace can get by way of add-ons, under the rights the controller has."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.addons.scenery import ROLE, Scene, condition, said
+from controllers.addons.test_approval import ask, asking, klusterlet, usual
+from controllers.clustersets.stage import MARK, Stage, edit, fresh, gone, until
+from controllers.hubs import HubUnderTest
+from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.controllers.addons import approval, conditions
+from fairway.controllers.addons.configs import OTHER_ADD_ON
+from fairway.controllers.addons.names import (
+    FEATURE_PREFIX,
+    LIFECYCLE,
+    SELF_MANAGED,
+    binding,
+    cluster_group,
+    common_group,
+    deploy_work,
+    klusterlet_group,
+    user,
+)
+from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS
+from fairway.kube import (
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    Client,
+    NotFound,
+    Patch,
+)
+from fairway.kube.signing import SIGNING_REQUESTS
+
+GROUP = CLUSTER_MANAGEMENT_ADD_ONS.group
+
+
+def grants(*roles: str) -> list[dict[str, Any]]:
+    permissions = [{"type": "CurrentCluster", "currentCluster": {"clusterRoleName": each}} for each in roles]
+    return [{"type": "KubeClient", "kubeClient": {"hubPermissions": permissions}}]
+
+
+async def registered(scene: Scene, cluster: str) -> None:
+    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+
+
+async def nothing_came_of_it(client: Client, scene: Scene, namespace: str) -> None:
+    with pytest.raises(NotFound):
+        await client.get(MANIFEST_WORKS, deploy_work(scene.name), namespace=namespace)
+    with pytest.raises(NotFound):
+        await client.get(ROLE_BINDINGS, binding(scene.name), namespace=namespace)
+
+
+async def is_undecided(client: Client, name: str) -> bool:
+    return not (await client.get(SIGNING_REQUESTS, name)).status.conditions
+
+
+# Certificates
+
+
+async def test_what_the_cluster_says_of_itself_gets_it_no_certificate(
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may write the status of its add-ons, and could say there that one is known to the hub."""
+    cluster = await scene.cluster()
+    await scene.template(registration=[])
+    await scene.offer()
+    await scene.enable(cluster)
+    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.NO_REGISTRATION)
+    subject = {"user": user(cluster, scene.name), "groups": [common_group(scene.name)]}
+    forged = {
+        "status": {
+            "registrations": [{"signerName": "kubernetes.io/kube-apiserver-client", "subject": subject}]
+        }
+    }
+    await edit(client, MANAGED_CLUSTER_ADD_ONS, scene.name, forged, namespace=cluster, subresource="status")
+    async with klusterlet(hub, client, cluster) as agent:
+        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
+    await stage.caught_up(SIGNING_REQUESTS, made)
+    assert await is_undecided(client, made.metadata.name)
+    told = [each.getMessage() for each in caplog.records if made.metadata.name in each.getMessage()]
+    assert len(told) == 1
+    assert told[0].endswith(approval.NOT_REGISTERED)
+
+
+async def test_one_cluster_gets_nothing_of_another_or_for_what_it_has_not(
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, neighbour = await scene.cluster(), await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    for each in (cluster, neighbour):
+        await scene.enable(each)
+        await registered(scene, each)
+    name = scene.name
+    own = usual(cluster, name)
+    agents = f"{user(cluster, name)}x"
+    requests = [
+        (neighbour, name, usual(neighbour, name)),
+        (neighbour, name, own),
+        (cluster, name, usual(neighbour, name)),
+        (cluster, "no-such-add-on", usual(cluster, "no-such-add-on")),
+        (cluster, name, asking(agents, cluster_group(cluster, name), common_group(name))),
+        (cluster, name, asking(user(cluster, name), common_group(name))),
+        (cluster, name, asking(klusterlet_group(neighbour) + ":a", klusterlet_group(neighbour))),
+        (cluster, name, b"x" + own + usual(neighbour, name)),
+        (cluster, name, b" " + own + asking("system:kube-controller-manager")),
+    ]
+    async with klusterlet(hub, client, cluster) as agent:
+        made = [
+            await ask(agent, cluster=labelled, add_on=add_on, request=content)
+            for labelled, add_on, content in requests
+        ]
+    await stage.caught_up(SIGNING_REQUESTS, made[-1])
+    # Another look at everything that waits changes nothing, and says nothing again.
+    touched = await edit(
+        client, MANAGED_CLUSTER_ADD_ONS, name, {"metadata": {"annotations": {"x": "y"}}}, namespace=cluster
+    )
+    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, touched)
+    lines = [each.getMessage() for each in caplog.records]
+    for request in made:
+        assert await is_undecided(client, request.metadata.name)
+        assert sum(request.metadata.name in line for line in lines) == 1
+
+
+async def test_an_add_on_with_a_controller_of_its_own_is_let_in_by_that(
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+) -> None:
+    cluster = await scene.cluster()
+    await scene.offer(annotations={LIFECYCLE: SELF_MANAGED})
+    await scene.template()
+    add_on = await scene.enable(cluster)
+    subject = {"user": user(cluster, scene.name), "groups": [common_group(scene.name)]}
+    registrations = [{"signerName": "kubernetes.io/kube-apiserver-client", "subject": subject}]
+    written = await edit(
+        client,
+        MANAGED_CLUSTER_ADD_ONS,
+        add_on.metadata.name,
+        {"status": {"registrations": registrations}},
+        namespace=cluster,
+        subresource="status",
+    )
+    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, written)
+    async with klusterlet(hub, client, cluster) as agent:
+        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
+    await stage.caught_up(SIGNING_REQUESTS, made)
+    assert await is_undecided(client, made.metadata.name)
+
+
+async def test_an_add_on_that_is_gone_is_not_let_in(
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+) -> None:
+    cluster = await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    await registered(scene, cluster)
+    await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
+    await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
+    async with klusterlet(hub, client, cluster) as agent:
+        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
+    await stage.caught_up(SIGNING_REQUESTS, made)
+    assert await is_undecided(client, made.metadata.name)
+
+
+async def test_a_request_cannot_become_another_one(
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+) -> None:
+    """Once it is approved, not even an administrator changes what it asks for."""
+    cluster, neighbour = await scene.cluster(), await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    async with klusterlet(hub, client, cluster) as agent:
+        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
+    name = made.metadata.name
+    await until(client, SIGNING_REQUESTS, name, lambda each: each.decided)
+    other = {"spec": {"request": usual(neighbour, scene.name), "username": "system:admin"}}
+    changed = await client.patch(SIGNING_REQUESTS, name, other, kind=Patch.MERGE)
+    assert changed.spec == made.spec
+
+
+# Where add-ons are installed
+
+
+async def test_a_user_of_a_namespace_gets_no_template_without_an_offer(
+    client: Client, scene: Scene, stage: Stage
+) -> None:
+    """Who may write ManagedClusterAddOns there may not say what an add-on is made of."""
+    cluster = await scene.cluster()
+    await scene.template()
+    config = {"group": GROUP, "resource": "addontemplates", "name": scene.name}
+    made = await scene.enable(cluster, configs=[config])
+    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+    await nothing_came_of_it(client, scene, cluster)
+
+
+async def test_nor_the_template_of_another_add_on(client: Client, scene: Scene, stage: Stage) -> None:
+    cluster, other = await scene.cluster(), f"{scene.name}-other"
+    await scene.template()
+    await replace(scene, name=other).template()
+    await scene.offer()
+    await scene.enable(cluster, configs=[{"group": GROUP, "resource": "addontemplates", "name": other}])
+    add_on = await scene.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED)
+    found = said(add_on, conditions.CONFIGURED)
+    assert found is not None
+    assert found[2] == OTHER_ADD_ON.format(name=other, whose=other, add_on=scene.name)
+    await nothing_came_of_it(client, scene, cluster)
+
+
+@pytest.mark.parametrize("accepted", [None, False, True])
+async def test_a_namespace_that_is_no_clusters_gets_nothing(
+    client: Client, scene: Scene, stage: Stage, accepted: bool | None
+) -> None:
+    """Whether there is no cluster of its name, one that waits, or one that cannot be let in, as the hub says."""
+    namespace = fresh("team")
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    if accepted is not None:
+        body = {"metadata": {"name": namespace, "labels": MARK}, "spec": {"hubAcceptsClient": accepted}}
+        await client.create(MANAGED_CLUSTERS, body)
+        status = {"status": {"conditions": [condition(ACCEPTED, "False")]}}
+        await edit(client, MANAGED_CLUSTERS, namespace, status, subresource="status")
+    await scene.template()
+    await scene.place("p", namespace)
+    await scene.offer("p")
+    made = await scene.enable(namespace)
+    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+    await nothing_came_of_it(client, scene, namespace)
+
+
+async def test_a_cluster_named_like_a_namespace_of_kubernetes_gets_nothing(
+    client: Client, scene: Scene, stage: Stage
+) -> None:
+    body = {"metadata": {"name": "kube-system", "labels": MARK}, "spec": {"hubAcceptsClient": True}}
+    made = await client.create(MANAGED_CLUSTERS, body)
+    await scene.template()
+    await scene.place("p", "kube-system")
+    await scene.offer("p")
+    await stage.caught_up(MANAGED_CLUSTERS, made)
+    with pytest.raises(NotFound):
+        await client.get(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace="kube-system")
+
+
+# Rights on the hub
+
+
+async def test_no_other_role_than_those_that_may_be_bound(client: Client, scene: Scene, stage: Stage) -> None:
+    cluster = await scene.cluster()
+    await scene.template(role="cluster-admin")
+    await scene.offer()
+    await scene.enable(cluster)
+    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_FAILED)
+    with pytest.raises(NotFound):
+        await client.get(ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+
+
+async def test_what_a_template_grants_no_longer_is_taken_away(
+    client: Client, scene: Scene, stage: Stage
+) -> None:
+    cluster, second = await scene.cluster(), f"{binding(scene.name)}:{ROLE}-2"
+    await client.create(CLUSTER_ROLES, {"metadata": {"name": f"{ROLE}-2"}, "rules": []})
+    try:
+        await scene.template(registration=grants(ROLE, f"{ROLE}-2"))
+        await scene.offer()
+        await scene.enable(cluster)
+        # An empty role is no more than anybody has: it may be bound without being allowed to by name.
+        await until(client, ROLE_BINDINGS, second, lambda _: True, namespace=cluster)
+        await edit(client, ADD_ON_TEMPLATES, scene.name, {"spec": {"registration": grants(ROLE)}})
+        await gone(client, ROLE_BINDINGS, second, namespace=cluster)
+        await client.get(ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+        await edit(client, ADD_ON_TEMPLATES, scene.name, {"spec": {"registration": []}})
+        await gone(client, ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+    finally:
+        await client.delete(CLUSTER_ROLES, f"{ROLE}-2")
+
+
+async def test_agents_lose_their_rights_with_their_cluster(
+    client: Client, scene: Scene, stage: Stage
+) -> None:
+    cluster = await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    await registered(scene, cluster)
+    other = {
+        "metadata": {"name": "somebodys"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+    }
+    await client.create(ROLE_BINDINGS, other, namespace=cluster)
+    await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
+    await gone(client, ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+    await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": True}})
+    await until(client, ROLE_BINDINGS, binding(scene.name), lambda _: True, namespace=cluster)
+    await client.delete(MANAGED_CLUSTERS, cluster)
+    await gone(client, ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+    await client.get(ROLE_BINDINGS, "somebodys", namespace=cluster)
+
+
+async def test_a_binding_of_the_same_name_that_grants_more_is_replaced(
+    client: Client, scene: Scene, stage: Stage
+) -> None:
+    cluster = await scene.cluster()
+    planted = {
+        "metadata": {"name": binding(scene.name)},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "everybody"}],
+    }
+    await client.create(ROLE_BINDINGS, planted, namespace=cluster)
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    await registered(scene, cluster)
+    found = await client.get(ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+    assert found.role_ref.name == ROLE
+    assert [each.name for each in found.subjects] == [cluster_group(cluster, scene.name)]
+
+
+# Labels
+
+
+async def test_names_that_make_no_label_make_none(client: Client, scene: Scene, stage: Stage) -> None:
+    cluster = await scene.cluster()
+    long, dotted = f"{scene.name}-{'x' * 80}", f"{scene.name}.dotted"
+    for name in (long, dotted):
+        made = await replace(scene, name=name).enable(cluster)
+    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+    try:
+        found = await until(
+            client,
+            MANAGED_CLUSTERS,
+            cluster,
+            lambda each: f"{FEATURE_PREFIX}{dotted}" in each.metadata.labels,
+        )
+        ours = [each for each in found.metadata.labels if each.startswith(FEATURE_PREFIX)]
+        assert ours == [f"{FEATURE_PREFIX}{dotted}"]
+        # What the cluster, or somebody else, says it has is put right.
+        lie = {"metadata": {"labels": {f"{FEATURE_PREFIX}secret-store": "available"}}}
+        await edit(client, MANAGED_CLUSTERS, cluster, lie)
+        await until(
+            client,
+            MANAGED_CLUSTERS,
+            cluster,
+            lambda each: f"{FEATURE_PREFIX}secret-store" not in each.metadata.labels,
+        )
+    finally:
+        for name in (long, dotted):
+            await client.delete(MANAGED_CLUSTER_ADD_ONS, name, namespace=cluster)
