@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,39 @@ async def test_the_client_goes_on_with_the_new_one(member: Joined) -> None:
     by = {each.spec.username.rpartition(":")[2]: each for each in requests}
     assert set(by) == {"agent-registration-bootstrap", member.state.agent}
     assert by[member.state.agent].spec.expiration_seconds == LIFE
+
+
+class FullDisk(StateVault):
+    full = True
+
+    async def write(self, files: Mapping[str, bytes]) -> None:
+        if self.full:
+            raise OSError(ENOSPC, "No space left on device")
+        await super().write(files)
+
+
+async def test_what_could_not_be_kept_is_not_asked_for_again(member: Joined) -> None:
+    clock, vault = ShiftedClock(), FullDisk(member.state)
+    clock.ahead = LIFE - 60
+    renewal = Renewal(
+        member.hub,
+        wanted_of(member.state, seconds=LIFE),
+        vault,
+        pending=member.state.pending("hub"),
+        say=Said(),
+        clock=clock,
+    )
+    first = member.state.hub.read()
+    for _ in range(3):
+        with pytest.raises(OSError, match="No space"):
+            await renewal.look()
+    assert member.state.hub.read() == first
+    vault.full = False
+    await renewal.look()
+    assert member.state.hub.read() != first
+    labels = f"{names.CLUSTER_LABEL}={member.name}"
+    assert len((await member.admin.list(SIGNING_REQUESTS, labels=labels)).items) == 2
+    assert member.state.pending("hub").read() is None
 
 
 async def asked_under(member: Joined, prefix: str) -> SigningRequest:

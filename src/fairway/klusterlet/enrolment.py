@@ -92,7 +92,10 @@ class Enrolment:
         self._client, self._wanted, self._pending = client, wanted, pending
 
     async def pair(self, *, waiting: Told | None = None) -> Pair:
-        """Waits as long as it takes. Raises Refused, and KubeErrors of a hub that does not let us ask."""
+        """Waits as long as it takes. Until it is ``kept``, the same one can be had again without asking anew.
+
+        Raises Refused, and KubeErrors of a hub that does not let us ask.
+        """
         while True:
             asked = self._pending.read()
             if asked is None or asked.user != self._wanted.subject.user:
@@ -107,14 +110,18 @@ class Enrolment:
                 self._pending.clear()
                 raise
             made = Pair(asked.key, chain)
-            self._pending.clear()
             try:
                 made.check()
             except CertificateFault as fault:
+                self._pending.clear()
                 log.warning(UNUSABLE, asked.name, fault)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             return made
+
+    def kept(self) -> None:
+        """What was asked for is where it belongs. Not before: a full disk must not cost what somebody approved."""
+        self._pending.clear()
 
     async def _ask(self) -> Asked:
         """The key is kept before the hub hears of the request: the other way round it could be lost. A request that

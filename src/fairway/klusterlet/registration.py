@@ -91,6 +91,7 @@ async def register(
     enrolment = Enrolment(bootstrap, wanted_of(state, seconds=seconds), pending=state.pending("hub"))
     pair = await enrolment.pair(waiting=lambda request: tell(ASKED.format(request=request, name=name)))
     state.keep(pair, hub=bootstrap.connection)
+    enrolment.kept()
     tell(SIGNED.format(ends=format_time(pair.check().ends)))
 
 

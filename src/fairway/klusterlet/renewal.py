@@ -112,12 +112,15 @@ class Renewal:
             log.info(RENEWING, self._wanted.subject.user, reason)
             pair = await self._enrolment.pair(waiting=self._waiting)
             await self._vault.write({**self._beside, names.KEY: pair.key, names.CERTIFICATE: pair.chain})
+            self._enrolment.kept()
             certificate = pair.check()
             log.info(RENEWED, self._wanted.subject.user, format_time(certificate.ends))
             now = self._clock.wall()
             self._not_before = now + (certificate.ends - now) * LEAST_USED
             due = max(certificate.moment(left=self._left), self._not_before)
             await self._say(_updated(certificate.begins, certificate.ends))
+        else:
+            self._enrolment.kept()  # by somebody who was killed right after that
         assert due is not None
         return min(max((due - self._clock.wall()).total_seconds(), 1.0), LOOK_SECONDS)
 
