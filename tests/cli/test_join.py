@@ -455,25 +455,40 @@ def test_a_token_is_printed_as_the_line_that_joins(fairway_hub: HubAddress, caps
     kubeconfig = ("--kubeconfig", str(fairway_hub.kubeconfig))
     assert run(["join", "token", "--name", "c1", *kubeconfig]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith(f"  fairway join --name c1 --hub-server {fairway_hub.url} --hub-token ")
-    assert " --hub-ca-data " in lines[1]
+    variable, _, command = lines[1].strip().partition(" ")
+    name, _, secret = variable.partition("=")
+    assert name == "FAIRWAY_HUB_TOKEN"
+    assert command.startswith(f"fairway join --name c1 --hub-server {fairway_hub.url} --hub-ca-data ")
+    assert secret not in command  # which every user of the machine can read while it runs
     assert lines[-1] == "  fairway accept c1"
     assert run(["join", "token", "-o", "json", "--hours", "1", *kubeconfig]) == 0
     told = json.loads(capsys.readouterr().out)
     assert set(told) == {"server", "token", "validUntil", "certificateAuthority", "command"}
 
-    async def rights(client: Client) -> list[bool]:
-        answers = []
-        for verb, resource in (
-            ("create", "managedclusters"),
-            ("delete", "managedclusters"),
-            ("list", "placements"),
+    async def rights(client: Client) -> dict[str, bool]:
+        clusters, requests = "cluster.open-cluster-management.io", "certificates.k8s.io"
+        answers = {}
+        for verb, group, resource in (
+            *((each, clusters, "managedclusters") for each in ("create", "get", "list", "watch")),
+            *((each, requests, "certificatesigningrequests") for each in ("create", "get", "list", "watch")),
+            *((each, clusters, "managedclusters") for each in ("update", "patch", "delete")),
+            *((each, requests, "certificatesigningrequests") for each in ("update", "patch", "delete")),
+            *(("patch", clusters, f"managedclusters/{each}") for each in ("status", "finalizers")),
+            ("update", requests, "certificatesigningrequests/approval"),
+            ("create", clusters, "managedclustersets/join"),
+            ("update", "register.open-cluster-management.io", "managedclusters/accept"),
+            ("renew", "register.open-cluster-management.io", "managedclusters/clientcertificates"),
+            ("list", clusters, "placements"),
+            ("get", "", "configmaps"),
+            ("get", "", "secrets"),
+            ("list", "", "namespaces"),
         ):
-            asked = {"group": "cluster.open-cluster-management.io", "resource": resource, "verb": verb}
+            plural, _, subresource = resource.partition("/")
+            asked = {"group": group, "resource": plural, "subresource": subresource, "verb": verb}
             body = {"spec": {"resourceAttributes": asked}}
             path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
             answer = await client.request("POST", path, body=body)
-            answers.append(json.loads(answer.body)["status"]["allowed"])
+            answers[f"{verb} {resource}"] = json.loads(answer.body)["status"]["allowed"]
         return answers
 
     choice = BootstrapChoice(
@@ -482,11 +497,12 @@ def test_a_token_is_printed_as_the_line_that_joins(fairway_hub: HubAddress, caps
     connection = choice.connection()
     assert connection is not None
 
-    async def ask() -> list[bool]:
+    async def ask() -> dict[str, bool]:
         async with Client(connection) as client:
             return await rights(client)
 
-    assert asyncio.run(ask()) == [True, False, False]
+    found = asyncio.run(ask())
+    assert [each for each, allowed in found.items() if allowed] == list(found)[:8]
 
 
 def test_a_token_as_a_file_is_private(fairway_hub: HubAddress, tmp_path: Path) -> None:

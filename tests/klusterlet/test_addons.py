@@ -24,7 +24,7 @@ from fairway.klusterlet import names
 from fairway.klusterlet.addon_health import NOT_FOUND, RENEWED, STOPPED, AddOnHealth
 from fairway.klusterlet.addons import AddOns, identities
 from fairway.klusterlet.kinds import SECRETS, Secret
-from fairway.klusterlet.renewal import UPDATED
+from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, SYSTEM_CLOCK, Client, Informer, Patch, load
 from fairway.kube.leader import LEASES
 from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
@@ -193,6 +193,24 @@ async def test_it_stays_while_the_add_on_goes_and_goes_with_it(member: Joined) -
             MANAGED_CLUSTER_ADD_ONS, add_on, free, kind=Patch.MERGE, namespace=member.name
         )
         await gone(member.cluster, SECRETS, secret.metadata.name, namespace=secret.metadata.namespace)
+
+
+@pytest.mark.parametrize("labels", [{}, {names.JOINED_LABEL: "another-hubs"}])
+async def test_a_secret_that_is_somebody_elses_is_left_alone(member: Joined, labels: dict[str, str]) -> None:
+    """Whoever says where an add-on lives could otherwise have any Secret of that name replaced."""
+    add_on = fresh("score")
+    namespace, name = f"{add_on}-ns", f"{add_on}-hub-kubeconfig"
+    await member.cluster.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+    theirs = {"metadata": {"name": name, "labels": labels}, "data": {"tls.key": b"theirs"}}
+    before = await member.cluster.create(SECRETS, theirs, namespace=namespace)
+    async with looked_after(member):
+        await install(member, add_on)
+        rotated = await rotated_of(member, add_on)
+    assert (rotated.status, rotated.reason) == ("False", UPDATE_FAILED)
+    assert f"Secret {namespace}/{name} is not labelled" in rotated.message
+    assert await member.cluster.get(SECRETS, name, namespace=namespace) == before
+    # No certificate is asked for that could not be kept.
+    assert not (await member.admin.list(SIGNING_REQUESTS, labels=f"{names.ADD_ON_LABEL}={add_on}")).items
 
 
 async def test_an_add_on_that_went_while_nobody_looked_leaves_nothing(member: Joined) -> None:

@@ -1,5 +1,6 @@
 """What is remembered between two runs, and for whom."""
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from fairway.klusterlet.certificates import Subject
+from fairway.klusterlet.enrolment import Asked
 from fairway.klusterlet.errors import StateError
 from fairway.klusterlet.state import (
     BROKEN,
     IN_USE,
     NOT_A_FOLDER,
+    NOT_OURS,
+    OPEN_TO_ALL,
     OTHER_CLUSTER,
     OTHER_HUB,
     State,
@@ -88,6 +92,61 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError) as refused, State.held(tmp_path / "file", cluster="c1"):
         pass
     assert str(refused.value) == NOT_A_FOLDER.format(folder=tmp_path / "file", why="File exists")
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(StateError) as refused, State.held(folder, cluster="c1"):
+        pass
+    assert str(refused.value) == OPEN_TO_ALL.format(path=folder)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["", "hub", "pending", "agents"])
+def test_a_folder_that_is_somebody_elses_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    folder = tmp_path / "state"
+    (folder / part).mkdir(parents=True)
+    real = Path.stat
+
+    def theirs(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = real(path, follow_symlinks=follow_symlinks)
+        return os.stat_result((*found[:4], 4711, *found[5:])) if path == folder / part else found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", theirs)
+        with pytest.raises(StateError) as refused, State.held(folder, cluster="c1"):
+            pass
+    assert str(refused.value) == NOT_OURS.format(path=folder / part, owner=4711)
+
+
+def test_what_was_open_to_others_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir(mode=0o755)
+    (tmp_path / "hub").chmod(0o755)
+    with State.held(tmp_path, cluster="c1"):
+        assert (tmp_path / "hub").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_lock_is_not_followed_elsewhere(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / "lock").symlink_to(target)
+    with pytest.raises(StateError), State.held(folder, cluster="c1"):
+        pass
+    assert target.read_text() == "precious"
+
+
+def test_what_is_waited_for_may_have_a_long_name(tmp_path: Path) -> None:
+    with State.held(tmp_path, cluster="c1") as state:
+        asked = Asked(name="r", key=b"k", user="u")
+        state.pending(f"{'a' * 250}-example.com/signer").write(asked)
+        assert state.pending(f"{'a' * 250}-example.com/signer").read() == asked
+        assert state.pending(f"{'a' * 250}-example.com/other").read() is None
 
 
 def test_an_identity_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ import click
 
 from fairway.cli.hub import DataGroup
 from fairway.cli.join_leave import leave
-from fairway.cli.join_options import BootstrapChoice, cluster_options, refuse_misplaced, state_option
+from fairway.cli.join_options import (
+    TOKEN_VARIABLE,
+    BootstrapChoice,
+    cluster_options,
+    refuse_misplaced,
+    state_option,
+)
 from fairway.cli.join_token import token
 from fairway.observe import logs
 
@@ -25,7 +31,7 @@ SHORTEST_CERTIFICATE: Final = 600
 Examples:
   fairway join token --name c1                    on the hub: prints the line to run for the cluster
   fairway join --name c1 --hub-bootstrap-kubeconfig hub.kubeconfig --kubeconfig c1.kubeconfig
-  fairway join --name c1 --hub-server https://hub:6443 --hub-token TOKEN --hub-ca ca.crt
+  FAIRWAY_HUB_TOKEN=TOKEN fairway join --name c1 --hub-server https://hub:6443 --hub-ca ca.crt
   fairway join --name c1                          goes on with the identity it has
   fairway accept c1                               on the hub: lets it in
   fairway join leave --name c1
@@ -46,9 +52,10 @@ Exit status: 0 told to stop, 1 the hub refused or removed the cluster, 2 bad inp
 @click.option(
     "--hub-token",
     metavar="TOKEN",
-    envvar="FAIRWAY_HUB_TOKEN",
+    envvar=TOKEN_VARIABLE,
     show_envvar=True,
-    help="A token that may introduce clusters; `fairway join token` makes one.",
+    help="A token that may introduce clusters; `fairway join token` makes one. Every user of this machine can see it "
+    "here; the variable, nobody else can.",
 )
 @click.option(
     "--hub-ca",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from fairway.cli.join_options import TOKEN_VARIABLE
 from fairway.cli.live import HubChoice, hub_options, talk
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
@@ -22,7 +23,6 @@ PLACEHOLDER: Final = "CLUSTER"
 HOURS: Final = 24
 
 RULES: Final = (
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
     {
         "apiGroups": ["certificates.k8s.io"],
         "resources": ["certificatesigningrequests"],
@@ -33,13 +33,9 @@ RULES: Final = (
         "resources": ["managedclusters"],
         "verbs": ["get", "create", "list", "watch"],
     },
-    {
-        "apiGroups": ["cluster.open-cluster-management.io"],
-        "resources": ["managedclustersets/join"],
-        "verbs": ["create"],
-    },
 )
-"""What OCM lets agents do that are still to join."""
+"""What OCM lets agents do that are still to join, but for what they have no use for: to read every ConfigMap there is,
+and to say which set their cluster is in."""
 
 VALID: Final = "The token is valid until {ends}. To join a cluster, run where its kubeconfig is:"
 WRITTEN: Final = (
@@ -106,14 +102,14 @@ def token(name: str, hours: int, out: Path | None, output: OutputFormat, hub: Hu
 
 
 def _command(made: dict[str, Any], *, name: str, out: Path | None) -> str:
+    """The token is a variable of the command, not an argument, which every user of that machine could see."""
     words = ["fairway", "join", "--name", name]
     if out is not None:
-        words += ["--hub-bootstrap-kubeconfig", str(out)]
-    else:
-        words += ["--hub-server", made["server"], "--hub-token", made["token"]]
-        if made["certificateAuthority"]:
-            words += ["--hub-ca-data", made["certificateAuthority"]]
-    return shlex.join(words)
+        return shlex.join([*words, "--hub-bootstrap-kubeconfig", str(out)])
+    words += ["--hub-server", made["server"]]
+    if made["certificateAuthority"]:
+        words += ["--hub-ca-data", made["certificateAuthority"]]
+    return f"{TOKEN_VARIABLE}={shlex.quote(made['token'])} {shlex.join(words)}"
 
 
 def _write(file: Path, made: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairway.klusterlet import names
+from fairway.klusterlet.errors import KlusterletError
 from fairway.klusterlet.grounds import make_room
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.membership import FIELD_MANAGER
@@ -12,19 +13,39 @@ from fairway.kube.resource import Key
 
 OPAQUE: Final = "Opaque"
 
+SOMEBODY_ELSES: Final = (
+    "Secret {namespace}/{name} is not labelled {label}={cluster}, so it is somebody else's, perhaps that of another "
+    "hub; the add-on needs another namespace, or that Secret must go"
+)
+
+
+class ForeignSecret(KlusterletError):
+    """Where the identity of an add-on should be kept, there is something else."""
+
 
 class AddOnSecret:
-    """A Vault. The namespace is made if it is missing: the works that would make it may need the Secret first."""
+    """A Vault. The namespace is made if it is missing: the works that would make it may need the Secret first.
+
+    Which namespace that is, the hub says; what is there already and was not made here is left alone.
+    """
 
     def __init__(self, cluster: Client, key: Key, *, joined_as: str, add_on: str) -> None:
         self._cluster, self._key, self._joined_as, self._add_on = cluster, key, joined_as, add_on
 
     async def read(self) -> Mapping[str, bytes]:
+        """Raises ForeignSecret."""
         namespace, name = self._key
         try:
-            return (await self._cluster.get(SECRETS, name, namespace=namespace)).data
+            found = await self._cluster.get(SECRETS, name, namespace=namespace)
         except NotFound:
             return {}
+        if found.metadata.labels.get(names.JOINED_LABEL) != self._joined_as:
+            raise ForeignSecret(
+                SOMEBODY_ELSES.format(
+                    namespace=namespace, name=name, label=names.JOINED_LABEL, cluster=self._joined_as
+                )
+            )
+        return found.data
 
     async def write(self, files: Mapping[str, bytes]) -> None:
         namespace, name = self._key
@@ -38,7 +59,7 @@ class AddOnSecret:
             await self._cluster.create(SECRETS, body, namespace=namespace, field_manager=FIELD_MANAGER)
             return
         except AlreadyExists:
-            pass
+            await self.read()
         change = {"metadata": {"labels": labels}, "data": dict(files)}
         await self._cluster.patch(
             SECRETS, name, change, kind=Patch.MERGE, namespace=namespace, field_manager=FIELD_MANAGER

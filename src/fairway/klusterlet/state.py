@@ -11,9 +11,11 @@ not with everybody who may read Secrets on the managed cluster.
 """
 
 import fcntl
+import hashlib
 import os
 import secrets
 import shutil
+import stat
 import string
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Certificate, CertificateFault, Pair
 from fairway.klusterlet.enrolment import Pending
 from fairway.klusterlet.errors import StateError
-from fairway.klusterlet.folder import Folder, make_private
+from fairway.klusterlet.folder import PRIVATE, Folder, make_private
 from fairway.kube import Connection, load
 
 OTHER_CLUSTER: Final = (
@@ -38,12 +40,22 @@ OTHER_HUB: Final = (
 )
 IN_USE: Final = "{folder} is in use by another fairway join ({pid}); stop that one, or name another folder"
 NOT_A_FOLDER: Final = "{folder} cannot be used to keep the identity in ({why}); name another with --state"
+NOT_OURS: Final = (
+    "{path} belongs to another user ({owner}), who could read or replace the identity of the cluster; "
+    "name another folder with --state"
+)
+OPEN_TO_ALL: Final = (
+    "everybody may write to {path}, and so replace the identity of the cluster; name another folder with --state, or "
+    "run: chmod o-w {path}"
+)
 BROKEN: Final = (
     "{folder} holds something that is no identity of a cluster ({why}); "
     "name another folder with --state, or empty this one"
 )
 
 _LETTERS: Final = string.ascii_lowercase + string.digits
+LONGEST_NAME: Final = 200
+_PARTS: Final = ("hub", "pending", "agents")
 _CONTEXT: Final = "default-context"
 _USER: Final = "default-auth"
 _NAMESPACE: Final = "configuration"
@@ -64,7 +76,8 @@ class State:
         state = cls(folder, cluster=cluster)
         try:
             make_private(folder)
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            _refuse_shared(folder)
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StateError(NOT_A_FOLDER.format(folder=folder, why=error.strerror)) from None
         try:
@@ -146,7 +159,10 @@ class State:
 
     def pending(self, what: str) -> Pending:
         """``what``: ``hub``, or the name of an add-on and its signer."""
-        return Pending(self.folder / "pending" / f"{what.replace('/', '_')}.json")
+        plain = what.replace("/", "_")
+        if len(plain) > LONGEST_NAME:  # an add-on and a signer may together be called more than a file can
+            plain = hashlib.sha256(what.encode()).hexdigest()
+        return Pending(self.folder / "pending" / f"{plain}.json")
 
     @property
     def agents(self) -> Path:
@@ -154,9 +170,27 @@ class State:
 
     def clear(self) -> None:
         """All of it but the folder itself, which somebody else may have made."""
-        for each in ("hub", "pending", "agents"):
+        for each in _PARTS:
             shutil.rmtree(self.folder / each, ignore_errors=True)
         (self.folder / "lock").unlink(missing_ok=True)
+
+
+def _refuse_shared(folder: Path) -> None:
+    """A kubeconfig can name a program to run: whoever can put one here can run programs as whoever joins.
+
+    Raises StateError and OSError.
+    """
+    if folder.stat().st_mode & stat.S_IWOTH:
+        raise StateError(OPEN_TO_ALL.format(path=folder))
+    for path in (folder, *(folder / each for each in _PARTS)):
+        try:
+            found = path.stat(follow_symlinks=path == folder)
+        except FileNotFoundError:
+            continue
+        if found.st_uid != os.geteuid():
+            raise StateError(NOT_OURS.format(path=path, owner=found.st_uid))
+        if path != folder and stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) != PRIVATE:
+            path.chmod(PRIVATE)
 
 
 def kubeconfig_for(hub: Connection, *, token: bool = False) -> bytes:
