@@ -30,7 +30,7 @@ from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.grounds import KINDS
 from fairway.klusterlet.kinds import DEFINITIONS
-from fairway.klusterlet.state import OTHER_CLUSTER, State
+from fairway.klusterlet.state import NOT_A_FOLDER, OTHER_CLUSTER, State
 from fairway.kube import (
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
@@ -429,6 +429,16 @@ def test_a_cluster_that_cannot_be_reached_or_refuses(fleet: Fleet, tmp_path: Pat
     common = ("--name", "c1", "--state", tmp_path / "s", "--hub-bootstrap-kubeconfig", fleet.hub)
     assert "the cluster that joins cannot be talked to" in refused(*common, "--kubeconfig", nowhere)
     assert "does not exist" in refused(*common, "--kubeconfig", tmp_path / "missing")
+
+
+def test_a_folder_that_cannot_be_written_to(fleet: Fleet, tmp_path: Path) -> None:
+    """Nothing is asked for whose answer could not be kept."""
+    name = fresh()
+    (tmp_path / name).mkdir(mode=0o700)
+    (tmp_path / name / "pending").write_bytes(b"")
+    wanted = NOT_A_FOLDER.format(folder=tmp_path / name, why="Not a directory")
+    assert wanted in refused(*joining(fleet, tmp_path, name))
+    assert requests_of(fleet, name) == []
 
 
 def test_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path) -> None:

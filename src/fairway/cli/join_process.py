@@ -22,7 +22,7 @@ from fairway.klusterlet.errors import Refused, StateError
 from fairway.klusterlet.grounds import prepare
 from fairway.klusterlet.klusterlet import Klusterlet, Options
 from fairway.klusterlet.registration import Introduction, admitted, register, wanted_of
-from fairway.klusterlet.state import State
+from fairway.klusterlet.state import NOT_A_FOLDER, State
 from fairway.kube import MANAGED_CLUSTERS, Backoff, Client, Connection, KubeError, NotFound
 from fairway.kube.transport import Retry
 
@@ -80,8 +80,13 @@ def serve(settings: Settings) -> None:
     """Returns once it was told to stop and has stopped. Raises CommandErrors."""
     bootstrap = settings.bootstrap.connection()
     cluster = cluster_connection(settings.kubeconfig, settings.context)
-    with refusals_in_words(), State.held(settings.folder, cluster=settings.name) as state:
-        asyncio.run(_serve(settings, state, bootstrap=bootstrap, cluster=cluster))
+    with refusals_in_words():
+        try:
+            with State.held(settings.folder, cluster=settings.name) as state:
+                asyncio.run(_serve(settings, state, bootstrap=bootstrap, cluster=cluster))
+        except OSError as error:  # a disk that is full, or cannot be written to
+            why = error.strerror or str(error)
+            raise BadInputError(NOT_A_FOLDER.format(folder=settings.folder, why=why)) from error
 
 
 @contextmanager
