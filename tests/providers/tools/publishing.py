@@ -49,7 +49,9 @@ def scores(found: AddOnPlacementScore) -> dict[str, int]:
 
 
 def condition(found: AddOnPlacementScore) -> tuple[str, str, str]:
-    """Status, reason and message."""
+    """Status, reason and message; empty while the object is made and not filled yet."""
+    if not found.status.conditions:
+        return "", "", ""
     (only,) = found.status.conditions
     return only.status, only.reason, only.message
 
