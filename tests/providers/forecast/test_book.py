@@ -38,12 +38,31 @@ def test_a_gap_is_a_gap() -> None:
     np.testing.assert_equal(row(found), [np.nan, 1, np.nan, 2])
 
 
-def test_what_a_clock_says_that_was_set_back_is_ignored() -> None:
+def test_a_clock_that_goes_back_over_a_border_changes_nothing() -> None:
     found = book()
     found.record({KEY: 1}, moment=100)
-    assert not found.record({KEY: 50}, moment=80)
+    assert not found.record({KEY: 50}, moment=99)
     found.record({KEY: 2}, moment=110)
     assert row(found)[-1] == 1
+
+
+def test_what_was_recorded_at_times_that_have_not_come_is_dropped() -> None:
+    """A clock that was wrong must not stop the recording until it has caught up."""
+    found = book()
+    for moment, value in ((100, 1.0), (110, 2.0), (130, 7.0)):
+        found.record({KEY: value}, moment=moment)
+    assert found.record({KEY: 4.0}, moment=111)
+    assert found.last == 11
+    assert found.record({KEY: 5.0}, moment=120)
+    np.testing.assert_equal(row(found), [np.nan, np.nan, 1, 3])
+
+
+def test_a_clock_that_was_wrong_by_years_begins_anew() -> None:
+    found = book()
+    found.record({KEY: 1.0}, moment=10**9)
+    assert found.record({KEY: 2.0}, moment=100)
+    assert found.record({KEY: 3.0}, moment=110)
+    np.testing.assert_equal(row(found), [np.nan, np.nan, np.nan, 2])
 
 
 def test_after_a_long_silence_nothing_of_before_is_left() -> None:

@@ -47,13 +47,15 @@ class Book:
         return int(moment // self.step)
 
     def record(self, values: Mapping[Key, float], *, moment: float) -> bool:
-        """Whether a new bucket began. What comes from before the newest, by a clock that was set back, is ignored."""
+        """Whether a new bucket began, or the clock was set back by more than one: then what it made up is dropped."""
         bucket = self.bucket(moment)
-        if bucket < self.last:
-            return False
-        began = bucket > self.last
-        if began:
+        if bucket == self.last - 1:
+            return False  # at the border of two, clocks that are kept exact go back and forth
+        began = bucket != self.last
+        if bucket > self.last:
             self._advance(bucket)
+        elif began:
+            self._retreat(bucket)
         self._admit(values)
         for key, value in values.items():
             row = self._rows.get(key)
@@ -94,6 +96,15 @@ class Book:
         self._values = np.roll(self._values, -moved, axis=1)
         self._values[:, -moved:] = np.nan
         self._counts[:] = 0
+        self.last = bucket
+        self._forget(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
+
+    def _retreat(self, bucket: int) -> None:
+        """What is later than this was recorded at times that have not come yet."""
+        moved = min(self.last - bucket, self.columns)
+        self._values = np.roll(self._values, moved, axis=1)
+        self._values[:, :moved] = np.nan
+        self._counts = np.isfinite(self._values[:, -1]).astype(np.float64)
         self.last = bucket
         self._forget(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
 
