@@ -20,7 +20,7 @@ INVALID: Final = "ConfigurationInvalid"
 
 LARGEST: Final = 16 * 1024 * 1024
 DEEPEST: Final = 40
-MOST_VALUES: Final = 2_000_000
+MOST_VALUES: Final = 500_000
 
 UNREADABLE: Final = "cannot be read ({why})"
 TOO_LARGE: Final = f"is larger than {LARGEST // 1024 // 1024} MiB"

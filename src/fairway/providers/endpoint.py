@@ -8,6 +8,7 @@ credentials would go with them; a login page is an error, not an answer; and no 
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ OUR_HEADER: Final = "Authorization is set by auth, not here"
 
 LARGEST_ANSWER: Final = 16 * 1024 * 1024
 """Bytes, unless maxBytes says otherwise."""
+SHORTEST_SECRET: Final = 4
+"""Characters; what is shorter is in every text."""
 LONGEST_SAID: Final = 300
 """Characters repeated of what a server says of its error."""
 
@@ -206,11 +209,13 @@ class Endpoint:
             raise ProviderError(
                 TOO_LATE.format(server=self.server, seconds=seconds), reason=TIMEOUT
             ) from None
+        if not 200 <= status < 300:
+            raw = self._without_secrets(raw, proof)
         if status == 401:
             raise self._rejected(raw)
         if 300 <= status < 400:
             # The rest of the address may carry what a login wants to remember.
-            where = where.partition("?")[0] or "nowhere"
+            where = re.split(r"[?#]", where, maxsplit=1)[0].rpartition("@")[2] or "nowhere"
             message = SENT_AWAY.format(server=self.server, status=status, where=where)
             raise ProviderError(message, reason=REDIRECTED)
         if 200 <= status < 300:
@@ -297,6 +302,14 @@ class Endpoint:
                     LOGIN_PAGE.format(server=self.server, kind=kind), reason=NOT_JSON
                 ) from None
             raise ProviderError(BROKEN_JSON.format(server=self.server, why=error), reason=NOT_JSON) from None
+
+    def _without_secrets(self, raw: bytes, proof: Proof) -> bytes:
+        """Some servers repeat what they were shown, and what they say of an error is for all to read."""
+        shown = proof.authorization.partition(" ")[2]
+        for secret in (shown, self._auth.password, *self._headers.values()):
+            if len(secret) >= SHORTEST_SECRET:
+                raw = raw.replace(secret.encode(), b"***")
+        return raw
 
     def _rejected(self, raw: bytes) -> ProviderError:
         auth = self._auth

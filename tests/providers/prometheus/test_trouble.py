@@ -75,7 +75,7 @@ async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
 
 
 async def test_a_login_page_elsewhere_is_not_followed(proxy: Proxy) -> None:
-    proxy.behaviour = answering(302, Location="https://login.example.com/auth?state=secret")
+    proxy.behaviour = answering(302, Location="https://login.example.com/auth#t=secret?state=secret")
     async with open_provider("prometheus", options(proxy)) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.REDIRECTED
@@ -163,6 +163,20 @@ async def test_a_password_is_read_again_when_it_changes(proxy: Proxy, tmp_path: 
         told, said = await failure(found, fleet("c1"))
         assert told == endpoint.NO_CREDENTIALS
         assert "password is empty" in said
+
+
+@pytest.mark.parametrize("status", [401, 403, 400, 500])
+async def test_a_server_that_repeats_what_it_was_shown_is_not_repeated(proxy: Proxy, status: int) -> None:
+    async def parrot(request: web.Request) -> web.StreamResponse:
+        heard = f"{request.headers['Authorization']} and {request.headers['X-Key']} are no good"
+        return web.json_response({"status": "error", "error": heard}, status=status)
+
+    proxy.behaviour = parrot
+    given = options(proxy, auth={"token": "s3cret-token"}, headers={"X-Key": "s3cret-key"})
+    async with open_provider("prometheus", given) as found:
+        _, said = await failure(found, fleet("c1"))
+    assert "s3cret" not in said
+    assert "*** and *** are no good" in said
 
 
 @pytest.mark.parametrize(

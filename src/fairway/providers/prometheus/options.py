@@ -28,7 +28,7 @@ MOST_POINTS: Final = 11_000
 """What Prometheus itself allows of one series."""
 NO_FRESHNESS: Final = "none"
 
-_SELECTOR: Final = re.compile(r"\s*[A-Za-z_:][A-Za-z0-9_:]*\s*(\{[^{}]*\})?\s*")
+_SELECTOR: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(\s*\{[^{}]*\})?")
 
 
 class ThanosEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -135,7 +135,7 @@ def _question(entry: QueryEntry, outer: PrometheusEntry, document: Document, *pa
     if entry.cluster is not None:
         entry.cluster.check(document, *path, "cluster")
     freshness = entry.freshness
-    if not freshness and _SELECTOR.fullmatch(entry.query):
+    if not freshness and _SELECTOR.fullmatch(entry.query.strip()):
         # The time of an instant query's answer is that of the question; only so the sample's own can be had.
         freshness = f"timestamp({entry.query.strip()})"
     return Question(
