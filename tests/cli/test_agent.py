@@ -19,10 +19,10 @@ from cli.live_hub import act
 from cli.up_process import FAIRWAY, environment, fairway, until
 from fairway.api import crds
 from fairway.api.meta import find_condition
-from fairway.cli.agent import duration
 from fairway.cli.agent_lease import Pulse
 from fairway.cli.agent_process import CHANGED, NO_HUB, WHICH_CLUSTER
 from fairway.cli.main import run
+from fairway.cli.provider_options import duration
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, NotFound
 from fairway.kube.leader import LEASES
 from fairway.providers import health, hosted, usage
@@ -291,7 +291,7 @@ def test_a_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:
         ([], "Missing option '--cluster-name'"),
         (["--cluster-name", "Cluster_1"], "cannot be the name of a cluster"),
         (["--cluster-name", "c", "--providers", ","], "which providers?"),
-        (["--cluster-name", "c", "--interval", "soon"], "'soon' is no duration"),
+        (["--cluster-name", "c", "--interval", "soon"], "got 'soon'"),
         (["--cluster-name", "c", "--config", "nowhere.yaml"], "nowhere.yaml"),
         (["--cluster-name", "c", "--health-address", "here"], "is not an address"),
     ],

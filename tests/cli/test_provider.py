@@ -217,6 +217,11 @@ def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "there are no scores of provider rank on the hub\n"
 
 
+def test_cleanup_of_a_cluster_that_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["provider", "cleanup", "rank", "--cluster-name", "../kube-system"]) == 2
+    assert "cannot be the name of a cluster" in " ".join(capsys.readouterr().err.split())
+
+
 def test_cleanup_leaves_alone_what_is_not_fairways(at_hub: Path) -> None:
     body = {"metadata": {"name": "theirs", "labels": {"fairway.dev/provider": "rank"}}}
     act(at_hub, lambda client: client.create(ADD_ON_PLACEMENT_SCORES, body, namespace="other"))
@@ -313,6 +318,8 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
             "configured.py:broken: it could not be made: KeyError: 'odd'",
         ),
         (["worker.py"], "no hub to talk to"),
+        (["worker.py", "--cluster-name", "../x"], "cannot be the name of a cluster"),
+        (["worker.py", "--dry-run", "--cluster-name", ""], "cannot be the name of a cluster"),
         (["fleet.py", "--dry-run"], "no hub to talk to"),
         (["fleet.py", "--dry-run", "--cluster-name", "c1"], "leave out --cluster-name"),
         (["worker.py", "--dry-run", "--interval", "soon"], "expected a duration"),

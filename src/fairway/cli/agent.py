@@ -1,13 +1,11 @@
 """`fairway agent`: the agent of an add-on, which runs on a managed cluster and publishes its scores on the hub."""
 
-import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from fairway.cli.serving_options import HEALTH, METRICS, OFF, address, in_a_pod
+from fairway.cli.provider_options import addresses, cluster_name, duration
 from fairway.observe import logs
 
 if TYPE_CHECKING:
@@ -18,21 +16,7 @@ PREFIX: Final = "FAIRWAY_AGENT"
 PROVIDERS: Final = "resource-usage"
 ADD_ON: Final = "resource-usage-collect"
 
-BAD_CLUSTER: Final = (
-    "{given!r} cannot be the name of a cluster: it is at most 63 lower case letters, digits and '-', with a letter or "
-    "digit at both ends; write what `fairway get clusters` calls it"
-)
 NO_PROVIDERS: Final = "which providers? name them after commas, as in --providers resource-usage,health"
-BAD_DURATION: Final = "{given!r} is no duration: write seconds, or something like 90s or 5m"
-
-_CLUSTER: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def cluster_name(text: str) -> str:
-    if not _CLUSTER.fullmatch(text):
-        raise click.BadParameter(BAD_CLUSTER.format(given=text))
-    return text
 
 
 def provider_names(text: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -42,30 +26,6 @@ def provider_names(text: str | tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         raise click.BadParameter(NO_PROVIDERS)
     return names
-
-
-def duration(text: str | float) -> float | None:
-    """Empty is as good as not given: a variable of a template may be."""
-    from fairway.providers.document import Seconds
-
-    if not isinstance(text, str):
-        return text
-    if not text.strip():
-        return None
-    try:
-        return float(Seconds.parse(float(text) if text.replace(".", "", 1).isdigit() else text))
-    except ValueError:
-        raise click.BadParameter(BAD_DURATION.format(given=text)) from None
-
-
-def _address(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        name,
-        type=address,
-        default=lambda: default if in_a_pod() else OFF,
-        metavar="HOST:PORT",
-        help=f"{words}; {OFF} for nowhere.  [default: {default} in a pod, {OFF} elsewhere]",
-    )
 
 
 @click.group(
@@ -178,8 +138,7 @@ does not know who it is.
 @click.option(
     "--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True, help="How much."
 )
-@_address("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics")
-@_address("--health-address", HEALTH, "Health, at /livez and /readyz")
+@addresses
 def run(
     hub_kubeconfig: str,
     cluster_name: str,

@@ -6,10 +6,8 @@ it: an agent that has to be restarted to notice is one that goes silent when nob
 """
 
 import asyncio
-import errno
 import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import Any, Final
 from fairway.cli import confinement, run_signals
 from fairway.cli.agent_lease import Pulse
 from fairway.cli.errors import BadInputError, CommandError
+from fairway.cli.provider_options import listening
 from fairway.cli.serving_options import in_a_pod
 from fairway.controllers.serving import Address, serving
 from fairway.kube import (
@@ -70,10 +69,6 @@ READS_FLEET: Final = (
     "provider {name} reads all clusters of a hub: run it there, with `fairway provider run {name}`"
 )
 FACTORY_FAILED: Final = "provider {name} could not be made: {error}"
-BUSY: Final = (
-    "a port to listen on is taken ({reason}); give others with --health-address and --metrics-address"
-)
-NOT_HERE: Final = "cannot listen: {reason}; give addresses of this machine, or off"
 
 STARTED: Final = "%s of cluster %s on hub %s"
 UNREACHABLE: Final = "the hub cannot be reached: %s; trying again"
@@ -82,8 +77,6 @@ STILL_WRONG: Final = "%s has changed, and cannot be used: %s; going on with what
 STARTING: Final = "the hub has not answered yet"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
-
-_NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
 
 Factories = Mapping[str, Factory]
 
@@ -113,14 +106,8 @@ def serve(job: Job) -> None:
     """Returns once it was told to stop and has stopped. Raises CommandErrors."""
     factories, options = _factories(job), _document(job)
     connection, cluster = _hub(job), _cluster(job)
-    try:
+    with listening():
         asyncio.run(_serve(Agent(job, factories, options, cluster), connection))
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise BadInputError(BUSY.format(reason=error.strerror)) from None
-        if error.errno in _NOT_OURS or isinstance(error, socket.gaierror):
-            raise BadInputError(NOT_HERE.format(reason=error.strerror)) from None
-        raise
     log.info(STOPPED)
 
 

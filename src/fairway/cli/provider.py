@@ -7,6 +7,7 @@ import click
 from fairway.cli.clusterset import DRY_RUN, dry_run_option
 from fairway.cli.live import HubChoice, hub_options, talk
 from fairway.cli.output import OutputFormat, emit, output_option, say
+from fairway.cli.provider_options import cluster_name as cluster_of
 from fairway.cli.provider_run import run
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ Stop the provider first: as long as it runs, it publishes its scores again.
 )
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--cluster-name", metavar="NAME", help="Only the scores of this cluster.  [default: of all clusters]"
+    "--cluster-name",
+    type=cluster_of,
+    metavar="NAME",
+    help="Only the scores of this cluster.  [default: of all clusters]",
 )
 @dry_run_option
 @hub_options

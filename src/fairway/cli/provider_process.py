@@ -1,9 +1,7 @@
 """The process of `fairway provider run`: providers and what they serve, or one reading that is printed."""
 
 import asyncio
-import errno
 import logging
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +13,7 @@ from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.live import HubChoice, NoHubError, in_words, notes
 from fairway.cli.live_words import NO_HUB
 from fairway.cli.output import OutputFormat, emit
+from fairway.cli.provider_options import listening
 from fairway.cli.provider_rows import COLUMNS, document, rows
 from fairway.cli.serving_options import in_a_pod
 from fairway.controllers.serving import Address, serving
@@ -36,18 +35,12 @@ NEEDS_NO_NAME: Final = "provider {name} reads all clusters of the hub: leave out
 NOT_OPTIONS: Final = "{path}: options must be a mapping of names to values"
 FACTORY_FAILED: Final = "{target}: it could not be made: {error}"
 NO_CLUSTER: Final = "the cluster cannot be reached: {error}"
-BUSY: Final = (
-    "a port to listen on is taken ({reason}); give others with --health-address and --metrics-address"
-)
-NOT_HERE: Final = "cannot listen: {reason}; give addresses of this machine, or off"
 STARTED: Final = "%s on hub %s"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 SOMEWHERE: Final = "local"
 """What the cluster is called in a rehearsal, if nobody said."""
 NOT_ALL: Final = "not everything could be read and published"
-
-_NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
 
 
 Factories = Mapping[str, Factory]
@@ -76,15 +69,8 @@ def serve(
     factories = _factories(job)
     connection = job.hub.connection()
     configure()
-    try:
-        with in_words(job.hub, connection):
-            asyncio.run(_serve(job, factories, connection, health=health, metrics=metrics))
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise BadInputError(BUSY.format(reason=error.strerror)) from None
-        if error.errno in _NOT_OURS or isinstance(error, socket.gaierror):
-            raise BadInputError(NOT_HERE.format(reason=error.strerror)) from None
-        raise
+    with listening(), in_words(job.hub, connection):
+        asyncio.run(_serve(job, factories, connection, health=health, metrics=metrics))
     log.info(STOPPED)
 
 

@@ -1,15 +1,14 @@
 """`fairway provider run`: providers as a process."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from fairway.cli.live import HubChoice, hub_options
 from fairway.cli.output import OutputFormat, output_option
-from fairway.cli.serving_options import HEALTH, METRICS, OFF, address, in_a_pod
+from fairway.cli.provider_options import addresses, cluster_name, duration
 from fairway.observe import logs
 
 if TYPE_CHECKING:
@@ -22,29 +21,6 @@ POD_VARIABLE: Final = "POD_NAME"
 ONE_CONFIG: Final = "--config is for one provider: run the others in processes of their own"
 ELECTION_OF_ONE: Final = "--leader-elect is for providers of a whole hub: a cluster has one agent"
 OUTPUT_OF_NOTHING: Final = "-o says how to print what --dry-run or --once found: give one of them"
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def duration(text: str | float) -> float:
-    from fairway.providers.document import Seconds
-
-    if not isinstance(text, str):
-        return text
-    try:
-        return float(Seconds.parse(float(text) if text.replace(".", "", 1).isdigit() else text))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-def _address(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        name,
-        type=address,
-        default=lambda: default if in_a_pod() else OFF,
-        metavar="HOST:PORT",
-        help=f"{words}; {OFF} for nowhere.  [default: {default} in a pod, {OFF} elsewhere]",
-    )
 
 
 @click.command(
@@ -69,6 +45,7 @@ Exit status: 0 it was told to stop, or with --once and --dry-run everything coul
 @click.argument("targets", nargs=-1, required=True, metavar="FILE|NAME...")
 @click.option(
     "--cluster-name",
+    type=cluster_name,
     metavar="NAME",
     help="The cluster that is scored, as the hub calls it. Providers of a whole fleet run without.",
 )
@@ -131,8 +108,7 @@ Exit status: 0 it was told to stop, or with --once and --dry-run everything coul
 @click.option(
     "--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True, help="How much."
 )
-@_address("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics")
-@_address("--health-address", HEALTH, "Health, at /livez and /readyz")
+@addresses
 @output_option
 @hub_options
 @click.pass_context

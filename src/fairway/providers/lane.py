@@ -263,6 +263,7 @@ class Lane:
             publishing.not_written(now=self._now())
             if not isinstance(error, Exception):
                 raise
+            self._unwritten[cluster] = described(error)
             self._meters.write_failed(self.name, reason=type(error).__name__)
             raise
         else:

@@ -473,6 +473,22 @@ async def test_once_with_a_hub_that_refuses() -> None:
     assert (len(sink.tries), runner.lanes["told"].problem) == (1, "you may not")
 
 
+async def test_once_with_a_fault_that_nobody_foresaw() -> None:
+    class Odd(Hand):
+        async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+            raise KeyError("odd")
+
+    runner = Runner(
+        [Told()],
+        client=None,
+        settings=Settings(cluster="c1"),
+        sink_of=lambda _: Odd(),
+        clock=LoopClock(),
+    )
+    await runner.once()
+    assert runner.lanes["told"].problem == "KeyError: 'odd'"
+
+
 async def test_an_unforeseen_fault_of_a_sink_stays_with_it(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Hand):
         async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
