@@ -6,6 +6,7 @@ with the next write; the first must not be written over and over for its sake.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from fairway.kube import Client
@@ -39,6 +40,7 @@ class Accompanied(AddOnPlacementScores):
 
     async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
         written = await super().write(cluster, publication, held=held)
+        missing = []
         for companion in self._companions:
             try:
                 await companion.write(cluster, publication, held=None)
@@ -47,7 +49,8 @@ class Accompanied(AddOnPlacementScores):
                 self._meters.write_failed(self._name, reason=error.reason)
                 topic = (kind, error.reason)
                 self._notices.say(logging.WARNING, topic, LEFT_BEHIND, self._name, cluster, kind, error)
-        return written
+                missing.append(f"{kind}: {error}")
+        return replace(written, missing="; ".join(missing)) if missing else written
 
     async def remove(self, cluster: str, /) -> bool:
         removed = [await companion.remove(cluster) for companion in self._companions]

@@ -287,6 +287,8 @@ class Lane:
         self._elsewhere.discard(cluster)
         self._left.discard(cluster)
         self._unwritten.pop(cluster, None)
+        if held.missing:
+            self._unwritten[cluster] = held.missing
         now = self._now()
         self._meters.write(self.name)
         self._meters.published(self.name, cluster, dict(publication.scores))

@@ -63,6 +63,8 @@ class Held:
     version: int = 0
     """The resource version, 0 if it is no number."""
     uid: str = ""
+    missing: str = ""
+    """What could not be stored in a second form, in words."""
 
 
 class Sink(Protocol):

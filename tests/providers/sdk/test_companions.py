@@ -41,6 +41,7 @@ async def test_the_second_form_costs_the_first_nothing(
             while runner.unready():
                 await world.scored(cluster, "queue-score", queueFree=50)
             exposed = values(runner.meters.expose())
+            assert runner.lanes["queue"].problem.startswith("ManagedClusterScores: the hub refuses")
     assert exposed['fairway_provider_write_failures_total{provider="queue",reason="Forbidden"}'] == 1
     assert exposed['fairway_provider_writes_total{provider="queue"}'] == 1
     assert "but not as ManagedClusterScores: the hub refuses" in caplog.text
