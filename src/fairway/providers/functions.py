@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fairway.api.cluster import ManagedCluster
 from fairway.providers.definition import DefinitionError, check
@@ -90,6 +90,9 @@ class FleetFunctionProvider(_OfFunction, FleetProvider):
             return ProviderError(described(error), reason=BAD_RESULT)
 
 
+_Kind = TypeVar("_Kind", FunctionProvider, FleetFunctionProvider)
+
+
 def provider(
     *,
     scores: Scores,
@@ -103,15 +106,7 @@ def provider(
         called = _name(function, name, decorator="provider")
         if not _takes(function, 0):
             raise DefinitionError(NO_ARGUMENTS.format(name=called))
-        made = FunctionProvider(
-            function,
-            name=called,
-            resource=resource if resource is not None else f"{called}-score".lower(),
-            scores=_scores(scores, called),
-            interval=interval,
-        )
-        check(made)
-        return made
+        return _made(FunctionProvider, function, called, resource, scores, interval)
 
     return decorated
 
@@ -129,17 +124,18 @@ def fleet_provider(
         called = _name(function, name, decorator="fleet_provider")
         if not _takes(function, 1):
             raise DefinitionError(ONE_ARGUMENT.format(name=called))
-        made = FleetFunctionProvider(
-            function,
-            name=called,
-            resource=resource if resource is not None else f"{called}-score".lower(),
-            scores=_scores(scores, called),
-            interval=interval,
-        )
-        check(made)
-        return made
+        return _made(FleetFunctionProvider, function, called, resource, scores, interval)
 
     return decorated
+
+
+def _made(
+    kind: type[_Kind], function: Function, name: str, resource: str | None, scores: Scores, interval: float
+) -> _Kind:
+    resource = resource if resource is not None else f"{name}-score".lower()
+    made = kind(function, name=name, resource=resource, scores=_scores(scores, name), interval=interval)
+    check(made)
+    return made
 
 
 def _name(function: object, name: str | None, *, decorator: str) -> str:
