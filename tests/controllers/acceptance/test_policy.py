@@ -1,0 +1,108 @@
+"""The policy that stands in for OCM's webhook, on an API server that knows such policies."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controllers.clustersets.stage import DEADLINE, MARK, edit, fresh, limited
+from controllers.hubs import HubUnderTest
+from fairway.api import GROUP
+from fairway.controllers.clustersets import RULES as SETS
+from fairway.kube import MANAGED_CLUSTERS, Client, Connection, Forbidden
+from fairway.kube.credentials import Impersonation
+from fairway.kube.rules import Rule
+from fairway.testing.processes import POLL
+
+POLICY = Path(__file__).parents[3] / "deploy/controllers/acceptance/policy.yaml"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+SET = "cluster.open-cluster-management.io/clusterset"
+JOINS = Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("create", "get", "patch"))
+
+pytestmark = pytest.mark.kube
+
+
+@pytest.fixture
+def hub(hub: HubUnderTest) -> HubUnderTest:
+    if hub.kind != "real":
+        pytest.skip("the embedded hub has no admission policies")
+    return hub
+
+
+@pytest.fixture
+async def joining(hub: HubUnderTest, client: Client) -> AsyncIterator[Connection]:
+    """Somebody who may make and change clusters, on a hub where the policy is in force."""
+    paths = []
+    for document in yaml.safe_load_all(POLICY.read_text(encoding="utf-8")):
+        plural = (
+            document["kind"].lower().removesuffix("y") + "ies"
+            if document["kind"].endswith("Policy")
+            else (f"{document['kind'].lower()}s")
+        )
+        await client.request("POST", f"{ADMISSION}/{plural}", body=document)
+        paths.append(f"{ADMISSION}/{plural}/{document['metadata']['name']}")
+    try:
+        connection = await limited(client, hub.administrator, (JOINS,))
+        async with Client(connection) as probe, asyncio.timeout(DEADLINE):
+            while True:
+                try:
+                    await probe.create(MANAGED_CLUSTERS, body(fresh("c"), accepted=True), dry_run=True)
+                except Forbidden as refused:
+                    assert "managedclusters/accept" in refused.message
+                    break
+                await asyncio.sleep(POLL)
+        yield connection
+    finally:
+        for path in paths:
+            await client.request("DELETE", path)
+
+
+def body(name: str, *, accepted: bool = False, member_of: str = "") -> dict[str, Any]:
+    labels = {**MARK, SET: member_of} if member_of else dict(MARK)
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"hubAcceptsClient": accepted}}
+
+
+async def test_who_joins_neither_accepts_itself_nor_chooses_its_set(
+    hub: HubUnderTest, client: Client, joining: Connection
+) -> None:
+    name = fresh("c")
+    async with Client(joining) as cluster:
+        for wrong in (body(name, accepted=True), body(name, member_of="prod")):
+            with pytest.raises(Forbidden):
+                await cluster.create(MANAGED_CLUSTERS, wrong)
+        await cluster.create(MANAGED_CLUSTERS, body(name))
+        await edit(cluster, MANAGED_CLUSTERS, name, {"metadata": {"labels": {SET: "default"}}})
+        for change in ({"spec": {"hubAcceptsClient": True}}, {"metadata": {"labels": {SET: "prod"}}}):
+            with pytest.raises(Forbidden):
+                await edit(cluster, MANAGED_CLUSTERS, name, change)
+        await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})
+        await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"labels": {SET: "prod"}}})
+        # What is so already stays so, whoever changes something else; and to be out is for anybody to say.
+        await edit(cluster, MANAGED_CLUSTERS, name, {"metadata": {"labels": {"colour": "red"}}})
+        with pytest.raises(Forbidden):
+            await edit(cluster, MANAGED_CLUSTERS, name, {"metadata": {"labels": {SET: None}}})
+        await edit(cluster, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": False}})
+
+
+async def test_an_administrator_of_clusters_may(
+    hub: HubUnderTest, client: Client, joining: Connection
+) -> None:
+    rights = (
+        JOINS,
+        Rule(
+            groups=("register.open-cluster-management.io",),
+            resources=("managedclusters/accept",),
+            verbs=("update",),
+        ),
+        Rule(groups=(GROUP,), resources=("managedclustersets/join",), verbs=("create",), names=("prod",)),
+    )
+    allowed = await limited(client, replace(hub.administrator, impersonation=Impersonation()), rights)
+    async with Client(allowed) as administrator:
+        await administrator.create(MANAGED_CLUSTERS, body(fresh("c"), accepted=True, member_of="prod"))
+        with pytest.raises(Forbidden):
+            await administrator.create(MANAGED_CLUSTERS, body(fresh("c"), member_of="other"))
+    assert all("managedclustersets/join" not in each.resources for each in SETS)  # nor need it
