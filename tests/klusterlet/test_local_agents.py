@@ -12,7 +12,7 @@ import pytest
 
 from fairway.klusterlet.grounds import prepare
 from fairway.klusterlet.kinds import SECRETS
-from fairway.klusterlet.local_agents import LOOKED_AFTER, NO_SECRET, LocalAgents
+from fairway.klusterlet.local_agents import LOOKED_AFTER, NO_SECRET, TOO_MANY, LocalAgents
 from fairway.klusterlet.local_launch import DEPLOYMENTS, REVISION, Deployment
 from fairway.kube import APPLIED_MANIFEST_WORKS, Client, Patch
 from klusterlet.fleet import DEADLINE, Fleet, at_work, fresh, until
@@ -144,7 +144,9 @@ async def test_it_runs_is_ready_and_ends_with_the_klusterlet(
         assert (files / "volumes/hub/kubeconfig").read_bytes() == fleet.hub.read_bytes()
         assert oct((files / "cluster/token").stat().st_mode & 0o777) == "0o600"
     assert not alive(pid)
-    assert not (files / "pid").exists()
+    # Of what it was given nothing stays but its log.
+    assert [each.name for each in files.iterdir()] == ["log"]
+    assert (files / "log").stat().st_mode & 0o777 == 0o600
 
 
 async def test_one_that_is_killed_is_started_again(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
@@ -205,6 +207,57 @@ async def test_a_changed_deployment_is_another_process_and_none_is_none(
         await cluster.patch(DEPLOYMENTS, "agent", none, kind=Patch.MERGE, namespace=namespace)
         await ready(cluster, deployment, replicas=0)
         assert not alive(second)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (
+            {"args": [f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--providers={MOUNT}/evil.py"]},
+            "is not the name of",
+        ),
+        ({"args": ["--hub-kubeconfig=/root/.kube/config"]}, "is no file of a Secret"),
+        ({"args": [f"--hub-kubeconfig={MOUNT}/../../cluster/kubeconfig"]}, "is no file of a Secret"),
+        ({"args": ["--kubeconfig=/root/.kube/config"]}, "is none a local agent can be given"),
+        ({"env": [{"name": "FAIRWAY_AGENT_KUBECONFIG", "value": "/x"}]}, "stands for an option"),
+    ],
+)
+async def test_what_would_reach_further_is_not_started_and_says_why(
+    cluster: Client, fleet: Fleet, tmp_path: Path, more: dict[str, Any], why: str
+) -> None:
+    deployment = await deploy(cluster, fleet, **more)
+    async with local(cluster, tmp_path):
+        found = await until(
+            cluster,
+            DEPLOYMENTS,
+            "agent",
+            lambda each: bool(each.status.conditions),
+            namespace=deployment.metadata.namespace,
+        )
+    assert why in found.status.conditions[0].message
+    assert not place(tmp_path, deployment).exists()
+
+
+async def test_a_hub_cannot_start_any_number(
+    cluster: Client, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway.klusterlet.local_agents.MOST_AGENTS", 1)
+    first, second = await deploy(cluster, fleet), await deploy(cluster, fleet)
+    ordered = sorted(
+        (first, second), key=lambda each: (each.metadata.creationTimestamp, each.metadata.namespace)
+    )
+    async with local(cluster, tmp_path):
+        await ready(cluster, ordered[0])
+        refused = await until(
+            cluster,
+            DEPLOYMENTS,
+            "agent",
+            lambda each: bool(each.status.conditions),
+            namespace=ordered[1].metadata.namespace,
+        )
+        assert refused.status.conditions[0].message == TOO_MANY
+        await cluster.delete(DEPLOYMENTS, "agent", namespace=ordered[0].metadata.namespace)
+        await ready(cluster, ordered[1])
 
 
 async def test_one_that_goes_takes_its_process_along(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fairway.klusterlet.local_process import LocalProcess
+
 PARENT = """\
 import asyncio, sys
 from pathlib import Path
@@ -39,3 +41,19 @@ def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
             assert select.select([child], [], [], 30)[0]
         finally:
             os.close(child)
+
+
+def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairway.klusterlet.local_process.LONGEST_LOG", 10)
+    process = LocalProcess("a", [], variables={}, folder=tmp_path, changed=lambda: None)
+    log = tmp_path / "log"
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0) as child:
+        child.write(b"0123456789")
+        process.trim_log()
+        assert log.read_bytes() == b"0123456789"
+        child.write(b"ab")
+        process.trim_log()
+        child.write(b"later")
+    assert log.read_bytes() == b"later"
+    assert (tmp_path / "log.old").read_bytes() == b"23456789ab"
+    assert (tmp_path / "log.old").stat().st_mode & 0o777 == 0o600
