@@ -16,6 +16,7 @@ from fairway.providers.following import (
     CANNOT_LIST,
     NOT_LISTED,
     UNREADABLE,
+    Answers,
     current,
     nobody,
     unreadable,
@@ -112,6 +113,7 @@ class HostedClusters(ClusterProvider):
         self._nodes: Informer[HostNode] = Informer(client, HOST_NODES)
         self._pods: Informer[PodUse] = Informer(client, POD_USES, fields=UNFINISHED)
         self._hosted: Informer[HostedCluster] = Informer(client, HOSTED_CLUSTERS)
+        self._answers = Answers(client, self._nodes)
         self._known_claims = Informer(client, CLUSTER_CLAIMS)
         self._claims = Claims(client, self._known_claims)
         self._stack: AsyncExitStack | None = None
@@ -138,6 +140,7 @@ class HostedClusters(ClusterProvider):
         # A cluster that cannot host any must not look like one that hosts none: that would be the best of all.
         await self._follow(self._hosted, missing=ProviderError(CANNOT_HOST, reason=NO_HYPERSHIFT))
         await current(self._client, self._hosted, self._nodes, self._pods, interval=self.interval)
+        await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
         values = self._carried(count)
         problems: list[tuple[str, str]] = []

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fairway.kube import Added, Batch, Client, Deleted, Informer, Updated
 from fairway.providers.catalogue import Context
-from fairway.providers.following import UNREADABLE, current, end, nobody, unreadable
+from fairway.providers.following import UNREADABLE, Answers, current, end, nobody, unreadable
 from fairway.providers.provider import ClusterProvider, Reading, Wake
 from fairway.providers.usage.accounting import Accounting
 from fairway.providers.usage.brief import NODE_ROOMS, POD_USES, UPSTREAM_POD_USES, NodeRoom, PodUse
@@ -62,6 +62,7 @@ class ResourceUsage(ClusterProvider):
         pods = POD_USES if options.parity == "none" else UPSTREAM_POD_USES
         self._nodes: Informer[NodeRoom] = Informer(client, NODE_ROOMS, labels=options.node_selector)
         self._pods: Informer[PodUse] = Informer(client, pods, fields=UNFINISHED)
+        self._answers = Answers(client, self._nodes)
         self._meter: Meter | None = None
         self._asked = asyncio.Event()
         """What is used was asked for once, if it is asked for at all: the first reading is like all others."""
@@ -89,6 +90,7 @@ class ResourceUsage(ClusterProvider):
     async def read(self) -> Reading:
         """Waits for a while if not everything is here yet."""
         await current(self._client, self._nodes, self._pods, interval=self.interval)
+        await self._answers.ensure(interval=self.interval)
         await self._asked.wait()
         totals = self.accounting.totals()
         values = {}

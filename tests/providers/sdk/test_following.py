@@ -1,0 +1,61 @@
+"""What is followed by watches that may have died without a word, in virtual time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairway.kube import TransportError
+from fairway.kube.core import NODES
+from fairway.providers.following import STALE_SECONDS, WATCH_LOST, Answers
+from fairway.providers.provider import ProviderError
+
+pytestmark = pytest.mark.looptime
+
+
+class Hanging:
+    """In the place of a client, and of an informer of it."""
+
+    resource = NODES
+
+    def __init__(self) -> None:
+        self.hangs = False
+        self.asked: list[float] = []
+
+    async def newest(self, resource: object, *, timeout: float) -> str:
+        assert resource is NODES
+        self.asked.append(asyncio.get_running_loop().time())
+        if self.hangs:
+            await asyncio.sleep(timeout)
+            raise TransportError(f"no answer within {timeout:g} s")
+        return "1"
+
+
+@pytest.fixture
+def cluster() -> Any:
+    return Hanging()
+
+
+async def test_a_cluster_is_asked_once_an_interval(cluster: Any) -> None:
+    answers = Answers(cluster, cluster)
+    for _ in range(181):
+        await answers.ensure(interval=60)
+        await asyncio.sleep(1)
+    assert cluster.asked == [30, 60, 90, 120, 150, 180]
+
+
+async def test_one_that_hangs_is_not_believed(cluster: Any) -> None:
+    answers = Answers(cluster, cluster)
+    await answers.ensure(interval=60)
+    cluster.hangs = True
+    await asyncio.sleep(40)
+    await answers.ensure(interval=60)  # it may be starting anew
+    await asyncio.sleep(STALE_SECONDS - 45)
+    with pytest.raises(
+        ProviderError, match=r"^the cluster has not answered for 65 s \(no answer within 5 s\): "
+    ) as refused:
+        await answers.ensure(interval=60)
+    assert refused.value.reason == WATCH_LOST
+    cluster.hangs = False
+    await answers.ensure(interval=60)
+    assert len(cluster.asked) == 3
