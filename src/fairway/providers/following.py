@@ -17,7 +17,7 @@ PATIENCE_SECONDS: Final = 20.0
 """For the first list, which of a large cluster takes seconds."""
 ANSWER_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 60.0
-"""Or an interval, if that is longer: watches end now and then, and are begun anew."""
+"""Watches end now and then, and are begun anew. However long an interval is: what is read is published as new."""
 
 NOT_LISTED: Final = "NotListed"
 WATCH_LOST: Final = "WatchLost"
@@ -29,7 +29,7 @@ NO_ANSWER: Final = "the cluster has not answered for {seconds:.0f} s ({why}): wh
 NO_NEWS: Final = "{kind}s of the cluster have not been heard of for {seconds:.0f} s"
 
 
-async def current(client: Client, *informers: Informer[Any], interval: float) -> None:
+async def current(client: Client, *informers: Informer[Any]) -> None:
     """Returns once all that is followed can be gone by. Raises ProviderError if it cannot."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -40,7 +40,7 @@ async def current(client: Client, *informers: Informer[Any], interval: float) ->
         why = await _why_not(client, late)
         raise ProviderError(CANNOT_LIST.format(kind=late.resource.kind, why=why), reason=NOT_LISTED) from None
     for informer in informers:
-        if informer.lag > max(interval, STALE_SECONDS):
+        if informer.lag > STALE_SECONDS:
             told = NO_NEWS.format(kind=informer.resource.kind, seconds=informer.lag)
             raise ProviderError(told, reason=WATCH_LOST)
 

@@ -203,7 +203,7 @@ async def test_who_may_not_look_is_told_so(
 async def test_what_was_not_heard_of_for_long_is_not_told_as_news(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with watched(cluster.client, **NO_METRICS) as seen:
+    async with watched(cluster.client, **NO_METRICS, interval="1h") as seen:
         await seen.until(cpuAvailable=0.0)
         monkeypatch.setattr(Informer, "lag", 61.0)
         with pytest.raises(

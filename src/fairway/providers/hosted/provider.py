@@ -139,7 +139,7 @@ class HostedClusters(ClusterProvider):
     async def read(self) -> Reading:
         # A cluster that cannot host any must not look like one that hosts none: that would be the best of all.
         await self._follow(self._hosted, missing=ProviderError(CANNOT_HOST, reason=NO_HYPERSHIFT))
-        await current(self._client, self._hosted, self._nodes, self._pods, interval=self.interval)
+        await current(self._client, self._hosted, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
         values = self._carried(count)
@@ -187,7 +187,7 @@ class HostedClusters(ClusterProvider):
     async def _claim(self, count: int) -> str:
         try:
             await self._follow(self._known_claims, missing=ProviderError(NOT_SERVED))
-            await current(self._client, self._known_claims, interval=self.interval)
+            await current(self._client, self._known_claims)
         except ProviderError as error:
             return str(error)
         return await self._claims.write(claimed(count, self.options.limits))

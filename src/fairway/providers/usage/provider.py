@@ -89,7 +89,7 @@ class ResourceUsage(ClusterProvider):
 
     async def read(self) -> Reading:
         """Waits for a while if not everything is here yet."""
-        await current(self._client, self._nodes, self._pods, interval=self.interval)
+        await current(self._client, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         await self._asked.wait()
         totals = self.accounting.totals()
