@@ -53,7 +53,7 @@ class Answers:
         self._last: float | None = None
 
     async def ensure(self, *, interval: float) -> None:
-        """Raises ProviderError if there were none for an interval, and for longer than a restart takes."""
+        """Raises ProviderError if there were none for longer than a restart takes, however long an interval is."""
         clock = asyncio.get_running_loop().time
         began = clock()
         if self._last is None:
@@ -64,7 +64,7 @@ class Answers:
             await self._client.newest(self._resource, timeout=ANSWER_SECONDS)
         except KubeError as error:
             silent = clock() - self._last
-            if silent > max(interval, STALE_SECONDS):
+            if silent > STALE_SECONDS:
                 told = NO_ANSWER.format(seconds=silent, why=error)
                 raise ProviderError(told, reason=WATCH_LOST) from None
         else:

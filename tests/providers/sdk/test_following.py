@@ -59,3 +59,12 @@ async def test_one_that_hangs_is_not_believed(cluster: Any) -> None:
     cluster.hangs = False
     await answers.ensure(interval=60)
     assert len(cluster.asked) == 3
+
+
+async def test_a_long_interval_makes_nothing_old_any_newer(cluster: Any) -> None:
+    answers = Answers(cluster, cluster)
+    await answers.ensure(interval=3600)
+    cluster.hangs = True
+    await asyncio.sleep(3300)
+    with pytest.raises(ProviderError, match="has not answered for 3305 s"):
+        await answers.ensure(interval=3600)
