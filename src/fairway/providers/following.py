@@ -25,7 +25,8 @@ UNREADABLE: Final = "Unreadable"
 
 CANNOT_LIST: Final = "{kind}s of the cluster cannot be listed: {why}"
 NOT_YET: Final = "they are not all here after {seconds:g} s"
-NO_ANSWER: Final = "the cluster has not answered for {seconds:.0f} s ({why}): what is known of it may be old"
+NO_ANSWER: Final = "the cluster does not answer ({why}): what is known of it may be old"
+"""Without a number that never is the same, for every other message is written anew."""
 NO_NEWS: Final = "{kind}s of the cluster have not been heard of for {seconds:.0f} s"
 
 

@@ -52,7 +52,7 @@ async def test_one_that_hangs_is_not_believed(cluster: Any) -> None:
     await answers.ensure(interval=60)  # it may be starting anew
     await asyncio.sleep(STALE_SECONDS - 45)
     with pytest.raises(
-        ProviderError, match=r"^the cluster has not answered for 65 s \(no answer within 5 s\): "
+        ProviderError, match=r"^the cluster does not answer \(no answer within 5 s\): "
     ) as refused:
         await answers.ensure(interval=60)
     assert refused.value.reason == WATCH_LOST
