@@ -16,7 +16,7 @@ from fairway.cli.errors import BadInputError
 from fairway.cli.live_objects import listed
 from fairway.cli.output import cell
 from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
-from fairway.controllers.acceptance.renewals import USAGES
+from fairway.controllers.certification import is_for_a_client
 from fairway.kube import Client, Conflict, petition
 from fairway.kube.signing import (
     APPROVED,
@@ -136,7 +136,7 @@ def _agent(spec: SigningSpec, cluster: str) -> tuple[str, str]:
     groups = frozenset({group, *(asked.groups & {COMMON_GROUP})})
     if not petition.agent_of(asked.user, group=group) or not asked.is_for(asked.user, groups=groups):
         return "", OTHER_SUBJECT.format(subject=cell(asked.words))
-    if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
+    if not is_for_a_client(spec):
         return "", OTHER_USAGES.format(usages=cell(spec.usages))
     return asked.user, ""
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fairway.cli.log_options import log_options
 from fairway.cli.provider_options import addresses, cluster_name, duration
 from fairway.observe import logs
 
@@ -128,16 +129,7 @@ does not know who it is.
     hidden=True,  # said by `fairway join --local-agents`, of what others told it to start
     help="Read no file elsewhere, start no program, run no provider but those that are installed.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(logs.FORMATS),
-    default="text",
-    show_default=True,
-    help="How to write the log, which goes to stderr.",
-)
-@click.option(
-    "--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True, help="How much."
-)
+@log_options(level="info")
 @addresses
 def run(
     hub_kubeconfig: str,

@@ -15,6 +15,7 @@ from fairway.cli.join_options import (
     state_option,
 )
 from fairway.cli.join_token import token
+from fairway.cli.log_options import log_options
 from fairway.observe import logs
 
 LEASE_SECONDS: Final = 60
@@ -95,20 +96,7 @@ Exit status: 0 told to stop, 1 the hub refused or removed the cluster, 2 bad inp
     is_flag=True,
     help="Run agents of add-ons as processes beside this one, where no kubelet runs them.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(logs.FORMATS),
-    default="text",
-    show_default=True,
-    help="How to write the log, which goes to stderr.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(list(logs.LEVELS)),
-    default="warning",
-    show_default=True,
-    help="How much.",
-)
+@log_options(level="warning")
 @state_option
 @cluster_options
 @click.pass_context

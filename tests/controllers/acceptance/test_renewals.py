@@ -18,10 +18,10 @@ from fairway.controllers.acceptance.renewals import (
     OTHER_GROUP,
     OTHER_SUBJECT,
     OTHER_USAGES,
-    REASON,
     SOMEBODY_ELSES,
     refusal,
 )
+from fairway.controllers.certification import REASON
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, CLUSTER_ROLES
 from fairway.klusterlet import certificates
 from fairway.kube import MANAGED_CLUSTERS, Client

@@ -483,7 +483,8 @@ async def test_an_agent_for_another_cluster_than_its_own_is_refused(
     )
 
 
-async def test_what_must_be_done_before_is_done_before(client: Client, scene: Scene, stage: Stage) -> None:
+async def held(client: Client, scene: Scene) -> str:
+    """A cluster whose add-on has something to do before it goes."""
     cluster = await scene.cluster()
     job = {
         "apiVersion": "batch/v1",
@@ -500,6 +501,11 @@ async def test_what_must_be_done_before_is_done_before(client: Client, scene: Sc
         lambda each: each.metadata.finalizers == (PRE_DELETE,),
         namespace=cluster,
     )
+    return cluster
+
+
+async def test_what_must_be_done_before_is_done_before(client: Client, scene: Scene, stage: Stage) -> None:
+    cluster = await held(client, scene)
     await is_running(scene, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
     work = await scene.work(cluster, name=pre_delete_work(scene.name))
@@ -512,28 +518,15 @@ async def test_what_must_be_done_before_is_done_before(client: Client, scene: Sc
     await gone(client, MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
 
 
-@pytest.mark.parametrize("lost", ["template", "cluster"])
+@pytest.mark.parametrize("lost", ["template", "cluster", "acceptance"])
 async def test_nothing_is_waited_for_that_nobody_can_do(
     client: Client, scene: Scene, stage: Stage, lost: str
 ) -> None:
-    cluster = await scene.cluster()
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "bye", "namespace": "x", "annotations": {PRE_DELETE: ""}},
-    }
-    await scene.template(DEPLOYMENT, job)
-    await scene.offer()
-    await scene.enable(cluster)
-    await until(
-        client,
-        MANAGED_CLUSTER_ADD_ONS,
-        scene.name,
-        lambda each: each.metadata.finalizers == (PRE_DELETE,),
-        namespace=cluster,
-    )
+    cluster = await held(client, scene)
     if lost == "template":
         await client.delete(ADD_ON_TEMPLATES, scene.name)
+    elif lost == "acceptance":
+        await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
     else:
         await client.delete(MANAGED_CLUSTERS, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)

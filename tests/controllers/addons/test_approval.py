@@ -13,7 +13,6 @@ from controllers.clustersets.stage import Stage, edit, fresh, until
 from controllers.hubs import HubUnderTest
 from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions
-from fairway.controllers.addons.approval import REASON
 from fairway.controllers.addons.names import (
     ADD_ON_LABEL,
     CLUSTER_LABEL,
@@ -23,6 +22,7 @@ from fairway.controllers.addons.names import (
     user,
 )
 from fairway.controllers.addons.registration import refusal
+from fairway.controllers.certification import REASON
 from fairway.klusterlet.certificates import Subject, new_key, request_for
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation

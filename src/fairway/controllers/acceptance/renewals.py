@@ -12,15 +12,15 @@ from typing import Any, Final
 import msgspec
 
 from fairway.api.cluster import ManagedCluster
-from fairway.api.kinds import encode
 from fairway.controllers.acceptance import names
 from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
+from fairway.controllers.certification import approve, is_for_a_client
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.writes import Writes
-from fairway.kube import Client, Informer, NotFound, petition
+from fairway.kube import Client, Informer, petition
 from fairway.kube.notice import Notices
-from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, SigningRequest
+from fairway.kube.signing import CLIENT_SIGNER, SigningRequest
 
 log: Final = logging.getLogger(__name__)
 
@@ -34,10 +34,8 @@ RENEWAL: Final = {
     "verb": "renew",
 }
 """What an agent may do whose cluster is accepted."""
-USAGES: Final = frozenset({"digital signature", "key encipherment", "client auth"})
 RETRY_SECONDS: Final = 5.0
 
-REASON: Final = "AutoApprovedByFairway"
 MESSAGE: Final = "the agent of cluster {cluster} renews its certificate"
 NOT_APPROVED: Final = "certificate request %s of cluster %s is not approved: %s"
 
@@ -85,7 +83,7 @@ def refusal(request: SigningRequest, *, cluster: str) -> str | None:
         return OTHER_SUBJECT.format(asked=asked.words, user=spec.username)
     if group not in spec.groups:
         return OTHER_GROUP.format(user=spec.username, group=group)
-    if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
+    if not is_for_a_client(spec):
         return OTHER_USAGES.format(usages=", ".join(spec.usages))
     return None
 
@@ -126,24 +124,8 @@ class Renewals:
             fault = NO_RIGHT.format(user=request.spec.username)
             self._notices.say(logging.WARNING, name, NOT_APPROVED, name, cluster, fault)
             return RETRY_SECONDS
-        approved = {
-            "type": APPROVED,
-            "status": "True",
-            "reason": REASON,
-            "message": MESSAGE.format(cluster=cluster),
-        }
-        before: list[dict[str, Any]] = [encode(each) for each in request.status.conditions]
-        async with leadership.batch():
-            try:
-                await self._writes.patch(
-                    SIGNING_REQUESTS,
-                    request.metadata,
-                    {"status": {"conditions": [*before, approved]}},
-                    leadership=leadership,
-                    subresource="approval",
-                )
-            except NotFound:
-                return None
+        message = MESSAGE.format(cluster=cluster)
+        await approve(self._writes, request, message=message, leadership=leadership)
         return None
 
     async def _may_renew(self, request: SigningRequest) -> bool:

@@ -1,21 +1,19 @@
 """Certificates for the agents of add-ons: requests are approved that the cluster itself made for its own agents."""
 
 import logging
-from typing import Any, Final
+from typing import Final
 
-from fairway.api.kinds import encode
 from fairway.controllers.addons import configs, registration
 from fairway.controllers.addons.installation import is_self_managed
 from fairway.controllers.addons.knowledge import Knowledge, add_on_of
+from fairway.controllers.certification import approve
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.writes import Writes
-from fairway.kube import NotFound
 from fairway.kube.notice import Notices
-from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, SigningRequest
+from fairway.kube.signing import SigningRequest
 
 log: Final = logging.getLogger(__name__)
 
-REASON: Final = "AutoApprovedByFairway"
 MESSAGE: Final = "the agent of cluster {cluster} asks for add-on {add_on}"
 NOT_APPROVED: Final = "certificate request %s of add-on %s on cluster %s is not approved: %s"
 
@@ -42,24 +40,8 @@ class Approver:
         if reason := self._fault(request, *whose):
             self._notices.say(logging.WARNING, (name, reason), NOT_APPROVED, name, whose[1], whose[0], reason)
             return
-        approved = {
-            "type": APPROVED,
-            "status": "True",
-            "reason": REASON,
-            "message": MESSAGE.format(cluster=whose[0], add_on=whose[1]),
-        }
-        before: list[dict[str, Any]] = [encode(each) for each in request.status.conditions]
-        async with leadership.batch():
-            try:
-                await self._writes.patch(
-                    SIGNING_REQUESTS,
-                    request.metadata,
-                    {"status": {"conditions": [*before, approved]}},
-                    leadership=leadership,
-                    subresource="approval",
-                )
-            except NotFound:
-                return
+        message = MESSAGE.format(cluster=whose[0], add_on=whose[1])
+        await approve(self._writes, request, message=message, leadership=leadership)
 
     def _is_somebody_elses(self, add_on: str) -> bool:
         """Who has a controller of its own has one that knows better whom to let in."""

@@ -17,13 +17,13 @@ from fairway.api.addon_template import (
 )
 from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions, names, works
+from fairway.controllers.certification import is_for_a_client
 from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
 from fairway.kube import petition
 from fairway.kube.signing import CLIENT_SIGNER, SigningRequest
 
 EVERYBODY: Final = "system:authenticated"
 """Agents of old versions of OCM ask for this group as well; whoever is known at all is in it."""
-USAGES: Final = frozenset({"digital signature", "key encipherment", "client auth"})
 
 NOT_THE_KLUSTERLET: Final = "{user} made it, who is no agent of cluster {cluster}"
 OTHER_SIGNER: Final = "it is for the signer {signer}"
@@ -114,7 +114,7 @@ def refusal(request: SigningRequest, *, cluster: str, add_on: str) -> str:
     wanted = subject(cluster, add_on)
     if not is_klusterlet(request, cluster):
         return NOT_THE_KLUSTERLET.format(user=spec.username, cluster=cluster)
-    if not set(spec.usages) <= USAGES or "client auth" not in spec.usages:
+    if not is_for_a_client(spec):
         return OTHER_USAGES.format(usages=", ".join(spec.usages))
     try:
         asked = petition.read(spec.request)
