@@ -64,10 +64,8 @@ class Answers:
         try:
             await self._client.newest(self._resource, timeout=ANSWER_SECONDS)
         except KubeError as error:
-            silent = clock() - self._last
-            if silent > STALE_SECONDS:
-                told = NO_ANSWER.format(seconds=silent, why=error)
-                raise ProviderError(told, reason=WATCH_LOST) from None
+            if clock() - self._last > STALE_SECONDS:
+                raise ProviderError(NO_ANSWER.format(why=error), reason=WATCH_LOST) from None
         else:
             self._last = clock()
 

@@ -66,5 +66,5 @@ async def test_a_long_interval_makes_nothing_old_any_newer(cluster: Any) -> None
     await answers.ensure(interval=3600)
     cluster.hangs = True
     await asyncio.sleep(3300)
-    with pytest.raises(ProviderError, match="has not answered for 3305 s"):
+    with pytest.raises(ProviderError, match="the cluster does not answer"):
         await answers.ensure(interval=3600)
