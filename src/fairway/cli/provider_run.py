@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fairway.cli.live import HubChoice, hub_options
+from fairway.cli.log_options import log_options
 from fairway.cli.output import OutputFormat, output_option
 from fairway.cli.provider_options import addresses, cluster_name, duration
 from fairway.observe import logs
@@ -98,16 +99,7 @@ Exit status: 0 it was told to stop, or with --once and --dry-run everything coul
     metavar="NAME",
     help="Where the Lease is.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(logs.FORMATS),
-    default="text",
-    show_default=True,
-    help="How to write the log, which goes to stderr.",
-)
-@click.option(
-    "--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True, help="How much."
-)
+@log_options(level="info")
 @addresses
 @output_option
 @hub_options
