@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import TRUE, find_condition
 from fairway.cli.join_token import bootstrap_token, grant
 from fairway.cli.main import run
 from fairway.controllers.acceptance import Acceptance
@@ -23,9 +25,10 @@ from fairway.controllers.clustersets import ClusterSets
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.sources import Sources
+from fairway.klusterlet.names import ACCEPTED
 from fairway.klusterlet.registration import Introduction, register
 from fairway.klusterlet.state import State
-from fairway.kube import Client, Connection, Informer, Resource
+from fairway.kube import MANAGED_CLUSTERS, Client, Connection, Informer, Resource
 from fairway.kube.credentials import Held
 from fairway.kube.resource import T
 from fairway.observe.meters import Meters
@@ -101,6 +104,11 @@ class Joined:
     """As the administrator of the hub."""
 
 
+def is_accepted(cluster: ManagedCluster) -> bool:
+    found = find_condition(cluster.status.conditions or (), ACCEPTED)
+    return found is not None and found.status == TRUE
+
+
 @asynccontextmanager
 async def joined(fleet: Fleet, folder: Path, *, seconds: int | None = None) -> AsyncIterator[Joined]:
     name = fresh()
@@ -122,6 +130,7 @@ async def joined(fleet: Fleet, folder: Path, *, seconds: int | None = None) -> A
                 await asked.wait()
                 await asyncio.to_thread(fleet.accept, name)
                 await registering
+        await until(admin, MANAGED_CLUSTERS, name, is_accepted)
         hub = await stack.enter_async_context(Client(state.connection()))
         cluster = await stack.enter_async_context(Client.from_kubeconfig(fleet.cluster))
         yield Joined(name=name, state=state, hub=hub, cluster=cluster, admin=admin)
