@@ -38,6 +38,7 @@ from fairway.kube import (
     Patch,
     Resource,
 )
+from fairway.providers import health, hosted, usage
 from fairway.testing.builders import cluster, placement
 from fairway.testing.hub import HubAddress, hub_in_thread
 
@@ -137,11 +138,29 @@ def test_the_agent_reads_nodes_and_pods_and_writes_its_lease() -> None:
         ("", "nodes"): ["get", "list", "watch"],
         ("", "pods"): ["get", "list", "watch"],
         ("metrics.k8s.io", "nodes"): ["get", "list"],
-        ("metrics.k8s.io", "pods"): ["get", "list"],
     }
     create, renew = made["Role"]["rules"]
     assert create == {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}
     assert renew["resourceNames"] == [NAME]
+
+
+def test_the_agent_may_do_what_its_providers_need_and_each_once() -> None:
+    plan = Plan(
+        provider="resource-usage", variables={"PROVIDERS": "resource-usage, hosted-clusters,health,own"}
+    )
+    template = next(each for each in documents(plan) if each["kind"] == "AddOnTemplate")
+    (role,) = (
+        each
+        for each in template["spec"]["agentSpec"]["workload"]["manifests"]
+        if each["kind"] == "ClusterRole"
+    )
+    needed = [
+        {key: list(values) for key, values in rule.items()}
+        for rule in (*usage.RULES, *hosted.RULES, *health.RULES)
+    ]
+    assert all(rule in role["rules"] for rule in needed)
+    assert all(rule in needed for rule in role["rules"])
+    assert len(role["rules"]) == len({str(rule) for rule in role["rules"]})
 
 
 def test_the_agent_runs_confined() -> None:

@@ -47,6 +47,8 @@ GRANTED: Final = (
 )
 """Who may hand the role of the agents on to them: OCM's addon-manager, and Fairway's controllers."""
 
+READERS: Final = ("health", "hosted-clusters", "resource-usage")
+"""Providers that come with Fairway and read the cluster they run on."""
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 8080
 
@@ -201,11 +203,7 @@ def _manifests(plan: Plan) -> Iterator[Document]:
         )
 
     yield manifest("v1", "ServiceAccount", account)
-    reading = [
-        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": _READ},
-        {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes", "pods"], "verbs": ["get", "list"]},
-    ]
-    yield manifest(f"{RBAC}/v1", "ClusterRole", plan.agent, everywhere=True, rules=reading)
+    yield manifest(f"{RBAC}/v1", "ClusterRole", plan.agent, everywhere=True, rules=_reading(plan))
     yield bound("ClusterRoleBinding", everywhere=True)
     # To create something, no name can be required.
     leases: Document = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
@@ -216,6 +214,21 @@ def _manifests(plan: Plan) -> Iterator[Document]:
     yield manifest(f"{RBAC}/v1", "Role", plan.agent, rules=renewing)
     yield bound("RoleBinding", everywhere=False)
     yield manifest("apps/v1", "Deployment", plan.agent, spec=_deployment(plan, account))
+
+
+def _reading(plan: Plan) -> list[Document]:
+    """What the providers say they need on the managed cluster, each once. One of your own says it elsewhere."""
+    from fairway.providers import health, hosted, usage
+
+    rules = {each: module.RULES for each, module in zip(READERS, (health, hosted, usage), strict=True)}
+    named = plan.variables.get("PROVIDERS") or plan.provider
+    wanted = [each.strip() for each in named.split(",")]
+    found: list[Document] = []
+    for rule in (rule for name in wanted for rule in rules.get(name, ())):
+        written = {key: list(values) for key, values in rule.items()}
+        if written not in found:
+            found.append(written)
+    return found
 
 
 def _deployment(plan: Plan, account: str) -> Document:
