@@ -98,7 +98,7 @@ async def install(member: Joined, name: str, *, finalizers: tuple[str, ...] = ()
         "groups": [names.group_of_add_on(member.name, name), f"{names.SUBJECT_PREFIX}addon:{name}"],
     }
     registration = {"signerName": CLIENT_SIGNER, "subject": subject}
-    wanted = {"status": {"registrations": [registration], "namespace": f"{name}-ns", **status}}
+    wanted = {"status": {"registrations": [registration], "namespace": f"{name}-ns"} | status}
     await member.admin.patch(
         MANAGED_CLUSTER_ADD_ONS,
         name,
@@ -211,6 +211,21 @@ async def test_a_secret_that_is_somebody_elses_is_left_alone(member: Joined, lab
     assert await member.cluster.get(SECRETS, name, namespace=namespace) == before
     # No certificate is asked for that could not be kept.
     assert not (await member.admin.list(SIGNING_REQUESTS, labels=f"{names.ADD_ON_LABEL}={add_on}")).items
+
+
+async def test_a_place_that_cannot_be_one_costs_only_that_add_on(
+    member: Joined, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = fresh("bad"), fresh("score")
+    async with looked_after(member) as add_ons:
+        await install(member, bad, namespace="../kube-system")
+        await install(member, good)
+        await secret_of(member, good)
+        health = health_of(member, add_ons.informer, ShiftedClock())
+        await health.look()
+        assert await available(member, good) == ("Unknown", NOT_FOUND)
+    told = [each.getMessage() for each in caplog.records if bad in each.getMessage()]
+    assert any("'../kube-system'" in each for each in told)
 
 
 async def test_an_add_on_that_went_while_nobody_looked_leaves_nothing(member: Joined) -> None:

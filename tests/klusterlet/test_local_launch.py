@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from fairway.klusterlet.local_launch import (
+    BAD_ACCOUNT,
     BAD_VOLUME,
     NO_PART,
     NO_VARIABLE,
@@ -254,6 +255,10 @@ def test_its_service_account() -> None:
                 "pod": {"volumes": [{"name": "../../hub", "secret": {"secretName": "s"}}]},
             },
             BAD_VOLUME.format(name="../../hub"),
+        ),
+        (
+            {"pod": {"serviceAccountName": "../../kube-system/serviceaccounts/admin"}},
+            BAD_ACCOUNT.format(name="../../kube-system/serviceaccounts/admin"),
         ),
         ({"command": ["fairway", "agent", "--help"]}, NOT_RUN.format(verb="--help")),
         ({"command": ["fairway", "agent"]}, NOT_RUN.format(verb="")),

@@ -67,7 +67,7 @@ class AddOnHealth:
                 if known is None or (known.status, known.reason) != (condition.status, condition.reason):
                     name = add_on.metadata.name
                     await say_of(self._hub, self._name, name, condition, clock=self._clock)
-            except KubeError as error:
+            except (KubeError, ValueError) as error:  # the hub may name a namespace that cannot be one
                 self._notices.say(logging.WARNING, type(error), NOT_TOLD, add_on.metadata.name, error)
 
     async def _judge(self, add_on: ManagedClusterAddOn) -> Condition:

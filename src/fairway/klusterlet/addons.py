@@ -35,6 +35,7 @@ from fairway.kube import (
     Patch,
     Updated,
 )
+from fairway.kube.notice import Notices
 from fairway.kube.resource import Key, key_of
 from fairway.kube.signing import CLIENT_SIGNER
 
@@ -46,6 +47,7 @@ RETRY_SECONDS: Final = 5.0
 REGISTERED: Final = "add-on %s: its identity is kept in Secret %s/%s"
 GONE: Final = "add-on %s: Secret %s/%s is removed"
 BROKE: Final = "the %s failed in a way that was not foreseen; it comes back with the next change of an add-on"
+NO_PLACE: Final = "add-on %s: its identity cannot be kept: %s"
 NOT_SETTLED: Final = "the identities of add-ons could not be put in order: %s"
 
 
@@ -109,6 +111,7 @@ class AddOns:
         self._name = state.cluster
         self.informer = Informer(hub, MANAGED_CLUSTER_ADD_ONS, namespace=self._name)
         self._secrets = Informer(cluster, SECRETS, labels=f"{names.JOINED_LABEL}={self._name}")
+        self._notices = Notices(log)
         self._woken = asyncio.Event()
         self._running: dict[Key, tuple[Identity, Renewal, asyncio.Task[None]]] = {}
         self.informer.subscribe(lambda _: self._woken.set())
@@ -162,6 +165,11 @@ class AddOns:
         found: dict[Key, Identity] = {}
         for add_on in self.informer.store.values():
             for key, identity in identities(add_on, cluster=self._name).items():
+                try:
+                    SECRETS.path(namespace=key[0], name=key[1])
+                except ValueError as error:  # where it lives, the hub says
+                    self._notices.say(logging.WARNING, key, NO_PLACE, add_on.metadata.name, error)
+                    continue
                 found.setdefault(key, identity)
         return found
 

@@ -29,6 +29,7 @@ NO_VARIABLE: Final = (
 )
 NO_VOLUME: Final = "volume {name} is of a kind a local agent cannot have: use a secret or an emptyDir"
 BAD_VOLUME: Final = "{name!r} cannot be the name of a volume"
+BAD_ACCOUNT: Final = "{name!r} cannot be the name of a service account"
 LONGEST: Final = 100_000
 TOO_LONG: Final = f"an argument or variable is longer than {LONGEST} characters, with others put into it"
 TOO_MANY_PORTS: Final = "it has more ports than a local agent can have"
@@ -39,6 +40,7 @@ _ADDRESS: Final = re.compile(
     r"(?:0\.0\.0\.0|\[::\]|\*|localhost|127\.0\.0\.1)?:(?P<port>[0-9]{1,5})", re.ASCII
 )
 """Where to listen in a container: everywhere, or on the loopback."""
+_ACCOUNT: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 _VOLUME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -184,6 +186,9 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
     container = deployment.agent
     assert container is not None
     pod = deployment.spec.template.spec
+    account = pod.service_account_name or "default"
+    if not _ACCOUNT.fullmatch(account):
+        raise Unlaunchable(BAD_ACCOUNT.format(name=account))
     volumes = folder / "volumes"
     places = _places(container, pod, volumes)
     moved = _Moved(container, ports=ports)
@@ -207,7 +212,7 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
         folders={places[name]: secret.secret_name for name, secret in secrets.items() if name in places},
         optional=frozenset(each.secret_name for each in secrets.values() if each.optional),
         empty=tuple(place for name, place in places.items() if name not in secrets),
-        account=pod.service_account_name or "default",
+        account=account,
         ready=_ready(container, moved),
     )
 
