@@ -6,8 +6,10 @@ At a desk every run tries other examples, which is how faults are found. What de
 be a matter of luck, so CI tries the same ones each time.
 """
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +23,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A command that is run within a test logs to the test's own streams, which are closed after it."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    for each in [each for each in root.handlers if each not in handlers]:
+        root.removeHandler(each)
+    if root.level != level:
+        root.setLevel(level)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -97,9 +97,11 @@ async def test_what_somebody_writes_over_it_is_put_right(member: Joined) -> None
 
 async def test_a_quiet_cluster_writes_nothing(member: Joined) -> None:
     async with reported(member, health_seconds=0.1):
+        first = f"example.com/{fresh('r')}"
+        await node(member.cluster, fresh("node"), **{first: "1"})
         found = await told(
             member,
-            lambda each: each.status.version.kubernetes != "" and status_of(each, names.AVAILABLE) == "True",
+            lambda each: first in each.status.capacity and status_of(each, names.AVAILABLE) == "True",
         )
         looked: list[str] = []
         async with Client(member.admin.connection) as watching:
