@@ -1,0 +1,285 @@
+"""A stage whose every part is a process that can be killed, and what must be true of it once all is calm again.
+
+The hub and the clusters keep their objects in folders, so that they come back as they were. Agents are processes of
+`fairway join --local-agents`, as where no kubelet is.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controllers.hubs import HubUnderTest
+from e2e.stage import AGENT_NAMESPACE, CLUSTERS, HUB, NODE, SECONDS, Stage
+from e2e.test_loop import (
+    BINDING,
+    BINDINGS,
+    CLUSTER_OF,
+    DECISION,
+    PLACEMENT,
+    PLACEMENTS,
+    SCORE_OF,
+    chosen,
+    has_condition,
+)
+from fairway.kube import Client, KubeError
+from fairway.providers.rehearsal import Rehearsal
+from fairway.providers.runner import Runner, Settings
+from fairway.providers.usage.options import Options
+from fairway.providers.usage.provider import ResourceUsage
+from fairway.testing.processes import POLL, Port
+
+VALID_SECONDS = 12
+ROUNDS = 4
+"""Of renewals, until nothing moves any more."""
+SETTINGS = (
+    "--set=INTERVAL=2s",
+    f"--set=VALID_FOR={VALID_SECONDS}s",
+    "--set=MAXCPUCOUNT=10",
+    "--set=MAXMEMCOUNT=20Gi",
+)
+ADD_ON = "resource-usage-collect"
+ADD_ON_OF = (
+    f"/apis/addon.open-cluster-management.io/v1alpha1/namespaces/{{cluster}}/managedclusteraddons/{ADD_ON}"
+)
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+OPEN_CLUSTERS = "/apis/cluster.open-cluster-management.io"
+QUIET = (
+    f"{OPEN_CLUSTERS}/v1/managedclusters",
+    f"{OPEN_CLUSTERS}/v1beta1/placements",
+    f"{OPEN_CLUSTERS}/v1beta1/placementdecisions",
+    "/apis/work.open-cluster-management.io/v1/manifestworks",
+    "/apis/addon.open-cluster-management.io/v1alpha1/managedclusteraddons",
+    "/apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    REQUESTS,
+    "/api/v1/namespaces",
+)
+"""On the hub: nobody has a reason to write these when nothing happens."""
+QUIET_THERE = (
+    "/apis/work.open-cluster-management.io/v1/appliedmanifestworks",
+    "/apis/apps/v1/deployments",
+    "/api/v1/secrets",
+    "/api/v1/serviceaccounts",
+)
+"""On a managed cluster."""
+
+
+class Survivors(Stage):
+    """Servers are processes, too, named ``server-hub`` and so on."""
+
+    def __init__(self, folder: Path, ports: dict[str, Port]) -> None:
+        servers = {
+            name: HubUnderTest(kind="process", kubeconfig=folder / f"{name}.kubeconfig") for name in ports
+        }
+        super().__init__(folder, servers, None)
+        self._ports = ports
+
+    def data(self, server: str) -> Path:
+        return self.folder / f"data-{server}"
+
+    def serve(self, server: str) -> None:
+        self.start(
+            f"server-{server}",
+            *("hub", f"--data={self.data(server)}", f"--port={self._ports[server]}"),
+            *(f"--kubeconfig-out={self.kubeconfig(server)}", "--durability=normal"),
+        )
+
+    async def serving(self, server: str) -> None:
+        """Until it answers."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                assert self.processes[f"server-{server}"].alive, self.processes[f"server-{server}"].tail()
+                if self.kubeconfig(server).exists():
+                    try:
+                        async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
+                            await client.request("GET", "/readyz")
+                            return
+                    except KubeError:
+                        pass
+                await asyncio.sleep(POLL)
+
+    def control(self) -> None:
+        self.start("controllers", "run", f"--kubeconfig={self.kubeconfig(HUB)}", "--no-leader-elect")
+
+    def join(self, cluster: str) -> None:
+        self.start(
+            f"join-{cluster}",
+            *("join", f"--name={cluster}", f"--kubeconfig={self.kubeconfig(cluster)}"),
+            f"--hub-bootstrap-kubeconfig={self.folder / 'bootstrap.kubeconfig'}",
+            *(f"--state={self.state(cluster)}", "--lease-seconds=2", "--local-agents"),
+        )
+
+    def state(self, cluster: str) -> Path:
+        return self.folder / f"state-{cluster}"
+
+    def agent_folder(self, cluster: str) -> Path:
+        return self.state(cluster) / "agents" / f"{AGENT_NAMESPACE}.{ADD_ON}-agent"
+
+    def agent_pid(self, cluster: str) -> int | None:
+        """None while none runs: whoever was killed leaves the file behind, and its number may be another's by now."""
+        try:
+            pid = int((self.agent_folder(cluster) / "pid").read_text(encoding="ascii"))
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return pid if f"--cluster-name={cluster}".encode() in command else None
+
+    async def kill(self, name: str) -> None:
+        """At once. ``agent-CLUSTER`` is started again by whoever started it; all others stay dead."""
+        if not name.startswith("agent-"):
+            await self.processes[name].stop(grace=0)
+            return
+        if (pid := self.agent_pid(name.removeprefix("agent-"))) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def revive(self, name: str) -> None:
+        """In the way it was started before."""
+        if not name.startswith("agent-"):
+            await self.processes[name].restart(grace=0)
+
+    def told(self) -> str:
+        logs = [f"--- {name}\n{each.tail()}" for name, each in self.processes.items()]
+        for cluster in CLUSTERS:
+            log = self.agent_folder(cluster) / "log"
+            if log.exists():
+                logs.append(f"--- agent-{cluster}\n" + "\n".join(log.read_text().splitlines()[-20:]))
+        return "\n".join(logs)
+
+    async def documents(self, paths: Iterable[str], *, server: str = HUB) -> dict[str, dict[str, Any]]:
+        """All objects of these lists, by their path."""
+        found: dict[str, dict[str, Any]] = {}
+        async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
+            for path in paths:
+                listing = msgspec.json.decode((await client.request("GET", path)).body)
+                for each in listing["items"]:
+                    meta = each["metadata"]
+                    found[f"{server}:{path}/{meta.get('namespace', '')}/{meta['name']}"] = each
+        return found
+
+    async def versions(self) -> dict[str, str]:
+        """Of everything that should be quiet, on all servers."""
+        found = await self.documents(QUIET)
+        for cluster in CLUSTERS:
+            found |= await self.documents(QUIET_THERE, server=cluster)
+        return {name: each["metadata"]["resourceVersion"] for name, each in found.items()}
+
+    async def recounted(self, cluster: str) -> dict[str, int]:
+        """Its scores, by somebody who has not seen it before."""
+        async with Client.from_kubeconfig(self.kubeconfig(cluster)) as client:
+            options = Options.read({}, environment={"MAXCPUCOUNT": "10", "MAXMEMCOUNT": "20Gi"})
+            counted = Rehearsal()
+            runner = Runner(
+                [ResourceUsage(client, options)],
+                client=None,
+                settings=Settings(cluster=cluster),
+                sink_of=lambda _: counted,
+            )
+            await runner.once()
+        return dict(counted.written[cluster].scores)
+
+
+@asynccontextmanager
+async def survivors(folder: Path) -> AsyncIterator[Survivors]:
+    """A hub with its controllers and two clusters, each with a node, that have not joined it."""
+    with ExitStack() as stack:
+        stage = Survivors(folder, {name: stack.enter_context(Port()) for name in (HUB, *CLUSTERS)})
+        try:
+            for server in (HUB, *CLUSTERS):
+                stage.serve(server)
+            for server in (HUB, *CLUSTERS):
+                await stage.serving(server)
+            stage.control()
+            for cluster in CLUSTERS:
+                await stage.create("/api/v1/nodes", NODE, server=cluster)
+            yield stage
+        finally:
+            await stage.stop()
+
+
+async def at_home(stage: Survivors) -> None:
+    """From servers to a decision."""
+    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    for cluster in CLUSTERS:
+        stage.join(cluster)
+    await stage.fairway("addon", "install", "resource-usage", *SETTINGS)
+    for cluster in CLUSTERS:
+        await stage.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await stage.fairway("accept", cluster)
+    await stage.create(BINDINGS, BINDING)
+    await stage.create(PLACEMENTS, PLACEMENT)
+
+
+async def calm(stage: Survivors) -> None:
+    """Everything is as true as it was before the first thing broke."""
+    for cluster in CLUSTERS:
+        wanted = await stage.recounted(cluster)
+        await stage.until(
+            f"the scores of {cluster} are {wanted}, and valid",
+            partial(_scores, wanted),
+            SCORE_OF.format(cluster=cluster),
+        )
+        await stage.until(
+            f"the add-on of {cluster} is available",
+            lambda found: has_condition(found, "Available"),
+            ADD_ON_OF.format(cluster=cluster),
+        )
+        await stage.until(
+            f"{cluster} is available",
+            lambda found: has_condition(found, "ManagedClusterConditionAvailable"),
+            CLUSTER_OF.format(cluster=cluster),
+        )
+    scores = {cluster: await stage.found(SCORE_OF.format(cluster=cluster)) for cluster in CLUSTERS}
+    best = max(CLUSTERS, key=lambda cluster: scores_of(scores[cluster])["cpuAvailable"])
+    await stage.until(f"{best} is chosen", lambda found: chosen(found) == [best], DECISION)
+
+
+async def quiet(stage: Survivors) -> None:
+    """While all scores are renewed, nobody writes anything but them and leases; soon, if not at once."""
+    before = await stage.versions()
+    for _ in range(ROUNDS):
+        await renewed(stage)
+        after = await stage.versions()
+        if after == before:
+            return
+        moved = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        before = after
+    raise AssertionError(f"still being written: {sorted(moved)}\n{stage.told()}")
+
+
+async def renewed(stage: Survivors) -> None:
+    for cluster in CLUSTERS:
+        path = SCORE_OF.format(cluster=cluster)
+        last = (await stage.found(path))["status"]["validUntil"]
+        await stage.until(
+            f"the score of {cluster} is renewed",
+            partial(_later, last),
+            path,
+        )
+
+
+def scores_of(score: dict[str, Any]) -> dict[str, int]:
+    return {each["name"]: each["value"] for each in score.get("status", {}).get("scores", [])}
+
+
+def is_valid(score: dict[str, Any]) -> bool:
+    until = score.get("status", {}).get("validUntil")
+    return until is not None and datetime.fromisoformat(until) > datetime.now(UTC)
+
+
+def _scores(wanted: dict[str, int], score: dict[str, Any]) -> bool:
+    return scores_of(score) == wanted and is_valid(score)
+
+
+def _later(last: str, score: dict[str, Any]) -> bool:
+    return bool(score["status"]["validUntil"] > last)

@@ -1,0 +1,154 @@
+"""Certificates run out: the klusterlet replaces its own and those of add-ons, and agents that run go on with new ones.
+
+The shortest life that is signed is ten minutes, so the hub's clock is set ahead in place of waiting.
+"""
+
+import base64
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from e2e.stage import AGENT_NAMESPACE, HUB, NODE, SECRET, Stage, servers
+from e2e.survivors import is_valid
+from e2e.test_loop import CLUSTER_OF, SCORE_OF, has_condition
+from fairway.hub import hub as embedded
+from fairway.hub.access.authn import Authenticator
+from fairway.klusterlet.folder import Folder
+from fairway.kube import Client, Unauthorized, load
+from fairway.testing.kubernetes import Tools
+
+CLUSTER = "cluster1"
+LIFE = 600
+LEASE_OF = f"/apis/coordination.k8s.io/v1/namespaces/{CLUSTER}/leases/managed-cluster-lease"
+SECRET_OF = f"/api/v1/namespaces/{AGENT_NAMESPACE}/secrets/{SECRET}"
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class HubClock:
+    """Only ever set ahead. Times that clients write are their own."""
+
+    ahead = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HubClock:
+    made = HubClock()
+    monkeypatch.setattr(embedded, "_now", made)
+    monkeypatch.setattr(embedded, "Authenticator", partial(Authenticator, clock=made))
+    return made
+
+
+@pytest.fixture
+def bare_stage(clock: HubClock, tmp_path: Path) -> Iterator[Stage]:
+    def tools() -> Tools:
+        raise AssertionError
+
+    with servers("embedded", folder=tmp_path, tools=tools) as found:
+        yield Stage(tmp_path, found, None)
+
+
+@pytest.fixture
+async def stage(bare_stage: Stage) -> AsyncIterator[Stage]:
+    try:
+        bare_stage.start(
+            "controllers", "run", f"--kubeconfig={bare_stage.kubeconfig(HUB)}", "--no-leader-elect"
+        )
+        yield bare_stage
+    finally:
+        await bare_stage.stop()
+
+
+def join(stage: Stage, *more: str) -> None:
+    stage.start(
+        f"join-{CLUSTER}",
+        *("join", f"--name={CLUSTER}", f"--kubeconfig={stage.kubeconfig(CLUSTER)}"),
+        f"--hub-bootstrap-kubeconfig={stage.folder / 'bootstrap.kubeconfig'}",
+        *(f"--state={stage.folder / 'state'}", f"--certificate-seconds={LIFE}", "--lease-seconds=1", *more),
+    )
+
+
+async def identity(stage: Stage, *, other_than: bytes = b"") -> dict[str, bytes]:
+    """Of the add-on's agent, as the files of a Secret."""
+
+    def files(secret: dict[str, Any]) -> dict[str, bytes]:
+        return {name: base64.b64decode(data) for name, data in secret.get("data", {}).items()}
+
+    found = await stage.until(
+        "the add-on has an identity",
+        lambda secret: files(secret).get("tls.crt", b"") not in (b"", other_than),
+        SECRET_OF,
+        server=CLUSTER,
+    )
+    return files(found)
+
+
+async def renewed(stage: Stage, path: str, field: str) -> None:
+    """What holds for a while is written anew."""
+
+    def moment(found: dict[str, Any]) -> str:
+        return str(found.get("spec", {}).get(field) or found.get("status", {}).get(field))
+
+    last = moment(await stage.found(path))
+    await stage.until(f"{path} is renewed", lambda found: moment(found) > last, path)
+
+
+async def test_an_agent_goes_on_with_a_new_certificate(stage: Stage, clock: HubClock) -> None:
+    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    await stage.create("/api/v1/nodes", NODE, server=CLUSTER)
+    join(stage)
+    await stage.fairway("addon", "install", "resource-usage")
+    await stage.said(f"join-{CLUSTER}", f"fairway accept {CLUSTER}")
+    await stage.fairway("accept", CLUSTER)
+    first = await identity(stage)
+    # As a kubelet mounts it: all files are replaced at once.
+    mounted = Folder(stage.folder / f"hub-of-{CLUSTER}")
+    mounted.write(first)
+    await stage.agent(CLUSTER)
+    score = SCORE_OF.format(cluster=CLUSTER)
+    await stage.until("there is a score", is_valid, score)
+    own = (stage.folder / "state" / "hub" / "tls.crt").read_bytes()
+
+    # Five minutes of fifteen were over at the beginning: at a threshold of four fifths it is due.
+    clock.ahead = timedelta(seconds=LIFE / 2 - 20)
+    await stage.processes[f"join-{CLUSTER}"].stop(grace=0)
+    join(stage, "--renew-left=80")
+    second = await identity(stage, other_than=first["tls.crt"])
+    assert second["tls.key"] != first["tls.key"]
+    assert second["kubeconfig"] == first["kubeconfig"]
+    mounted.write(second)
+    await stage.until(
+        "the certificate of the cluster is renewed",
+        lambda found: has_condition(found, "ClusterCertificateRotated"),
+        CLUSTER_OF.format(cluster=CLUSTER),
+    )
+    assert (stage.folder / "state" / "hub" / "tls.crt").read_bytes() != own
+
+    # Those of before do not count any more.
+    clock.ahead = timedelta(seconds=LIFE + 60)
+    ends = x509.load_pem_x509_certificate(second["tls.crt"]).not_valid_after_utc
+    assert ends > clock()
+    await refused(stage, first)
+    await renewed(stage, score, "validUntil")
+    assert is_valid(await stage.found(score))
+    await renewed(stage, LEASE_OF, "renewTime")
+    agent = (stage.folder / f"agent-{CLUSTER}.log").read_text(encoding="utf-8")
+    assert "WARNING" not in agent, agent
+    assert agent.count("resource-usage of cluster") == 1, agent  # it was never begun anew
+
+
+async def refused(stage: Stage, files: dict[str, bytes]) -> None:
+    old = stage.folder / "old"
+    old.mkdir()
+    for name, data in files.items():
+        (old / name).write_bytes(data)
+    async with Client(load(old / "kubeconfig").context()) as client:
+        with pytest.raises(Unauthorized):
+            await client.request("POST", WHO, body={})
