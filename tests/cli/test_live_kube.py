@@ -88,6 +88,7 @@ def hub(empty: Hub, tmp_path_factory: pytest.TempPathFactory) -> Hub:
     assert run(["crds", "--out", str(file)]) == 0
     empty.done("apply", "--server-side", "-f", str(file))
     names = [f"crd/{each['metadata']['name']}" for each in crds()]
+    empty.done("wait", "--for=jsonpath={.status.conditions}", "--timeout=60s", *names)
     empty.done("wait", "--for=condition=Established", "--timeout=60s", *names)
     fleet = [
         document

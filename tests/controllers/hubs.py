@@ -41,7 +41,7 @@ def hub_of(
     with background(real_hub(tools(), folder=folder)) as real:
         # First the kinds: the garbage collector looks for new ones only every half minute.
         if not bare:
-            asyncio.run(_define(real.kubeconfig))
+            asyncio.run(define(real.kubeconfig))
         upkeep = controller_manager(
             tools(),
             kubeconfig=real.kubeconfig,
@@ -55,7 +55,7 @@ def hub_of(
             yield HubUnderTest(kind=kind, kubeconfig=real.kubeconfig)
 
 
-async def _define(kubeconfig: Path) -> None:
+async def define(kubeconfig: Path) -> None:
     async with Client.from_kubeconfig(kubeconfig) as client:
         for definition in crds():
             await client.request("POST", DEFINITIONS, body=definition)

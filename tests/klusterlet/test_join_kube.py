@@ -1,14 +1,13 @@
 """Two real kube-apiservers and kube-controller-manager's signer: what the embedded ones say is what these say."""
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from fairway.api import crds
+from controllers.hubs import define
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.cli.main import run
@@ -20,7 +19,7 @@ from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Pat
 from fairway.kube.core import NODES
 from fairway.kube.leader import LEASES
 from fairway.kube.signing import SIGNING_REQUESTS
-from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controller_manager, kubectl, real_hub
+from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
 from klusterlet.fleet import Fleet, controllers, gone, join, until
 
 pytestmark = pytest.mark.kube
@@ -32,7 +31,7 @@ def real_fleet(kube_tools: Tools, tmp_path: Path) -> Iterator[Fleet]:
     with ExitStack() as stack:
         hub = stack.enter_context(background(real_hub(kube_tools, folder=tmp_path / "hub")))
         cluster = stack.enter_context(background(real_hub(kube_tools, folder=tmp_path / "cluster")))
-        asyncio.run(define(kube_tools, hub.kubeconfig))
+        asyncio.run(define(hub.kubeconfig))
         signing = controller_manager(
             kube_tools,
             kubeconfig=hub.kubeconfig,
@@ -49,16 +48,6 @@ def real_fleet(kube_tools: Tools, tmp_path: Path) -> Iterator[Fleet]:
         stack.enter_context(background(collecting))
         stack.enter_context(background(controllers(hub.kubeconfig)))
         yield Fleet(hub=hub.kubeconfig, cluster=cluster.kubeconfig)
-
-
-async def define(tools: Tools, kubeconfig: Path) -> None:
-    documents = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(crds())})
-    made = await kubectl(tools, "apply", "--server-side", "-f", "-", kubeconfig=kubeconfig, given=documents)
-    assert made.status == 0, made.errors
-    waited = await kubectl(
-        tools, "wait", "--for=condition=Established", "crd", "--all", kubeconfig=kubeconfig
-    )
-    assert waited.status == 0, waited.errors
 
 
 def says(cluster: ManagedCluster, kind: str) -> str:
