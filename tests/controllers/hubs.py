@@ -33,7 +33,7 @@ class HubUnderTest:
 def hub_of(
     kind: str, *, folder: Path, tools: Callable[[], Tools], bare: bool = False
 ) -> Iterator[HubUnderTest]:
-    """``kind`` is ``embedded`` or ``real``; ``tools`` is only called for the latter. A bare one serves no kind of OCM."""
+    """``kind`` is ``embedded`` or ``real``; ``tools`` is called for the latter. A bare one serves no kind of OCM."""
     if kind == "embedded":
         with hub_in_thread(folder=folder, definitions=() if bare else None) as embedded:
             yield HubUnderTest(kind=kind, kubeconfig=embedded.kubeconfig)
