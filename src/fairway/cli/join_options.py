@@ -20,7 +20,10 @@ MISPLACED: Final = (
     "{options}: for joining, not for `fairway join {command}`; give that command's own options after its name"
 )
 TWO_WAYS: Final = "give --hub-bootstrap-kubeconfig, or --hub-server and --hub-token, not both"
-HALF: Final = "--hub-server and a token belong together: give both, the token as --hub-token, or better as FAIRWAY_HUB_TOKEN"
+HALF: Final = (
+    "--hub-server and a token belong together: give both, the token as --hub-token, "
+    "or better as FAIRWAY_HUB_TOKEN"
+)
 TWO_AUTHORITIES: Final = "give --hub-ca or --hub-ca-data, not both"
 NO_SERVER: Final = "--hub-ca belongs to --hub-server: give that, too"
 NOT_BASE64: Final = "--hub-ca-data is not base64; `fairway join token` prints it as it should be"
