@@ -14,8 +14,8 @@ from fairway.controllers.leadership import Leadership
 from fairway.controllers.sources import Sources
 from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, Conflict, KubeError, TokenBucket, WorkQueue
 from fairway.kube.fence import Lost, Unconfirmed
-from fairway.kube.workqueue import Observer
-from fairway.observe.meters import Meters, QueueMeter
+from fairway.kube.gauge import Gauge
+from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
 
@@ -33,25 +33,6 @@ FAILED: Final = "%s %s could not be dealt with: %s; it is tried again"
 BROKE: Final = "%s %s could not be dealt with in a way that was not foreseen; it is tried again"
 
 
-class _Gauge(Observer):
-    """Hands on to the meter what the queue tells."""
-
-    def __init__(self, meter: QueueMeter) -> None:
-        self._meter = meter
-
-    def added(self, *, depth: int) -> None:
-        self._meter.added(depth=depth)
-
-    def started(self, *, waited: float, depth: int) -> None:
-        self._meter.started(waited=waited, depth=depth)
-
-    def finished(self, *, took: float) -> None:
-        self._meter.finished(took=took)
-
-    def retried(self) -> None:
-        self._meter.retried()
-
-
 class Reconciler(abc.ABC):
     name: ClassVar[str]
 
@@ -64,7 +45,7 @@ class Reconciler(abc.ABC):
         self.queue: WorkQueue[Key] = WorkQueue(
             backoff=BACKOFF,
             bucket=TokenBucket(burst=RETRIES_BURST, every=RETRIES_EVERY),
-            observer=_Gauge(meters.queue(self.name)),
+            observer=Gauge(meters.queue(self.name)),
         )
         self._workers = workers
 

@@ -32,8 +32,9 @@ from fairway.kube import (
     Updated,
     WorkQueue,
 )
+from fairway.kube.gauge import Gauge
 from fairway.kube.workqueue import Observer
-from fairway.observe.meters import Meters, QueueMeter
+from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class WorkAgent:
         self._applied: Informer[AppliedManifestWork] = Informer(
             cluster, APPLIED_MANIFEST_WORKS, relist_after=RELIST_SECONDS
         )
-        observer = Observer() if meters is None else _Gauge(meters.queue(NAME))
+        observer = Observer() if meters is None else Gauge(meters.queue(NAME))
         self._queue: WorkQueue[str] = WorkQueue(backoff=backoff, observer=observer)
         discovery = Discovery(cluster)
         self._records = Records(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
@@ -207,22 +208,3 @@ class WorkAgent:
             self._queue.add_after(name, delay=self._resync * random.uniform(0.8, 1.2))
         if done.again is not None:
             self._queue.add_after(name, delay=done.again)
-
-
-class _Gauge(Observer):
-    """Hands on to the meter what the queue tells."""
-
-    def __init__(self, meter: QueueMeter) -> None:
-        self._meter = meter
-
-    def added(self, *, depth: int) -> None:
-        self._meter.added(depth=depth)
-
-    def started(self, *, waited: float, depth: int) -> None:
-        self._meter.started(waited=waited, depth=depth)
-
-    def finished(self, *, took: float) -> None:
-        self._meter.finished(took=took)
-
-    def retried(self) -> None:
-        self._meter.retried()

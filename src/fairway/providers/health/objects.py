@@ -4,15 +4,14 @@ An informer keeps every object it decodes. What matters of these is known while 
 """
 
 from datetime import datetime
-from sys import intern
 from typing import Final
 
 from msgspec import Struct, field, structs
 
 from fairway.api.annotation import Time
 from fairway.api.meta import TRUE, ObjectMeta
-from fairway.kube.codec import INITIAL_EVENTS_END
 from fairway.kube.resource import Resource
+from fairway.providers.usage.brief import slim
 
 READY: Final = "Ready"
 NETWORK_UNAVAILABLE: Final = "NetworkUnavailable"
@@ -21,8 +20,6 @@ PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 EVICTED: Final = "Evicted"
-
-_NO_LABELS: Final[dict[str, str]] = {}
 
 
 class _Condition(Struct, frozen=True, kw_only=True, gc=False):
@@ -73,7 +70,7 @@ class NodeHealth(Struct, frozen=True, kw_only=True, gc=False):
         if any(said.get(each, False) for each in PRESSURES):
             worth /= 2
         structs.force_setattr(self, "worth", worth)
-        structs.force_setattr(self, "metadata", _slim(self.metadata))
+        structs.force_setattr(self, "metadata", slim(self.metadata))
         structs.force_setattr(self, "status", _NO_NODE_STATUS)
 
 
@@ -106,25 +103,12 @@ class PodHealth(Struct, frozen=True, kw_only=True, gc=False):
             each.finished_at for each in ends if each is not None and each.finished_at is not None
         )
         put(self, "ended", moments)
-        put(self, "metadata", _slim(self.metadata))
+        put(self, "metadata", slim(self.metadata))
         put(self, "status", _NO_POD_STATUS)
 
     @property
     def leaving(self) -> bool:
         return self.metadata.deletionTimestamp is not None
-
-
-def _slim(meta: ObjectMeta) -> ObjectMeta:
-    end = meta.annotations.get(INITIAL_EVENTS_END)
-    return ObjectMeta(
-        name=meta.name,
-        namespace=intern(meta.namespace),
-        uid=meta.uid,
-        resourceVersion=meta.resourceVersion,
-        deletionTimestamp=meta.deletionTimestamp,
-        labels=_NO_LABELS,
-        annotations=_NO_LABELS if end is None else {INITIAL_EVENTS_END: end},
-    )
 
 
 NODES: Final = Resource(

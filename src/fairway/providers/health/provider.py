@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fairway.kube import SYSTEM_CLOCK, ApiError, Batch, Client, Clock, Informer, KubeError, ServerError
 from fairway.providers.catalogue import Context
+from fairway.providers.following import STALE_SECONDS, end, nobody
 from fairway.providers.health.chart import Chart
 from fairway.providers.health.objects import NODES, PODS, SUCCEEDED, NodeHealth, PodHealth
 from fairway.providers.health.options import Options
@@ -29,7 +30,6 @@ RESOURCE: Final = "health-score"
 FIRST_PROBES: Final = 3
 """At once, so that the first reading does not go by a single one."""
 PATIENCE_SECONDS: Final = 10.0
-STALE_SECONDS: Final = 60.0
 
 PART_UNKNOWN: Final = "PartUnknown"
 ALL_UNKNOWN: Final = "NothingKnown"
@@ -69,18 +69,19 @@ class Health(ClusterProvider):
         self._nodes: Informer[NodeHealth] = Informer(client, NODES)
         self._pods: Informer[PodHealth] = Informer(client, PODS, fields=f"status.phase!={SUCCEEDED}")
         self._probed = asyncio.Event()
-        self._wake: Wake = _nobody
+        self._wake: Wake = nobody
+        # Once and not whenever it runs: what is heard twice would be told twice.
+        self._nodes.subscribe(self._hear_nodes)
+        self._pods.subscribe(self._hear_pods)
 
     @asynccontextmanager
     async def running(self, wake: Wake, /) -> AsyncIterator[None]:
         self._wake = wake
-        self._nodes.subscribe(self._hear_nodes)
-        self._pods.subscribe(self._hear_pods)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._nodes)
             await stack.enter_async_context(self._pods)
             probing = asyncio.create_task(self._keep_probing(), name="API latency")
-            stack.push_async_callback(_end, probing)
+            stack.push_async_callback(end, probing)
             yield
 
     async def read(self) -> Reading:
@@ -131,7 +132,7 @@ class Health(ClusterProvider):
         kind, lag = informer.resource.kind, informer.lag
         if not informer.synced.is_set():
             return CANNOT_LIST.format(kind=kind)
-        return NO_NEWS.format(kind=kind, seconds=lag) if lag > max(self.interval, STALE_SECONDS) else ""
+        return NO_NEWS.format(kind=kind, seconds=lag) if lag > STALE_SECONDS else ""
 
     def _hear_nodes(self, batch: Batch[NodeHealth]) -> None:
         if self._chart.nodes(batch):
@@ -169,12 +170,3 @@ class Health(ClusterProvider):
 def health(options: Mapping[str, Any], context: Context) -> Health:
     """The factory of the catalogue. Raises OptionsError."""
     return Health(context.local_client(), Options.read(options), clock=context.clock)
-
-
-def _nobody() -> None:
-    """Wakes nobody: there is nobody yet."""
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.wait([task])

@@ -81,7 +81,7 @@ class PodUse(Struct, frozen=True, kw_only=True, gc=False):
         if problems:
             what = "; ".join(problems)
             put(self, "problem", BAD_POD.format(namespace=meta.namespace, name=meta.name, what=what))
-        put(self, "metadata", _slim(meta))
+        put(self, "metadata", slim(meta))
         put(self, "spec", _NO_SPEC)
         put(self, "status", _NO_STATUS)
 
@@ -140,7 +140,7 @@ class NodeRoom(Struct, frozen=True, kw_only=True, gc=False):
         put(self, "repelling", tuple(each for each in spec.taints if each.effect in _REPELLING))
         if problems:
             put(self, "problem", BAD_NODE.format(name=meta.name, what="; ".join(problems)))
-        put(self, "metadata", _slim(meta))
+        put(self, "metadata", slim(meta))
         put(self, "spec", _NO_NODE_SPEC)
         put(self, "status", _NO_NODE_STATUS)
 
@@ -160,7 +160,7 @@ def _readable(given: dict[str, str | int | float]) -> tuple[Amounts, list[str]]:
     return amounts, problems
 
 
-def _slim(meta: ObjectMeta) -> ObjectMeta:
+def slim(meta: ObjectMeta) -> ObjectMeta:
     end = meta.annotations.get(INITIAL_EVENTS_END)
     return ObjectMeta(
         name=meta.name,
