@@ -216,9 +216,9 @@ async def test_a_changed_deployment_is_another_process_and_none_is_none(
             {"args": [f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--providers={MOUNT}/evil.py"]},
             "is not the name of",
         ),
-        ({"args": ["--hub-kubeconfig=/root/.kube/config"]}, "is no file of a Secret"),
+        ({"args": ["--hub-kubeconfig=/home/somebody/.kube/config"]}, "is no file of a Secret"),
         ({"args": [f"--hub-kubeconfig={MOUNT}/../../cluster/kubeconfig"]}, "is no file of a Secret"),
-        ({"args": ["--kubeconfig=/root/.kube/config"]}, "is none a local agent can be given"),
+        ({"args": ["--kubeconfig=/home/somebody/.kube/config"]}, "is none a local agent can be given"),
         ({"env": [{"name": "FAIRWAY_AGENT_KUBECONFIG", "value": "/x"}]}, "stands for an option"),
     ],
 )

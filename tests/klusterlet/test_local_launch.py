@@ -310,7 +310,7 @@ def test_what_cannot_be_had_here_is_said(parts: dict[str, Any], fault: str) -> N
     "option",
     [
         *(
-            "--kubeconfig=/root/.kube/config",
+            "--kubeconfig=/home/somebody/.kube/config",
             "--context=admin",
             "--config=/managed/options.yaml",
             "--confined-to=/",

@@ -56,7 +56,7 @@ class Field(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Meta(ObjectMeta, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    managedFields: tuple[Field, ...] = ()  # noqa: N815  # Kubernetes' name
+    managed_fields: tuple[Field, ...] = field(default=(), name="managedFields")
 
 
 class Published(AddOnPlacementScore, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -335,7 +335,7 @@ def _written(score: Score) -> tuple[datetime | None, str]:
         moments = [each.lastUpdateTime for each in score.status.conditions if each.lastUpdateTime is not None]
         return max(moments, default=None), score.metadata.labels.get(PROVIDER, "")
     best: Field | None = None
-    for each in score.metadata.managedFields:
+    for each in score.metadata.managed_fields:
         if each.subresource != "status" or each.manager == JANITOR or each.time is None:
             continue
         if best is None or best.time is None or each.time >= best.time:
