@@ -62,14 +62,14 @@ class Room:
 
 class Traffic:
     def __init__(self, *, bodies: int = BODIES, answers: int = ANSWERS) -> None:
-        self._bodies, self._answers = Held(bodies), Held(answers)
+        self.bodies, self._answers = Held(bodies), Held(answers)
 
     @asynccontextmanager
     async def body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
         """The whole of it, which counts as held until the block is left. Raises a 408, 413 or 429."""
         if (request.content_length or 0) > LIMIT:
             raise status.too_large(TOO_LARGE)
-        with self._bodies.room() as room:
+        with self.bodies.room() as room:
             try:
                 async with asyncio.timeout(BODY_SECONDS):
                     raw = await _read(request, room)
