@@ -3,10 +3,28 @@
 import gc
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+Note = Callable[[str], None]
+"""Takes what there is to tell while a measurement goes on."""
+
+
+def machine() -> str:
+    load = os.getloadavg()
+    return f"{os.cpu_count()} cores, load {load[0]:.1f} {load[1]:.1f} {load[2]:.1f}, Python {sys.version.split()[0]}"
+
+
+def teller(prefix: str) -> Note:
+    began = time.monotonic()
+
+    def note(text: str) -> None:
+        print(f"  {time.monotonic() - began:6.1f} s  {prefix}: {text}", file=sys.stderr, flush=True)
+
+    return note
 
 
 def timed(work: Callable[..., object], *arguments: object, **options: object) -> float:

@@ -16,15 +16,14 @@ import argparse
 import asyncio
 import os
 import sys
-import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.controllers import convergence, reaction, start
 from benchmarks.controllers.objects import Fleet
-from benchmarks.controllers.stage import EMBEDDED, REAL, Note, Stage, staged
-from benchmarks.measure import write_json
+from benchmarks.controllers.stage import EMBEDDED, REAL, Stage, staged
+from benchmarks.measure import Note, machine, teller, write_json
 from fairway.testing.kubernetes import ToolsMissing
 
 PARTS = ("a", "b", "c")
@@ -50,20 +49,6 @@ FULL = Sizes(
     rounds=3,
 )
 QUICK = Sizes(clusters=1_000, placements=(500,), reacting=500, seconds=20, fleets=(1_000,), rounds=1)
-
-
-def machine() -> str:
-    load = os.getloadavg()
-    return f"{os.cpu_count()} cores, load {load[0]:.1f} {load[1]:.1f} {load[2]:.1f}, Python {sys.version.split()[0]}"
-
-
-def teller(prefix: str) -> Note:
-    began = time.monotonic()
-
-    def note(text: str) -> None:
-        print(f"  {time.monotonic() - began:6.1f} s  {prefix}: {text}", file=sys.stderr, flush=True)
-
-    return note
 
 
 async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profile: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import Any
 from benchmarks.controllers import objects
 from benchmarks.controllers.objects import LIMIT_NAMESPACE, NAMESPACE, NUMBER
 from benchmarks.controllers.process import Child, child, memory
-from benchmarks.controllers.stage import Note, Stage
-from benchmarks.measure import table
+from benchmarks.controllers.stage import Stage
+from benchmarks.measure import Note, table
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.controllers.placement.controller import WORKERS

@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks.controllers import objects
 from benchmarks.controllers.objects import NAMESPACE, SCORE, score_status
 from benchmarks.controllers.process import Child, memory
-from benchmarks.controllers.stage import Note, Stage
-from benchmarks.measure import percentile, table
+from benchmarks.controllers.stage import Stage
+from benchmarks.measure import Note, percentile, table
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.kube import (

@@ -7,7 +7,7 @@ embedded hub always waits for it.
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +15,12 @@ from pathlib import Path
 from benchmarks.controllers import objects
 from benchmarks.controllers.objects import Fleet
 from benchmarks.controllers.process import Child, child, cpu_seconds, memory
+from benchmarks.measure import Note
 from fairway.kube import Client
 from fairway.testing.kubernetes import HUB, Tools, real_hub
 
 REAL, EMBEDDED = "real", "embedded"
 NAMES = {REAL: "kube-apiserver + etcd", EMBEDDED: "embedded hub"}
-
-Note = Callable[[str], None]
 
 
 @dataclass(kw_only=True)

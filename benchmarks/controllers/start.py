@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.controllers import objects
 from benchmarks.controllers.objects import NAMESPACE
 from benchmarks.controllers.process import memory
-from benchmarks.controllers.stage import Note, Stage
-from benchmarks.measure import percentile, table
+from benchmarks.controllers.stage import Stage
+from benchmarks.measure import Note, percentile, table
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.kube import PLACEMENT_DECISIONS, Batch, Informer, Updated

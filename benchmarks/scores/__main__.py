@@ -21,10 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.controllers.__main__ import machine, teller
 from benchmarks.controllers.objects import Fleet
 from benchmarks.controllers.stage import EMBEDDED, REAL, staged
-from benchmarks.measure import write_json
+from benchmarks.measure import machine, teller, write_json
 from benchmarks.scores import footprint, latency, publishing, quota, writes
 from fairway.testing.kubernetes import ToolsMissing
 

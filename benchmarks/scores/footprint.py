@@ -16,8 +16,8 @@ from typing import Any
 
 from benchmarks.controllers.objects import Fleet, rate
 from benchmarks.controllers.process import child, cpu_seconds, memory
-from benchmarks.controllers.stage import EMBEDDED, REAL, Note, staged
-from benchmarks.measure import table
+from benchmarks.controllers.stage import EMBEDDED, REAL, staged
+from benchmarks.measure import Note, table
 from benchmarks.scores import agent as agents
 from benchmarks.scores.agent import PODS_NAMESPACE, SCORE, add_node, agent, pod, raw_of
 from benchmarks.scores.sightings import watched

@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.controllers.stage import Note, Stage
-from benchmarks.measure import percentile, table
+from benchmarks.controllers.stage import Stage
+from benchmarks.measure import Note, percentile, table
 from benchmarks.scores.agent import PODS_NAMESPACE, SCORE, add_node, agent, pod, value_of
 from benchmarks.scores.sightings import Sightings, watched
 from fairway.api.pod import Pod

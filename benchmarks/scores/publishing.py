@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.controllers.process import Child, child, memory
-from benchmarks.controllers.stage import Note, Stage
-from benchmarks.measure import table
+from benchmarks.controllers.stage import Stage
+from benchmarks.measure import Note, table
 from benchmarks.scores.publisher import USUAL
 from benchmarks.scores.sightings import watched
 from benchmarks.scores.writes import INTERVAL, NOISE, WAYS, Way, simulate

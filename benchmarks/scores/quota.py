@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.controllers.process import child
-from benchmarks.controllers.stage import Note, Stage
-from benchmarks.measure import table
+from benchmarks.controllers.stage import Stage
+from benchmarks.measure import Note, table
 from benchmarks.scores.limit import APPLY, MERGE
 from benchmarks.scores.writes import Rate
 

@@ -12,13 +12,13 @@ silence of a dead agent saves most of these.
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from benchmarks.measure import table
+from benchmarks.measure import Note, table
 from fairway.providers.provider import Reading, Score
 from fairway.providers.publication import horizon
 from fairway.providers.publisher import Publisher
@@ -110,7 +110,7 @@ class Rate:
     """Points between what is published and what was read, on the mean."""
 
 
-def rates(*, clusters: int, minutes: int, note: Callable[[str], None]) -> Iterator[Rate]:
+def rates(*, clusters: int, minutes: int, note: Note) -> Iterator[Rate]:
     rounds = int(minutes * 60 / INTERVAL) + 1
     seconds = (rounds - 1) * INTERVAL
     for label, noise in NOISE.items():
