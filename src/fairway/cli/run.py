@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from fairway.cli.live import HubChoice, hub_options
+from fairway.cli.log_options import log_options
 from fairway.cli.run_config import configured
 from fairway.cli.run_process import serve
 from fairway.cli.serving_options import Listening, serving_options
@@ -162,16 +163,7 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
     show_default=True,
     help="Put clusters that are in no cluster set into `default`.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(logs.FORMATS),
-    default="text",
-    show_default=True,
-    help="How to write the log, which goes to stderr.",
-)
-@click.option(
-    "--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True, help="How much."
-)
+@log_options(level="info")
 @serving_options
 @hub_options
 def run(
