@@ -62,7 +62,7 @@ class Room:
 
 class Traffic:
     def __init__(self, *, bodies: int = BODIES, answers: int = ANSWERS) -> None:
-        self.bodies, self._answers = Held(bodies), Held(answers)
+        self.bodies, self.answers = Held(bodies), Held(answers)
 
     @asynccontextmanager
     async def body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
@@ -82,7 +82,7 @@ class Traffic:
         payload = answer.body
         if not isinstance(payload, bytes) or len(payload) <= PIECE or request.method == "HEAD":
             return answer
-        with self._answers.room() as room:
+        with self.answers.room() as room:
             room.take(len(payload))
             response = web.StreamResponse(status=answer.status, headers=answer.headers)
             response.content_length = len(payload)
