@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import Condition, ObjectMeta
 from fairway.kube import Resource
 from fairway.kube.resource import T
 
@@ -14,8 +14,14 @@ CLUSTER_NAME_LABEL: Final = "open-cluster-management.io/cluster-name"
 """Of everything on the hub that is there for one cluster."""
 
 
+class NamespaceStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    conditions: tuple[Condition, ...] | None = None
+    """What keeps one that is being deleted, where the hub tells."""
+
+
 class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     metadata: ObjectMeta = ObjectMeta()
+    status: NamespaceStatus = NamespaceStatus()
 
 
 class PolicyRule(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):

@@ -20,6 +20,7 @@ TAKEN_MESSAGE: Final = (
     "if it is meant for the cluster, label it"
 )
 ENDING_MESSAGE: Final = "namespace {name} is being deleted; the cluster is accepted when it is gone"
+KEPT_MESSAGE: Final = "{ending}. What keeps it: {why}"
 
 GRANTED: Final = Condition(type=ACCEPTED, status=TRUE, reason=ADMIN_ACCEPTED, message=ACCEPTED_MESSAGE)
 DENIED: Final = Condition(type=ACCEPTED, status=FALSE, reason=ADMIN_DENIED, message=DENIED_MESSAGE)
@@ -27,3 +28,10 @@ DENIED: Final = Condition(type=ACCEPTED, status=FALSE, reason=ADMIN_DENIED, mess
 
 def refused(reason: str, message: str) -> Condition:
     return Condition(type=ACCEPTED, status=FALSE, reason=reason, message=message)
+
+
+def ending(name: str, *, kept_by: str) -> Condition:
+    message = ENDING_MESSAGE.format(name=name)
+    if kept_by:
+        message = KEPT_MESSAGE.format(ending=message, why=kept_by)
+    return refused(NAMESPACE_ENDING, message)

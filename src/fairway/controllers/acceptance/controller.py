@@ -2,7 +2,7 @@
 
 Bindings are written once their roles are known to be there, for the hub asks what a role grants before it lets anybody
 bind it. Whatever of this is edited or deleted by somebody else is put right. The namespace stays when the cluster goes
-or is denied: it holds what users put there.
+or is denied: it holds what users put there. If somebody deletes it, works must not keep it for ever.
 """
 
 import logging
@@ -13,6 +13,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition, find_condition
 from fairway.controllers.acceptance import conditions, grants, names
 from fairway.controllers.acceptance.grants import Grant, Permission
+from fairway.controllers.acceptance.remains import Remains, kept_by
 from fairway.controllers.acceptance.renewals import SOMEBODY_ELSES, Renewals, cluster_of, is_stray
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
@@ -54,6 +55,8 @@ REQUEST: Final = SIGNING_REQUESTS.kind
 PATIENCE: Final = 6
 """After so many failures in a row the cluster says so. The first ones are often a hub that has yet to take notice of
 a role that was just made."""
+AGAIN_SECONDS: Final = 2.0
+"""Between looks at what is left in a namespace that is being deleted."""
 
 _PERMISSIONS: Final[tuple[Resource[Any], ...]] = (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
 """In the order to take them away."""
@@ -72,6 +75,7 @@ class Acceptance(Reconciler):
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._permissions: dict[Resource[Any], Informer[Any]] = {}
         self._writes = Writes(client, meters=meters, controller=self.name)
+        self._remains = Remains(client, self._writes)
 
     def watch(self, sources: Sources) -> None:
         self._clusters = sources.of(MANAGED_CLUSTERS)
@@ -91,6 +95,7 @@ class Acceptance(Reconciler):
         yield from self._clusters.store
         yield from ((ROLE, name) for name in grants.COMMON)
         yield from ((REQUEST, name) for name in self._renewals.waiting())
+        yield from (("", name) for _, name in self._namespaces.store if self._ending(name))
         for resource, informer in self._permissions.items():
             for seen in informer.store.values():
                 name = _cluster_of(resource, seen)
@@ -125,7 +130,7 @@ class Acceptance(Reconciler):
     def _namespaces_changed(self, batch: Batch[Namespace]) -> None:
         for change in batch.changes:
             name = (change.new if isinstance(change, Updated) else change.object).metadata.name
-            if self._clusters.get(name) is not None:
+            if self._clusters.get(name) is not None or self._ending(name):
                 self.queue.add(("", name))
 
     def _heard_of(self, resource: Resource[Any]) -> Callable[[Batch[Any]], None]:
@@ -157,6 +162,8 @@ class Acceptance(Reconciler):
             if again is not None:
                 self.queue.add_after(key, delay=again)
             return
+        if self._ending(name):
+            await self._clear(name, leadership)
         cluster = self._clusters.get(name)
         if cluster is None:
             await self._forget(name, leadership)
@@ -182,6 +189,19 @@ class Acceptance(Reconciler):
         except NotFound:
             await self._take_away(left, leadership)
         # Otherwise its permissions became known before itself.
+
+    def _ending(self, name: str) -> bool:
+        """Whether there is a namespace of a cluster of this name, and somebody wants to be rid of it."""
+        found = self._namespaces.get(name)
+        if found is None or found.metadata.deletionTimestamp is None:
+            return False
+        return found.metadata.labels.get(CLUSTER_NAME_LABEL) == name
+
+    async def _clear(self, name: str, leadership: Leadership) -> None:
+        if (name, f"{names.PREFIX}{name}:{names.WORK}") in self._permissions[ROLE_BINDINGS].store:
+            return  # its agent may still do it, and the end of its rights brings us back
+        if not await self._remains.release(name, leadership):
+            self.queue.add_after(("", name), delay=AGAIN_SECONDS)
 
     async def _deny(self, cluster: ManagedCluster, leadership: Leadership) -> None:
         await self._take_away(list(self._left_of(cluster.metadata.name)), leadership)
@@ -216,9 +236,7 @@ class Acceptance(Reconciler):
             message = conditions.TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
             return conditions.refused(conditions.NAMESPACE_TAKEN, message)
         if namespace.metadata.deletionTimestamp is not None:
-            return conditions.refused(
-                conditions.NAMESPACE_ENDING, conditions.ENDING_MESSAGE.format(name=name)
-            )
+            return conditions.ending(name, kept_by=shortened(kept_by(namespace)))
         return None
 
     async def _provide(self, cluster: ManagedCluster, leadership: Leadership) -> bool:

@@ -1,0 +1,176 @@
+"""Works in the namespace of a cluster that is to go, and nobody who could remove what they brought."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.hubs import HubUnderTest
+from fairway.api import ManagedCluster
+from fairway.api.meta import Condition, find_condition
+from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
+from fairway.controllers.acceptance import RULES, Acceptance
+from fairway.controllers.acceptance.conditions import (
+    ACCEPTED,
+    ENDING_MESSAGE,
+    KEPT_MESSAGE,
+    NAMESPACE_ENDING,
+    ending,
+)
+from fairway.controllers.acceptance.names import PREFIX, WORK
+from fairway.controllers.acceptance.remains import kept_by
+from fairway.controllers.kinds import (
+    CLUSTER_NAME_LABEL,
+    NAMESPACES,
+    RBAC_GROUP,
+    ROLE_BINDINGS,
+    Namespace,
+    NamespaceStatus,
+)
+from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client
+from fairway.observe.meters import Meters
+
+HELD = "fairway.dev/held"
+
+
+@pytest.fixture
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+    async with at_work(hub, lambda each: Acceptance(each, meters=Meters()), rules=RULES) as begun:
+        yield begun
+
+
+async def join(client: Client, name: str) -> None:
+    body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": True}}
+    await client.create(MANAGED_CLUSTERS, body)
+
+
+def accepted(cluster: ManagedCluster) -> bool:
+    found = find_condition(cluster.status.conditions or (), ACCEPTED)
+    return found is not None and found.status == "True"
+
+
+async def room(client: Client, name: str, *, labelled: bool = True) -> None:
+    labels = {CLUSTER_NAME_LABEL: name} if labelled else {}
+    await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+
+
+async def work(client: Client, namespace: str) -> ManifestWork:
+    """Of a user, with something on the cluster that an agent would have to remove first."""
+    body = {
+        "metadata": {"name": "app", "finalizers": [MANIFEST_WORK_FINALIZER]},
+        "spec": {"workload": {"manifests": []}},
+    }
+    return await client.create(MANIFEST_WORKS, body, namespace=namespace)
+
+
+async def let_go(client: Client, name: str) -> None:
+    await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=name)
+
+
+async def is_held(client: Client, name: str) -> bool:
+    found = await client.get(MANIFEST_WORKS, "app", namespace=name)
+    return found.metadata.deletionTimestamp is not None and bool(found.metadata.finalizers)
+
+
+async def test_a_cluster_that_is_removed_does_not_keep_its_namespace(client: Client, stage: Stage) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await until(client, MANAGED_CLUSTERS, name, accepted)
+    await work(client, name)
+    await client.delete(MANAGED_CLUSTERS, name)
+    await client.delete(NAMESPACES, name)
+    await gone(client, NAMESPACES, name)
+
+
+async def test_who_joins_again_meanwhile_is_let_in_by_itself(client: Client, hub: HubUnderTest) -> None:
+    """Nobody looked after the hub while the namespace was deleted."""
+    name = fresh("c")
+    await room(client, name)
+    await work(client, name)
+    first = await client.get(NAMESPACES, name)
+    await client.delete(NAMESPACES, name)
+    await until(
+        client,
+        MANIFEST_WORKS,
+        "app",
+        lambda each: each.metadata.deletionTimestamp is not None,
+        namespace=name,
+    )
+    await join(client, name)
+    async with at_work(hub, lambda each: Acceptance(each, meters=Meters()), rules=RULES):
+        await until(client, MANAGED_CLUSTERS, name, accepted)
+    assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
+
+
+async def test_an_agent_with_rights_removes_things_itself(client: Client, stage: Stage) -> None:
+    """OCM holds on to the rights until all works are gone."""
+    name = fresh("c")
+    await room(client, name)
+    await work(client, name)
+    rights = {
+        "metadata": {"name": f"{PREFIX}{name}:{WORK}", "finalizers": [HELD]},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"},
+        "subjects": [],
+    }
+    binding = (await client.create(ROLE_BINDINGS, rights, namespace=name)).metadata
+    await client.delete(NAMESPACES, name)
+    ending_work = await until(
+        client,
+        MANIFEST_WORKS,
+        "app",
+        lambda each: each.metadata.deletionTimestamp is not None,
+        namespace=name,
+    )
+    assert ending_work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
+    await stage.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
+    assert await is_held(client, name)
+    await edit(client, ROLE_BINDINGS, binding.name, {"metadata": {"finalizers": None}}, namespace=name)
+    await gone(client, NAMESPACES, name)
+
+
+async def test_in_a_namespace_that_stays_a_work_waits_for_the_cluster_to_come_again(
+    client: Client, stage: Stage
+) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await until(client, MANAGED_CLUSTERS, name, accepted)
+    await work(client, name)
+    await client.delete(MANAGED_CLUSTERS, name)
+    await gone(client, ROLE_BINDINGS, f"{PREFIX}{name}:{WORK}", namespace=name)
+    await client.delete(MANIFEST_WORKS, "app", namespace=name)
+    seen = await edit(client, NAMESPACES, name, {"metadata": {"annotations": {"fairway.dev/seen": "yes"}}})
+    await stage.caught_up(NAMESPACES, seen)
+    assert await is_held(client, name)
+    await let_go(client, name)
+
+
+async def test_works_of_somebody_elses_namespace_are_left_alone(client: Client, stage: Stage) -> None:
+    name = fresh("n")
+    await room(client, name, labelled=False)
+    await work(client, name)
+    await client.delete(NAMESPACES, name)
+    await until(
+        client,
+        MANIFEST_WORKS,
+        "app",
+        lambda each: each.metadata.deletionTimestamp is not None,
+        namespace=name,
+    )
+    await stage.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
+    assert await is_held(client, name)
+    await let_go(client, name)
+    await gone(client, NAMESPACES, name)
+
+
+def test_a_cluster_is_told_what_keeps_its_namespace() -> None:
+    content = Condition(
+        type="NamespaceContentRemaining", status="True", message="Some resources are remaining"
+    )
+    held = Condition(type="NamespaceFinalizersRemaining", status="True", message="x.dev/held in 1 resource")
+    over = Condition(type="NamespaceDeletionContentFailure", status="False", message="All content deleted")
+    found = kept_by(Namespace(status=NamespaceStatus(conditions=(over, content, held))))
+    assert found == held.message
+    plain = ENDING_MESSAGE.format(name="c1")
+    assert ending("c1", kept_by=found).message == KEPT_MESSAGE.format(ending=plain, why=held.message)
+    assert kept_by(Namespace()) == ""
+    assert (ending("c1", kept_by="").reason, ending("c1", kept_by="").message) == (NAMESPACE_ENDING, plain)
