@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from complaints import listening
+
 pytest_plugins = ["kube.fixtures"]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,6 +37,14 @@ def logging_as_before() -> Iterator[None]:
         root.removeHandler(each)
     if root.level != level:
         root.setLevel(level)
+
+
+@pytest.fixture
+def complaints() -> Iterator[None]:
+    """Fails a test in which something went wrong that was not foreseen, and was only logged."""
+    with listening() as heard:
+        yield
+    assert not heard, "\n".join(heard)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

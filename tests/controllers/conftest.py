@@ -6,7 +6,6 @@ what the controllers do.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import SimpleNamespace
@@ -52,22 +51,6 @@ async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
     """The administrator's."""
     async with Client(hub.administrator, field_manager="somebody") as opened:
         yield opened
-
-
-@pytest.fixture
-def complaints() -> Iterator[None]:
-    """Fails a test in which something went wrong that was not foreseen: controllers log it, and go on."""
-    heard: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            heard.append(self.format(record))
-
-    listener, ours = Listener(level=logging.ERROR), logging.getLogger("fairway")
-    ours.addHandler(listener)
-    yield
-    ours.removeHandler(listener)
-    assert not heard, "\n".join(heard)
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ A move is a name and a number, from which all its decisions follow. So a list of
 shorter one that goes wrong in the same way is found by leaving moves out.
 """
 
-import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, cast
 
 from msgspec import structs
 
+from complaints import listening
 from controllers.chaos.inventor import SETS, Inventor
 from controllers.steps.pretend import (
     CONTROLLER,
@@ -68,27 +68,6 @@ ALL: Final = 1000
 METERS: Final = Meters()
 
 
-class Complaints(logging.Handler):
-    """What went wrong in a way that was not foreseen: the controller logs it and goes on."""
-
-    def __init__(self) -> None:
-        super().__init__(level=logging.ERROR)
-        self.heard: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(self.format(record))
-
-
-@contextmanager
-def complaints() -> Iterator[list[str]]:
-    handler, logger = Complaints(), logging.getLogger("fairway")
-    logger.addHandler(handler)
-    try:
-        yield handler.heard
-    finally:
-        logger.removeHandler(handler)
-
-
 class Told:
     """In the place of sources."""
 
@@ -142,7 +121,7 @@ class Simulation:
         self._excuse((decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, "")))
 
     def play(self, moves: Sequence[Move]) -> None:
-        with complaints() as heard:
+        with listening() as heard:
             for name, number in moves:
                 self.chance = random.Random(number)
                 MOVES[name](self)

@@ -1,6 +1,5 @@
 """Two Kubernetes APIs, one as the hub and one as the managed cluster, and a world of its own for every test."""
 
-import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -44,22 +43,6 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield request.getfixturevalue("embedded_pair")
     else:
         yield from pair_of("real", request, tmp_path_factory)
-
-
-@pytest.fixture
-def complaints() -> Iterator[None]:
-    """Fails a test in which something went wrong that was not foreseen: the agent logs it, and goes on."""
-    heard: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            heard.append(self.format(record))
-
-    listener, ours = Listener(level=logging.ERROR), logging.getLogger("fairway")
-    ours.addHandler(listener)
-    yield
-    ours.removeHandler(listener)
-    assert not heard, "\n".join(heard)
 
 
 @pytest.fixture
