@@ -75,7 +75,7 @@ def rights(
         "apiVersion": f"{_GROUP}/v1",
         "kind": "ClusterRole",
         "metadata": metadata,
-        "rules": [plain(each) for each in rules],
+        "rules": [each.document() for each in rules],
     }
     yield {
         "apiVersion": f"{_GROUP}/v1",
@@ -83,16 +83,6 @@ def rights(
         "metadata": metadata,
         "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": metadata["name"]},
         "subjects": [dict(account)],
-    }
-
-
-def plain(rule: Rule) -> dict[str, Any]:
-    names = {"resourceNames": list(rule.names)} if rule.names else {}
-    return {
-        "apiGroups": list(rule.groups),
-        "resources": list(rule.resources),
-        **names,
-        "verbs": list(rule.verbs),
     }
 
 

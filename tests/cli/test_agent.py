@@ -26,6 +26,7 @@ from fairway.cli.provider_options import duration
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, NotFound
 from fairway.kube.leader import LEASES
 from fairway.providers import health, hosted, usage
+from fairway.providers.rules import LEASE_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER
 
@@ -158,8 +159,8 @@ async def _hosting(client: Client) -> None:
     """HyperShift, and somebody who may do what the three providers say they need, and renew the lease."""
     for definition in (*crds(), HOSTED_CLUSTER):
         await client.request("POST", DEFINITIONS, body=definition)
-    rules: list[Any] = [*usage.RULES, *hosted.RULES, *health.RULES]
-    rules.append({"apiGroups": [LEASES.group], "resources": ["leases"], "verbs": ["create", "get", "patch"]})
+    needed = (*usage.RULES, *hosted.RULES, *health.RULES, *LEASE_RULES)
+    rules = [each.document() for each in needed]
     await client.request("POST", f"/apis/{RBAC}/v1/clusterroles", body={"metadata": AGENT, "rules": rules})
     binding = {
         "metadata": AGENT,

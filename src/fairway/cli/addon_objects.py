@@ -225,7 +225,7 @@ def _reading(plan: Plan) -> list[Document]:
     wanted = [each.strip() for each in named.split(",")]
     found: list[Document] = []
     for rule in (rule for name in wanted for rule in rules.get(name, ())):
-        written = {key: list(values) for key, values in rule.items()}
+        written = rule.document()
         if written not in found:
             found.append(written)
     return found

@@ -1,6 +1,7 @@
 """Rights that something needs on a Kubernetes API, kept beside its code: what is granted is compared with this."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,3 +12,13 @@ class Rule:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     names: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As a Role or ClusterRole has it on the wire."""
+        names = {"resourceNames": list(self.names)} if self.names else {}
+        return {
+            "apiGroups": list(self.groups),
+            "resources": list(self.resources),
+            **names,
+            "verbs": list(self.verbs),
+        }

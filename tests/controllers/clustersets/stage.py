@@ -92,15 +92,7 @@ async def at_work(
 async def limited(administrator: Client, connection: Connection, rules: Iterable[Rule]) -> Connection:
     """As a user who may do exactly this."""
     user = fresh("suite")
-    granted = [
-        {
-            "apiGroups": each.groups,
-            "resources": each.resources,
-            "resourceNames": each.names,
-            "verbs": each.verbs,
-        }
-        for each in rules
-    ]
+    granted = [each.document() for each in rules]
     path = f"/apis/{RBAC_GROUP}/v1"
     await administrator.request(
         "POST", f"{path}/clusterroles", body={"metadata": {"name": user}, "rules": granted}

@@ -7,7 +7,6 @@ from typing import Any
 
 from fairway.controllers.serving import RULES
 from fairway.kube import Client
-from fairway.kube.rules import Rule
 
 RBAC = "rbac.authorization.k8s.io"
 HOME = "accounts"
@@ -34,12 +33,8 @@ def on_placements(verb: str) -> dict[str, Any]:
     }
 
 
-def written(rule: Rule) -> dict[str, Any]:
-    return {"apiGroups": list(rule.groups), "resources": list(rule.resources), "verbs": list(rule.verbs)}
-
-
 EVERYWHERE: Mapping[str, list[dict[str, Any]]] = {
-    FAIRWAY: [written(each) for each in RULES],
+    FAIRWAY: [each.document() for each in RULES],
     VIEWER: [on_path("get", "delete", "put", "patch", "head")],
     AUTHOR: [on_path("post")],
     SOVEREIGN: [on_path("get", "post"), on_placements("create")],

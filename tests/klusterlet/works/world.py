@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from fairway.api.meta import Condition, ObjectMeta, find_condition
 from fairway.api.work import AppliedManifestWork, ManifestWork
-from fairway.klusterlet.works import Right, WorkAgent, hub_hash
+from fairway.klusterlet.works import WorkAgent, hub_hash
 from fairway.kube import (
     APPLIED_MANIFEST_WORKS,
     MANIFEST_WORKS,
@@ -30,6 +30,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.credentials import Impersonation
+from fairway.kube.rules import Rule
 
 DEADLINE: Final = 30.0
 IN_VAIN: Final = "waited {seconds} seconds in vain; there is\n{seen}"
@@ -113,17 +114,14 @@ class World:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def restricted(self, client: Client, rights: Iterable[Right], *, namespace: str = "") -> Connection:
+    async def restricted(self, client: Client, rights: Iterable[Rule], *, namespace: str = "") -> Connection:
         """As somebody who has these rights and no others, in one namespace or everywhere."""
         user = f"{self.name}-agent"
         where = f"namespaces/{namespace}/" if namespace else ""
         role = "Role" if namespace else "ClusterRole"
         group = "rbac.authorization.k8s.io"
         plural = f"/apis/{group}/v1/{where}{role.lower()}"
-        rules = [
-            {"apiGroups": list(each.groups), "resources": list(each.resources), "verbs": list(each.verbs)}
-            for each in rights
-        ]
+        rules = [each.document() for each in rights]
         meta = {"name": user}
         await client.request("POST", f"{plural}s", body={"metadata": meta, "rules": rules})
         binding = {

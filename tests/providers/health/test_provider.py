@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from fairway.api.score import AddOnPlacementScore
 from fairway.controllers.kinds import RBAC_GROUP
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Connection, Informer, Patch, load
 from fairway.kube.credentials import Impersonation
+from fairway.kube.rules import Rule
 from fairway.providers.health import RULES, Health, Options
 from fairway.providers.health.parts import ADD_ONS, API, HEALTH, NODES, RESTARTS
 from fairway.providers.provider import ProviderError, Reading
@@ -36,10 +36,12 @@ async def client(connection: Connection) -> AsyncIterator[Client]:
         yield opened
 
 
-async def limited(administrator: Client, connection: Connection, *rules: Any) -> Connection:
+async def limited(administrator: Client, connection: Connection, *rules: Rule) -> Connection:
     path = f"/apis/{RBAC_GROUP}/v1"
     await administrator.request(
-        "POST", f"{path}/clusterroles", body={"metadata": {"name": "agent"}, "rules": list(rules)}
+        "POST",
+        f"{path}/clusterroles",
+        body={"metadata": {"name": "agent"}, "rules": [each.document() for each in rules]},
     )
     binding = {
         "metadata": {"name": "agent"},
@@ -144,7 +146,7 @@ async def test_what_may_not_be_seen_is_left_out_as_a_problem(
     monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.5)
     await node(client, "n1")
     agent = await limited(
-        client, connection, {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
+        client, connection, Rule(groups=("",), resources=("nodes",), verbs=("list", "watch"))
     )
     async with Client(agent) as mine:
         provider = Health(mine)

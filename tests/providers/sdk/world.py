@@ -116,9 +116,7 @@ class World:
         role = "ClusterRole" if everywhere else "Role"
         base = f"/apis/{RBAC}/v1" if everywhere else f"/apis/{RBAC}/v1/namespaces/{namespace}"
         name = f"provider-{namespace}"
-        listed = [
-            {"apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs} for rule in rules
-        ]
+        listed = [rule.document() for rule in rules]
         await self.client.request(
             "POST", f"{base}/{role.lower()}s", body={"metadata": {"name": name}, "rules": listed}
         )

@@ -171,7 +171,7 @@ async def test_no_more_than_a_few_are_named() -> None:
 
 
 async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster, administrator: Connection) -> None:
-    role = {"metadata": {"name": "usage-reader"}, "rules": list(RULES)}
+    role = {"metadata": {"name": "usage-reader"}, "rules": [each.document() for each in RULES]}
     binding = {
         "metadata": {"name": "usage-reader"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "usage-reader"},

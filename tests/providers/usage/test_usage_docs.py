@@ -55,5 +55,5 @@ def test_the_options_are_all_there_and_can_be_used() -> None:
 def test_the_rights_are_told() -> None:
     told = PAGE.partition("It needs to")[2].partition(", nothing else")[0]
     for rule in RULES:
-        for verb in rule["verbs"]:
+        for verb in rule.verbs:
             assert f"`{verb}`" in told

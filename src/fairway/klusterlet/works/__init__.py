@@ -2,6 +2,6 @@
 
 from fairway.klusterlet.works.agent import WorkAgent
 from fairway.klusterlet.works.record import hub_hash
-from fairway.klusterlet.works.rights import RULES_CLUSTER, RULES_HUB, RULES_HUB_TTL, Right
+from fairway.klusterlet.works.rights import RULES_CLUSTER, RULES_HUB, RULES_HUB_TTL
 
-__all__ = ["RULES_CLUSTER", "RULES_HUB", "RULES_HUB_TTL", "Right", "WorkAgent", "hub_hash"]
+__all__ = ["RULES_CLUSTER", "RULES_HUB", "RULES_HUB_TTL", "WorkAgent", "hub_hash"]

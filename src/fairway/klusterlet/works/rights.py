@@ -1,50 +1,41 @@
 """The rights the work agent needs, on both sides."""
 
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
-    """As a rule of a Role or ClusterRole: these verbs, on these resources of these groups."""
-
-    groups: tuple[str, ...]
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-
+from fairway.kube.rules import Rule
 
 _WORK: Final = ("work.open-cluster-management.io",)
 
 RULES_HUB: Final = (
-    Right(
+    Rule(
         groups=_WORK,
         resources=("manifestworks",),
         verbs=("get", "list", "watch", "patch"),
     ),
-    Right(groups=_WORK, resources=("manifestworks/status",), verbs=("patch",)),
+    Rule(groups=_WORK, resources=("manifestworks/status",), verbs=("patch",)),
 )
 """In the namespace of the cluster. What OCM and ``fairway accept`` grant a cluster is enough."""
 
-RULES_HUB_TTL: Final = (Right(groups=_WORK, resources=("manifestworks",), verbs=("delete",)),)
+RULES_HUB_TTL: Final = (Rule(groups=_WORK, resources=("manifestworks",), verbs=("delete",)),)
 """For ``deleteOption.ttlSecondsAfterFinished``. OCM leaves that to a controller of the hub; without this right, so does
 the agent.
 """
 
 RULES_CLUSTER: Final = (
-    Right(
+    Rule(
         groups=_WORK,
         resources=("appliedmanifestworks",),
         verbs=("get", "list", "watch", "create", "patch", "delete"),
     ),
-    Right(groups=_WORK, resources=("appliedmanifestworks/status",), verbs=("patch",)),
-    Right(groups=("*",), resources=("*",), verbs=("get", "list", "watch", "create", "patch", "delete")),
-    Right(
+    Rule(groups=_WORK, resources=("appliedmanifestworks/status",), verbs=("patch",)),
+    Rule(groups=("*",), resources=("*",), verbs=("get", "list", "watch", "create", "patch", "delete")),
+    Rule(
         groups=("authorization.k8s.io",),
         resources=("subjectaccessreviews",),
         verbs=("create",),
     ),
-    Right(groups=("",), resources=("serviceaccounts", "groups"), verbs=("impersonate",)),
-    Right(
+    Rule(groups=("",), resources=("serviceaccounts", "groups"), verbs=("impersonate",)),
+    Rule(
         groups=("rbac.authorization.k8s.io",),
         resources=("clusterroles", "roles"),
         verbs=("bind", "escalate"),

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from fairway.kube import SYSTEM_CLOCK, ApiError, Batch, Client, Clock, Informer, KubeError, ServerError
+from fairway.kube.rules import Rule
 from fairway.providers.catalogue import Context
 from fairway.providers.following import STALE_SECONDS, end, nobody
 from fairway.providers.health.chart import Chart
@@ -43,11 +44,11 @@ NOT_ASKED: Final = "the API server has not been asked yet"
 CANNOT_LIST: Final = "{kind}s cannot be listed"
 NO_NEWS: Final = "{kind}s have not been heard of for {seconds:.0f} s"
 
-RULES: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
-    {"apiGroups": ("",), "resources": ("nodes", "pods"), "verbs": ("get", "list", "watch")},
-    {"apiGroups": ("",), "resources": ("namespaces",), "resourceNames": ("kube-system",), "verbs": ("get",)},
+RULES: Final = (
+    Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),
+    Rule(groups=("",), resources=("namespaces",), names=("kube-system",), verbs=("get",)),
 )
-"""What it must be allowed on the cluster it reads, as a ClusterRole says it."""
+"""What it must be allowed on the cluster it reads."""
 
 
 class Health(ClusterProvider):

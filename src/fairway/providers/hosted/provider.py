@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from fairway.api.meta import ObjectMeta
 from fairway.kube import CLUSTER_CLAIMS, Batch, Client, Informer, KubeError, NotFound, Resource
+from fairway.kube.rules import Rule
 from fairway.providers.catalogue import Context
 from fairway.providers.following import (
     ANSWER_SECONDS,
@@ -53,18 +54,18 @@ CANNOT_HOST: Final = (
 RATE_FAILED: Final = "the rate of requests is not known: {why}"
 NO_NUMBER: Final = "Prometheus answers with {value}"
 
-RULES: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
-    {"apiGroups": ("",), "resources": ("nodes", "pods"), "verbs": ("get", "list", "watch")},
-    {
-        "apiGroups": ("hypershift.openshift.io",),
-        "resources": ("hostedclusters",),
-        "verbs": ("get", "list", "watch"),
-    },
-    {
-        "apiGroups": ("cluster.open-cluster-management.io",),
-        "resources": ("clusterclaims",),
-        "verbs": ("get", "list", "watch", "create", "patch"),
-    },
+RULES: Final = (
+    Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),
+    Rule(
+        groups=("hypershift.openshift.io",),
+        resources=("hostedclusters",),
+        verbs=("get", "list", "watch"),
+    ),
+    Rule(
+        groups=("cluster.open-cluster-management.io",),
+        resources=("clusterclaims",),
+        verbs=("get", "list", "watch", "create", "patch"),
+    ),
 )
 """What it must be allowed on the hosting cluster."""
 

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from fairway.kube import Added, Batch, Client, Deleted, Informer, Updated
+from fairway.kube.rules import Rule
 from fairway.providers.catalogue import Context
 from fairway.providers.following import UNREADABLE, Answers, current, end, nobody, unreadable
 from fairway.providers.provider import ClusterProvider, Reading, Wake
@@ -29,11 +30,11 @@ METRICS_UNAVAILABLE: Final = "MetricsUnavailable"
 MORE_PROBLEMS: Final = "and {count} more"
 METRICS_BROKE: Final = "asking for what nodes use failed in a way that was not foreseen"
 
-RULES: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
-    {"apiGroups": ("",), "resources": ("nodes", "pods"), "verbs": ("get", "list", "watch")},
-    {"apiGroups": ("metrics.k8s.io",), "resources": ("nodes",), "verbs": ("get", "list")},
+RULES: Final = (
+    Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),
+    Rule(groups=("metrics.k8s.io",), resources=("nodes",), verbs=("get", "list")),
 )
-"""What it must be allowed on the cluster it reads, as a ClusterRole says it."""
+"""What it must be allowed on the cluster it reads."""
 
 _log = logging.getLogger(__name__)
 
