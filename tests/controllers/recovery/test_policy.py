@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.api.clusterset import ManagedClusterSelector, ManagedClusterSet, ManagedClusterSetSpec
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.score import (
     AddOnPlacementScore,
     AddOnPlacementScoreItem,
@@ -19,6 +19,7 @@ from fairway.api.selector import LabelSelector
 from fairway.controllers.recovery import Budget, Coordinate, Policy, PolicyError
 from fairway.controllers.recovery.coordinate import CoordinateError, Health, read
 from fairway.controllers.recovery.groups import Groups
+from fairway.fleet.scores import SILENT
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 
@@ -38,11 +39,18 @@ NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
         ({"suspect_percent": 0}, "share that is suspect is 0"),
         ({"effect": "PreferNoSelect"}, "'PreferNoSelect' moves nothing"),
         ({"missing": "maybe"}, "'maybe' is nothing to do"),
+        ({"below": -100}, "so no cluster is ever below -100"),
+        ({"above": 101}, "so no cluster ever returns at 101"),
     ],
 )
 def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         Policy(**given)
+
+
+def test_thresholds_are_in_the_unit_of_what_is_read() -> None:
+    Policy(below=-99, above=100)
+    Policy(health=Coordinate.parse("heartbeats"), below=-100_000, above=100_000)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +67,14 @@ def test_where_no_health_is(text: str) -> None:
         Coordinate.parse(text)
 
 
-def published(*values: int, until: datetime | None = NOON) -> AddOnPlacementScore:
+def published(*values: int, until: datetime | None = NOON, silent: bool = False) -> AddOnPlacementScore:
+    mark = Condition(type=SILENT, status="True", reason="ScoreExpired")
     items = tuple(AddOnPlacementScoreItem(name="health", value=each) for each in values)
     return AddOnPlacementScore(
         metadata=ObjectMeta(name="health-score", namespace="c1"),
-        status=AddOnPlacementScoreStatus(scores=items, validUntil=until),
+        status=AddOnPlacementScoreStatus(
+            scores=items, validUntil=until, conditions=(mark,) if silent else ()
+        ),
     )
 
 
@@ -90,6 +101,7 @@ END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
         (published(5), ADD_ON, None, Health(score=5, expires=NOON)),
         (published(5, 7, until=None), ADD_ON, None, Health(score=7)),
         (published(), ADD_ON, None, None),
+        (published(-100, until=None, silent=True), ADD_ON, None, None),
         (published(5), Coordinate.parse("other/health"), None, None),
         (calculated(5, NOON), CALCULATOR, None, Health(score=5)),
         (calculated(5, NOON), CALCULATOR, 60.0, Health(score=5, expires=LATE)),

@@ -22,6 +22,8 @@ from fairway.controllers.recovery.controller import HELD_EVENT, RECOVERED_EVENT,
 from fairway.controllers.recovery.machine import EXEMPT, LOW, MISSING, OVER_BUDGET, RECOVERED, SUSPECT
 from fairway.controllers.recovery.policy import UNHEALTHY
 from fairway.controllers.recovery.taints import KEY
+from fairway.controllers.scores.mark import silenced
+from fairway.controllers.scores.policy import Policy as Silencing
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 
 pytestmark = pytest.mark.usefixtures("empty")
@@ -272,6 +274,31 @@ async def test_health_that_ran_out(hub: HubUnderTest, world: World, missing: str
         assert await here.tainted() == (["a"] if missing == UNHEALTHY else [])
         if missing == UNHEALTHY:
             assert await here.reason("a") == MISSING
+
+
+@EMBEDDED
+@pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
+async def test_what_the_janitor_says_of_a_silent_score_is_not_health(
+    hub: HubUnderTest, world: World, missing: str
+) -> None:
+    """It is the worst there is, for whoever knows nothing of validUntil; the cluster may be well for all we know."""
+    async with ward(hub, world, policy=Policy(missing=missing)) as here:
+        await here.clusters("a", "b", "c")
+        here._health.pop("a")
+        resource, namespace = "health-score", world.full("a")
+        said = await world.client.get(ADD_ON_PLACEMENT_SCORES, resource, namespace=namespace)
+        status = silenced(said, Silencing(), reason="ScoreExpired", since=here.clock.wall(), clock=here.clock)
+        marked = await world.edit(
+            ADD_ON_PLACEMENT_SCORES, resource, {"status": status}, namespace=namespace, status=True
+        )
+        assert [each.value for each in marked.status.scores] == [-100]
+        await here.stage.caught_up(ADD_ON_PLACEMENT_SCORES, marked, fields="metadata.name=health-score")
+        await here.passes(900)
+        written = await world.change_cluster("a", labels={"touched": "now"})
+        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.settled()
+        assert await here.tainted() == (["a"] if missing == UNHEALTHY else [])
+        assert await here.reason("a") == (MISSING if missing == UNHEALTHY else "")
 
 
 @EMBEDDED

@@ -8,6 +8,8 @@ from fairway.controllers.recovery.coordinate import Coordinate
 
 IGNORE: Final = "ignore"
 UNHEALTHY: Final = "unhealthy"
+LOWEST, HIGHEST = -100, 100
+"""What an AddOnPlacementScore can say."""
 
 ABOVE_BELOW: Final = (
     "a cluster is well from {above} on and unhealthy below {below}: the first must be the greater"
@@ -19,6 +21,12 @@ RETURN_TOO_SOON: Final = (
 NOT_POSITIVE: Final = "{what} is {value:g}: it must be more than 0"
 NOT_A_PERCENTAGE: Final = "{what} is {value}: it must be from 1 to 100"
 WRONG_EFFECT: Final = "{effect!r} moves nothing: the effect must be {wanted}"
+UNREACHABLE_LOW: Final = (
+    "{health} is from -100 to 100, so no cluster is ever below {below}: write -99 or more"
+)
+UNREACHABLE_WELL: Final = (
+    "{health} is from -100 to 100, so no cluster ever returns at {above}: write 100 or less"
+)
 WRONG_MISSING: Final = "{missing!r} is nothing to do about missing health: it must be {wanted}"
 
 
@@ -97,3 +105,12 @@ class Policy:
             )
         if self.missing not in (IGNORE, UNHEALTHY):
             raise PolicyError(WRONG_MISSING.format(missing=self.missing, wanted=f"{IGNORE} or {UNHEALTHY}"))
+        if self.health.resource:
+            self._check_range()
+
+    def _check_range(self) -> None:
+        """Of AddOnPlacementScores; what a ManagedClusterScore says may be anything."""
+        if self.below <= LOWEST:
+            raise PolicyError(UNREACHABLE_LOW.format(health=self.health, below=self.below))
+        if self.above > HIGHEST:
+            raise PolicyError(UNREACHABLE_WELL.format(health=self.health, above=self.above))
