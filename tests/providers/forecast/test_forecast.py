@@ -116,6 +116,26 @@ async def test_a_day_like_the_others_is_forecast_with_its_error() -> None:
     )
 
 
+async def test_what_never_changes_is_forecast() -> None:
+    class Constant(Load):
+        def at(self, moment: float) -> float:
+            del moment
+            return 3.3
+
+    clock = StoppedClock()
+    reading = await days(forecast(Constant(clock)), clock, 4)
+    assert not reading.problem
+    assert reading.values["freeForecast"] == pytest.approx(3.3)
+    assert "off by 0 cores on average (0%)" in reading.note
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(6 * HOUR, "6 h"), (90 * 60, "90 min"), (30, "30 s"), (90, "90 s"), (0.5, "0.5 s")]
+)
+def test_how_far_ahead(seconds: float, words: str) -> None:
+    assert provider.spoken(seconds) == words
+
+
 async def test_what_cannot_be_foreseen_is_not_forecast() -> None:
     clock = StoppedClock()
     load = Load(clock)

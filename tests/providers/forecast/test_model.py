@@ -78,6 +78,13 @@ def test_nothing_changes_where_nothing_changed() -> None:
     assert nothing.relative[0] == 0
 
 
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 3.3, -0.7, 123.456, 1e9 + 0.1])
+@pytest.mark.parametrize("length", [96, 97, 130])
+def test_what_never_changes_is_forecast_no_worse_than_unchanged(value: float, length: int) -> None:
+    found = model.trial(np.full((1, length), value), season=SEASON, at=1000, ahead=5)
+    assert (found.error[0], found.unchanged[0], found.relative[0]) == (0, 0, 0)
+
+
 def test_without_two_seasons_before_it_nothing_can_be_tried() -> None:
     found = model.trial(wave(50), season=SEASON, at=49, ahead=6)
     assert np.isinf(found.relative).all()

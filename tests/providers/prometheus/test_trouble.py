@@ -113,6 +113,23 @@ async def test_an_incomplete_answer_is_none_unless_that_is_accepted(proxy: Proxy
         assert await values(found, fleet("c1")) == GOOD
 
 
+async def test_what_prometheus_thinks_of_the_query_takes_nothing_from_the_answer(proxy: Proxy) -> None:
+    advice = "PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket"
+
+    def advise(answer: bytes) -> bytes:
+        return json.dumps({**json.loads(answer), "warnings": [advice]}).encode()
+
+    proxy.rewrite = advise
+    async with open_provider("prometheus", options(proxy)) as found:
+        assert await values(found, fleet("c1")) == GOOD
+
+
+@pytest.mark.parametrize("timeout", ["2500ms", 7.25, "1m", 1_500_000])
+async def test_prometheus_understands_how_long_it_may_take(proxy: Proxy, timeout: str | float) -> None:
+    async with open_provider("prometheus", options(proxy, timeout=timeout)) as found:
+        assert await values(found, fleet("c1")) == GOOD
+
+
 async def test_a_token_is_read_again_when_it_expires(proxy: Proxy, tmp_path: Path) -> None:
     accepted = "Bearer first"
 
@@ -213,7 +230,7 @@ async def test_names_tenants_and_parameters_go_with_the_question(proxy: Proxy) -
         "partial_response": "false",
         "max_source_resolution": "5m",
         "engine": "thanos",
-        "timeout": "5s",
+        "timeout": "5",
     }
     assert freshness.query["query"] == f"timestamp({METRIC})"
 

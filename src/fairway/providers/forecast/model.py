@@ -23,6 +23,8 @@ ORIGINS: Final = 24
 """Moments of the past from which a forecast is tried."""
 RECENT: Final = 4
 """Buckets that the level follows."""
+ROUNDING: Final = 1e-12
+"""Part of a value that is lost by reckoning with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def trial(values: Matrix, *, season: int, at: int, ahead: int) -> Trial:
     if count == 0:
         nothing = np.full(rows, np.inf)
         return Trial(nothing, nothing, nothing)
+    # What is lost in the last digits is no error: a series that never changes is forecast without any.
+    errors[errors <= ROUNDING * size] = 0.0
     relative = np.divide(errors, size, out=np.full(rows, np.inf), where=size > 0)
     relative[(size == 0) & (errors == 0)] = 0.0
     return Trial(errors / count, unchanged / count, relative)

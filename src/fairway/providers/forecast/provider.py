@@ -218,12 +218,9 @@ class Forecast(FleetProvider):
         return None
 
     def _note(self, name: str, outlook: Outlook) -> str:
-        minutes = round(self._options.horizon / 60)
-        hours, rest = divmod(minutes, 60)
-        ahead = f"{hours} h" if not rest else f"{minutes} min"
         return FORECAST.format(
             score=name,
-            ahead=ahead,
+            ahead=spoken(self._options.horizon),
             error=outlook.error,
             unit=self._units[name],
             relative=outlook.relative,
@@ -236,6 +233,13 @@ class Forecast(FleetProvider):
             self._book.save(self._options.state)
         except OSError as error:
             _log.warning(NOT_SAVED, self.name, error)
+
+
+def spoken(seconds: float) -> str:
+    for length, unit in ((3600, "h"), (60, "min")):
+        if seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
 
 
 def create(options: Mapping[str, Any], context: Context) -> Forecast:

@@ -33,6 +33,9 @@ NOT_UNDERSTOOD: Final = "{server} gives an answer that is none of Prometheus' AP
 _SPEAKING: Final = frozenset({400, 404, 405, 422, 500, 502, 503, 504})
 """Statuses with which Prometheus may send its own words."""
 
+_ADVICE: Final = "PromQL info:"
+"""How a warning begins that is none: some versions put what they think of the query among them."""
+
 _REASONS: Final = {"bad_data": QUERY_INVALID, "execution": QUERY_FAILED, "timeout": TIMEOUT}
 
 
@@ -83,12 +86,12 @@ class Api:
 
     async def range(self, query: str, *, start: float, end: float, step: float) -> Result:
         """Raises ProviderError."""
-        times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
+        times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": _seconds(step)}
         return await self._ask("/api/v1/query_range", {"query": query, **times}, wanted="matrix")
 
     async def _ask(self, path: str, question: Mapping[str, str], *, wanted: str) -> Result:
         # The server shall not work on what nobody waits for any more.
-        asked = {**self._params, **question, "timeout": f"{self._endpoint.timeout:g}s"}
+        asked = {**self._params, **question, "timeout": _seconds(self._endpoint.timeout)}
         if self._method == "GET":
             answer = await self._endpoint.ask("GET", path, params=asked, also=_SPEAKING)
         else:
@@ -100,10 +103,16 @@ class Api:
             if said.data.result_type != wanted:
                 raise _wrong(said.data.result_type)
             items = msgspec.convert(said.data.result, list[_Item])
-            return Result(tuple(_series(each) for each in items), tuple(said.warnings))
+            warnings = tuple(each for each in said.warnings if not each.startswith(_ADVICE))
+            return Result(tuple(_series(each) for each in items), warnings)
         except (msgspec.ValidationError, ValueError) as error:
             message = NOT_UNDERSTOOD.format(server=self._endpoint.server, why=error)
             raise ProviderError(message, reason=UNREADABLE) from None
+
+
+def _seconds(duration: float) -> str:
+    """As a number alone: with a unit behind it, Prometheus takes whole ones only."""
+    return f"{duration:.3f}".rstrip("0").rstrip(".")
 
 
 def _refusal(said: _Answer, status: int) -> ProviderError:
