@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 import click
-from click.core import ParameterSource
 
 from fairway.cli.hub_data import backup, check, restore
+from fairway.cli.misplaced import refuse_misplaced
 from fairway.cli.output import OutputFormat, output_option
 from fairway.hub import upkeep
 
@@ -127,7 +127,7 @@ def hub(
     It serves TLS and keeps to RBAC. Its log goes to stderr, and Ctrl-C or SIGTERM stops it.
     """
     if context.invoked_subcommand is not None:
-        _refuse_misplaced(context)
+        refuse_misplaced(context, MISPLACED)
         return
     # Imported here, so that `fairway --help` doesn't wait for a web server.
     from fairway.api import crds as definitions
@@ -146,18 +146,6 @@ def hub(
         definitions=tuple(definitions()) if crds else (),
     )
     hub_serve.serve(settings, kubeconfig=kubeconfig_out, output=output, verbose=verbose)
-
-
-def _refuse_misplaced(context: click.Context) -> None:
-    given = [
-        option.opts[-1]
-        for option in context.command.params
-        if option.name and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise click.UsageError(
-            MISPLACED.format(options=", ".join(given), command=context.invoked_subcommand), context
-        )
 
 
 for _command in (backup, restore, check):

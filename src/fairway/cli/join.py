@@ -8,14 +8,15 @@ import click
 from fairway.cli.hub import DataGroup
 from fairway.cli.join_leave import leave
 from fairway.cli.join_options import (
+    MISPLACED,
     TOKEN_VARIABLE,
     BootstrapChoice,
     cluster_options,
-    refuse_misplaced,
     state_option,
 )
 from fairway.cli.join_token import token
 from fairway.cli.log_options import log_options
+from fairway.cli.misplaced import refuse_misplaced
 from fairway.observe import logs
 
 LEASE_SECONDS: Final = 60
@@ -125,7 +126,7 @@ def join(
     processes of one machine.
     """
     if context.invoked_subcommand is not None:
-        refuse_misplaced(context)
+        refuse_misplaced(context, MISPLACED)
         return
     from fairway.cli import join_process
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from fairway.cli.errors import BadInputError
 
@@ -123,16 +122,3 @@ def cluster_options(command: _Command) -> _Command:
     ):
         command = option(command)
     return command
-
-
-def refuse_misplaced(context: click.Context) -> None:
-    """Options of joining before the name of a command that is not about joining."""
-    given = [
-        option.opts[-1]
-        for option in context.command.params
-        if option.name and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise click.UsageError(
-            MISPLACED.format(options=", ".join(given), command=context.invoked_subcommand), context
-        )

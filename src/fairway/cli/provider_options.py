@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from fairway.cli.errors import BadInputError
-from fairway.cli.serving_options import HEALTH, METRICS, OFF, address, in_a_pod
+from fairway.cli.serving_options import HEALTH, METRICS, address_option
 
 BAD_CLUSTER: Final = (
     "{given!r} cannot be the name of a cluster: it is at most 63 lower case letters, digits and '-', with a letter or "
@@ -52,18 +52,8 @@ def addresses(command: _Command) -> _Command:
         ("--health-address", HEALTH, "Health, at /livez and /readyz"),
         ("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics"),
     ):
-        command = _address(name, default, words)(command)
+        command = address_option(name, default, words)(command)
     return command
-
-
-def _address(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        name,
-        type=address,
-        default=lambda: default if in_a_pod() else OFF,
-        metavar="HOST:PORT",
-        help=f"{words}; {OFF} for nowhere.  [default: {default} in a pod, {OFF} elsewhere]",
-    )
 
 
 @contextmanager

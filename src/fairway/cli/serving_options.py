@@ -88,15 +88,17 @@ def serving_options(command: _Command) -> _Command:
             metavar="FILE",
             help="Certificate of the debug endpoint, read again when it is renewed.  [default: a self-signed one]",
         ),
-        _address("--debug-address", DEBUG, "OCM's debug endpoint, over TLS, for who may get placements"),
-        _address("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics"),
-        _address("--health-address", HEALTH, "Health, at /livez and /readyz"),
+        address_option(
+            "--debug-address", DEBUG, "OCM's debug endpoint, over TLS, for who may get placements"
+        ),
+        address_option("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics"),
+        address_option("--health-address", HEALTH, "Health, at /livez and /readyz"),
     ):
         wrapped = option(wrapped)
     return wrapped
 
 
-def _address(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
+def address_option(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
     return click.option(
         name,
         type=address,

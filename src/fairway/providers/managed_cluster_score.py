@@ -22,16 +22,15 @@ from fairway.kube import MANAGED_CLUSTER_SCORES, AlreadyExists, Client, NotFound
 from fairway.kube.notice import Notices
 from fairway.providers.publication import Publication
 from fairway.providers.sink import (
-    FAIRWAY,
-    MANAGED_BY,
-    PROVIDER,
     Foreign,
     Held,
     SinkError,
     field_manager,
     in_words,
+    is_of,
     labels_of,
     selector_of,
+    whose,
 )
 
 log: Final = logging.getLogger(__name__)
@@ -59,8 +58,6 @@ FOREIGN: Final = (
     "ManagedClusterScore {namespace}/{name} {whose}; it is left alone. Rename the score, delete the object, "
     "or take it over with --adopt"
 )
-NOBODYS: Final = "was not made by Fairway"
-ANOTHERS: Final = "belongs to the provider {provider!r}"
 NOT_WHOLE: Final = "{value:g} cannot be published: it is no whole number of 64 bits"
 SKIPPED: Final = "ManagedClusterScore %s/%s is not made: %s"
 
@@ -197,17 +194,14 @@ class ManagedClusterScores:
             return None
 
     def _is_ours(self, found: ManagedClusterScore) -> bool:
-        labels = found.metadata.labels
-        return labels.get(MANAGED_BY) == FAIRWAY and labels.get(PROVIDER) == self._provider
+        return is_of(self._provider, found.metadata.labels)
 
     def _claim(self, found: ManagedClusterScore) -> None:
         """Raises Foreign, unless it is ours or to be taken over."""
         if self._is_ours(found) or self._adopt:
             return
         meta = found.metadata
-        owner = meta.labels.get(PROVIDER, "") if meta.labels.get(MANAGED_BY) == FAIRWAY else ""
-        whose = ANOTHERS.format(provider=owner) if owner else NOBODYS
-        raise Foreign(FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose))
+        raise Foreign(FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose(meta.labels)))
 
     async def _removed(self, cluster: str) -> bool:
         found = await self._ours(cluster)

@@ -21,17 +21,16 @@ from fairway.kube import (
 )
 from fairway.providers.publication import CONDITION, Publication
 from fairway.providers.sink import (
-    FAIRWAY,
-    MANAGED_BY,
-    PROVIDER,
     SILENT,
     Foreign,
     Held,
     SinkError,
     field_manager,
     in_words,
+    is_of,
     labels_of,
     selector_of,
+    whose,
 )
 
 ATTEMPTS: Final = 4
@@ -41,8 +40,6 @@ FOREIGN: Final = (
     "AddOnPlacementScore {namespace}/{name} {whose}; it is left alone. Publish under another resource, delete it, "
     "or take it over with --adopt"
 )
-NOBODYS: Final = "was not made by Fairway"
-ANOTHERS: Final = "belongs to the provider {provider!r}"
 SILENCED: Final = (
     "AddOnPlacementScore {namespace}/{name} was declared silent; there is nothing new to say about it"
 )
@@ -82,8 +79,7 @@ class AddOnPlacementScores:
         return held_of(found) if self._is_ours(found) else None
 
     def _is_ours(self, found: AddOnPlacementScore) -> bool:
-        labels = found.metadata.labels
-        return labels.get(MANAGED_BY) == FAIRWAY and labels.get(PROVIDER) == self._provider
+        return is_of(self._provider, found.metadata.labels)
 
     async def _get(self, cluster: str) -> AddOnPlacementScore | None:
         try:
@@ -97,9 +93,8 @@ class AddOnPlacementScores:
             return held_of(found)
         meta = found.metadata
         if not self._adopt:
-            owner = meta.labels.get(PROVIDER, "") if meta.labels.get(MANAGED_BY) == FAIRWAY else ""
-            whose = ANOTHERS.format(provider=owner) if owner else NOBODYS
-            raise Foreign(FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose))
+            told = FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose(meta.labels))
+            raise Foreign(told)
         # First the status: whatever others applied there would stay beside what we apply.
         version = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
         cleared = {"metadata": version, "status": {"scores": None, "conditions": None, "validUntil": None}}

@@ -3,7 +3,7 @@
 ``AddOnPlacementScores`` is the one that placements read. Another sink is a class with the same four methods.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -21,6 +21,8 @@ SILENT: Final = "fairway.dev/Silent"
 DETACHED: Final = "the hub has no namespace {namespace}: the cluster is not registered there, or no longer"
 NOT_SERVED: Final = "the hub does not serve what is to be written: {error}; are OCM's CRDs installed there?"
 REFUSED: Final = "the hub refuses: {error}"
+NOBODYS: Final = "was not made by Fairway"
+ANOTHERS: Final = "belongs to the provider {provider!r}"
 
 _TERMINATING: Final = "NamespaceTerminating"
 _Result = TypeVar("_Result")
@@ -109,6 +111,16 @@ def field_manager(provider: str) -> str:
 
 def labels_of(provider: str) -> dict[str, str]:
     return {MANAGED_BY: FAIRWAY, PROVIDER: provider}
+
+
+def is_of(provider: str, labels: Mapping[str, str]) -> bool:
+    return labels_of(provider).items() <= labels.items()
+
+
+def whose(labels: Mapping[str, str]) -> str:
+    """In words, of something that is not ours."""
+    owner = labels.get(PROVIDER, "") if labels.get(MANAGED_BY) == FAIRWAY else ""
+    return ANOTHERS.format(provider=owner) if owner else NOBODYS
 
 
 def selector_of(provider: str) -> str:
