@@ -160,6 +160,17 @@ def test_a_rehearsal_for_programs(
     assert item["status"]["conditions"][0]["message"] == "free 75 slots"
 
 
+def test_what_a_provider_prints_is_not_in_the_answer(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talking = WORKER.replace("    return", '    print("reading")\n    return')
+    (folder / "talking.py").write_text(f'print("loading"){talking}')
+    assert run(["provider", "run", "talking.py", "--dry-run", "-o", "json"]) == 0
+    answer, notes = capsys.readouterr()
+    assert len(json.loads(answer)["items"]) == 1
+    assert notes == "loading\nreading\n"
+
+
 def test_a_rehearsal_of_what_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "value").write_text("much")
     assert run(["provider", "run", "worker.py", "--dry-run"]) == 1
@@ -334,6 +345,18 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
         (["worker.py", "-o", "json"], "-o says how to print what --dry-run or --once found"),
         (["worker.py", "--cluster-name", "c1", "--leader-elect"], "a cluster has one agent"),
         (["resource-usage", "--dry-run", "--cluster-name", "c1"], "--managed-kubeconfig"),
+        (["worker.py", "fleet.py", "--dry-run"], "run them in processes of their own"),
+        (
+            ["fleet.py", "worker.py", "--dry-run", "--cluster-name", "c1"],
+            "run them in processes of their own",
+        ),
+        *(
+            (
+                [name, "--dry-run"],
+                f"{name} does nothing without options: give a file of them with --config",
+            )
+            for name in ("prometheus", "http-scorer", "static", "forecast")
+        ),
         ([], "Missing argument"),
     ],
 )

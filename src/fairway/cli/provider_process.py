@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ from fairway.cli.provider_rows import COLUMNS, document, rows
 from fairway.cli.serving_options import in_a_pod
 from fairway.controllers.serving import Address, serving
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
-from fairway.providers.catalogue import Context, Factory, OptionsError
+from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import Document, DocumentError, read
 from fairway.providers.loading import LoadingError, load
@@ -32,6 +33,14 @@ log: Final = logging.getLogger(__name__)
 
 NEEDS_NAME: Final = "provider {name} reads one cluster: say with --cluster-name what the hub calls it"
 NEEDS_NO_NAME: Final = "provider {name} reads all clusters of the hub: leave out --cluster-name"
+NOT_TOGETHER: Final = (
+    "provider {one} reads one cluster and provider {other} all clusters of the hub: "
+    "run them in processes of their own"
+)
+NEEDS_CONFIG: Final = (
+    "{target} does nothing without options: give a file of them with --config; "
+    "docs/scores/hub-side.md shows one"
+)
 NOT_OPTIONS: Final = "{path}: options must be a mapping of names to values"
 FACTORY_FAILED: Final = "{target}: it could not be made: {error}"
 NO_CLUSTER: Final = "the cluster cannot be reached: {error}"
@@ -100,19 +109,21 @@ async def _work(
 
 def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
     """One reading, printed; written only without ``dry_run``. Raises CommandErrors."""
-    factories = _factories(job)
-    try:
-        connection = job.hub.connection()
-    except NoHubError:
-        if not dry_run:
-            raise
-        connection = None  # a provider of one cluster can be tried anywhere
-    with notes():
-        if connection is None:
-            runner = asyncio.run(_once(job, factories, None, dry_run=dry_run))
-        else:
-            with in_words(job.hub, connection):
-                runner = asyncio.run(_once(job, factories, connection, dry_run=dry_run))
+    # What a provider prints is for people: where the answer goes, a program may be reading.
+    with redirect_stdout(sys.stderr):
+        factories = _factories(job)
+        try:
+            connection = job.hub.connection()
+        except NoHubError:
+            if not dry_run:
+                raise
+            connection = None  # a provider of one cluster can be tried anywhere
+        with notes():
+            if connection is None:
+                runner = asyncio.run(_once(job, factories, None, dry_run=dry_run))
+            else:
+                with in_words(job.hub, connection):
+                    runner = asyncio.run(_once(job, factories, connection, dry_run=dry_run))
     emit(rows(runner), columns=COLUMNS, output=output, document=document(runner))
     if any(lane.problem for lane in runner.lanes.values()):  # which ones, the notes have said
         raise NegativeAnswerError(NOT_ALL)
@@ -142,6 +153,7 @@ def _runner(
     client: Client | None,
     sink_of: Callable[[Provider], Sink] | None = None,
 ) -> Runner:
+    _check_together(providers)
     for provider in providers:
         one = isinstance(provider, ClusterProvider)
         if one and settings.cluster is None:
@@ -152,6 +164,13 @@ def _runner(
         return Runner(providers, client=client, settings=settings, sink_of=sink_of)
     except DefinitionError as error:
         raise BadInputError(str(error)) from None
+
+
+def _check_together(providers: Sequence[Provider]) -> None:
+    ones = [each for each in providers if isinstance(each, ClusterProvider)]
+    others = [each for each in providers if each not in ones]
+    if ones and others:
+        raise BadInputError(NOT_TOGETHER.format(one=ones[0].name, other=others[0].name))
 
 
 @asynccontextmanager
@@ -181,6 +200,9 @@ async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIte
 
 def _factories(job: Job) -> Factories:
     """Before a hub is looked for: whoever mistypes a file is not told of kubeconfigs."""
+    for target in job.targets:
+        if job.config is None and target in CATALOGUE and CATALOGUE[target].configured:
+            raise BadInputError(NEEDS_CONFIG.format(target=target))
     try:
         return {target: load(target) for target in job.targets}
     except LoadingError as error:

@@ -76,6 +76,8 @@ class Entry:
 
     target: str
     meaning: str
+    configured: bool = False
+    """Whether there is nothing it could do without options."""
 
     def factory(self) -> Factory:
         module, _, attribute = self.target.partition(":")
@@ -98,18 +100,22 @@ CATALOGUE: Final[dict[str, Entry]] = {
     "prometheus": Entry(
         "fairway.providers.prometheus.provider:create",
         "What a Prometheus or Thanos knows of the fleet: one query per score.",
+        configured=True,
     ),
     "http-scorer": Entry(
         "fairway.providers.http_scorer.provider:create",
         "What an HTTP service answers that speaks OCM's Dynamic Scoring contract.",
+        configured=True,
     ),
     "static": Entry(
         "fairway.providers.static.provider:create",
         "What is written down: cost, carbon, latency or preference, by cluster, label or hour.",
+        configured=True,
     ),
     "forecast": Entry(
         "fairway.providers.forecast.provider:create",
         "What another provider will probably say in a while, and by how much that is wrong.",
+        configured=True,
     ),
 }
 
