@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from fairway.providers.daemon_threads import DaemonThreads
 from fairway.providers.provider import Provider, ProviderError, Wake
+from fairway.providers.wording import described
 
 TIMED_OUT: Final = "Timeout"
 BUSY: Final = "Busy"
@@ -60,7 +61,7 @@ class Room(abc.ABC):
         self._check_idle()
         if self._host is not None and self._host.done():
             error = None if self._host.cancelled() else self._host.exception()
-            why = f": {type(error).__name__}: {error}" if error is not None else ""
+            why = f": {described(error)}" if error is not None else ""
             raise ProviderError(ENDED.format(why=why), reason=CLOSED)
         self._deadline = deadline
         work = self._begin(make)
@@ -155,9 +156,14 @@ class OwnThread(Room):
             with suppress(RuntimeError):  # nobody is there any more to be told
                 outside.call_soon_threadsafe(_answer, answer, result, error)
 
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.pop(answer, None)
+            if task.cancelled():  # before it began, so that it could tell nobody
+                settle(None, asyncio.CancelledError())
+
         def begin() -> None:
             task = self._tasks[answer] = inside.create_task(_told(make, settle))
-            task.add_done_callback(lambda _: self._tasks.pop(answer, None))
+            task.add_done_callback(ended)
 
         inside.call_soon_threadsafe(begin)
         return answer
@@ -231,7 +237,7 @@ def _answer(future: "asyncio.Future[Any]", result: object, error: BaseException 
     elif isinstance(error, asyncio.CancelledError):
         future.cancel()
     else:
-        future.set_exception(ProviderError(f"{type(error).__name__}: {error}"))
+        future.set_exception(ProviderError(described(error)))
 
 
 def _hand_on(host: "asyncio.Future[Any]", opened: "asyncio.Future[Any]") -> None:
