@@ -10,6 +10,7 @@ import yaml
 
 from fairway.cli.main import run
 from fairway.testing.kubernetes import Ran, Tools, background, kubectl, real_hub
+from kube.definitions import known
 
 pytestmark = pytest.mark.kube
 Capture = pytest.CaptureFixture[str]
@@ -41,10 +42,7 @@ def hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         found = Hub(kube_tools, real.kubeconfig)
         definitions = [yaml.safe_load(path.read_text()) for path in sorted(PUBLISHED.glob("0000_*.yaml"))]
         found.done("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(definitions))
-        names = [f"crd/{each['metadata']['name']}" for each in definitions]
-        # A definition without conditions is not one that kubectl waits for: it fails.
-        found.done("wait", "--for=jsonpath={.status.conditions}", "--timeout=60s", *names)
-        found.done("wait", "--for=condition=Established", "--timeout=60s", *names)
+        asyncio.run(known(kube_tools, definitions, kubeconfig=real.kubeconfig))
         yield found
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from cli.hub_process import Served, served
+from fairway.api import crds
 from fairway.cli.main import run
 from fairway.testing.kubernetes import RealHub, Tools, background, kubectl, real_hub
 from fairway.whatif.synthetic import generate
+from kube.definitions import known
 
 KINDS = (
     "managedclusters,managedclustersets,managedclustersetbindings,placements,addonplacementscores,"
@@ -103,7 +105,7 @@ async def test_a_hub_moves_to_a_real_one(kube_tools: Tools, target: RealHub, tmp
         )
         apply = ("apply", "--server-side")
         await done(kube_tools, target.kubeconfig, *apply, "-f", definitions)
-        await done(kube_tools, target.kubeconfig, "wait", "--for=condition=Established", "-f", definitions)
+        await known(kube_tools, crds(), kubeconfig=target.kubeconfig)
         await done(kube_tools, target.kubeconfig, *apply, "-f", contents)
         statuses = ("--subresource=status", "--force-conflicts", "-f", status)
         await done(kube_tools, target.kubeconfig, *apply, *statuses)
@@ -123,7 +125,7 @@ async def test_one_file_is_applied_twice(kube_tools: Tools, target: RealHub, tmp
         assert run(["hub", "backup", "--data", str(data), "--out", str(file)]) == 0
         first = await kubectl(kube_tools, "apply", "-f", str(file), kubeconfig=target.kubeconfig)
         assert 'no matches for kind "Placement"' in first.errors
-        await done(kube_tools, target.kubeconfig, "wait", "--for=condition=Established", "crds", "--all")
+        await known(kube_tools, crds(), kubeconfig=target.kubeconfig)
         await done(kube_tools, target.kubeconfig, "apply", "-f", str(file))
         for hubs in (hub.kubeconfig, target.kubeconfig):
             listed = await done(kube_tools, hubs, "get", "placements", "-A", "-o", "name")

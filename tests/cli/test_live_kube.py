@@ -29,6 +29,7 @@ from fairway.testing.kubernetes import (
     real_hub,
     write_kubeconfig,
 )
+from kube.definitions import known
 
 pytestmark = pytest.mark.kube
 Capture = pytest.CaptureFixture[str]
@@ -87,9 +88,7 @@ def hub(empty: Hub, tmp_path_factory: pytest.TempPathFactory) -> Hub:
     file = tmp_path_factory.mktemp("crds") / "crds.yaml"
     assert run(["crds", "--out", str(file)]) == 0
     empty.done("apply", "--server-side", "-f", str(file))
-    names = [f"crd/{each['metadata']['name']}" for each in crds()]
-    empty.done("wait", "--for=jsonpath={.status.conditions}", "--timeout=60s", *names)
-    empty.done("wait", "--for=condition=Established", "--timeout=60s", *names)
+    asyncio.run(known(empty.tools, crds(), kubeconfig=empty.kubeconfig))
     fleet = [
         document
         for path in sorted(EXAMPLE.glob("*.yaml"))

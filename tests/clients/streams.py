@@ -10,7 +10,7 @@ import aiohttp
 
 from clients.talk import Talk
 
-DEADLINE = 30
+DEADLINE = 120
 """Seconds after which what hasn't come is not awaited any longer."""
 
 INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

@@ -23,7 +23,7 @@ class Talk:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._context),
             headers={**headers, "User-Agent": "suite/1"},
-            timeout=aiohttp.ClientTimeout(total=30),
+            timeout=aiohttp.ClientTimeout(total=240),
         )
         return self
 
@@ -104,10 +104,15 @@ def context(kubeconfig: Path) -> tuple[str, ssl.SSLContext, str]:
 
 
 async def established(talk: Talk, name: str) -> None:
-    """Wait until the hub serves a definition."""
+    """Wait until the hub serves a definition, which a real one may do a moment after it says so."""
     while True:
         _, found = await talk.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
         conditions = {c["type"]: c["status"] for c in (found.get("status") or {}).get("conditions") or ()}
         if conditions.get("Established") == "True":
-            return
+            break
         await asyncio.sleep(0.05)
+    spec = found["spec"]
+    for version in (each["name"] for each in spec["versions"] if each["served"]):
+        path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+        while (await talk.call("GET", path))[0] != 200:
+            await asyncio.sleep(0.05)

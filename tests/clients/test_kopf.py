@@ -39,7 +39,7 @@ async def operator(*arguments: str, kubeconfig: Path, folder: Path) -> AsyncIter
             await ready(f"http://{LOOPBACK}:{port}/healthz", process)
             yield process
         finally:
-            await process.stop()
+            await process.stop(grace=60)  # how it ends is looked at, so it is given the time
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ async def test_events_are_posted(fleet: Collection, room: str) -> None:
     await fleet.create("kon-tiki")
     await status(fleet, "kon-tiki", "launch")
     events = f"/api/v1/namespaces/{room}/events"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             query = "fieldSelector=involvedObject.name%3Dkon-tiki,reason%3DLaunched"
             _, found = await fleet.talk.call("GET", f"{events}?{query}")

@@ -11,7 +11,7 @@ from clients import boats as custom
 from clients.conftest import Suite
 from clients.refusals import MODIFIED, stale, status
 
-DEADLINE = 30
+DEADLINE = 120
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Kubernetes version .* is not supported:UserWarning"  # it only knows older ones, and says so

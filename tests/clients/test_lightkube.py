@@ -22,7 +22,7 @@ from clients import boats as custom
 from clients.conftest import Suite
 from clients.refusals import absent, stale, status
 
-DEADLINE = 30
+DEADLINE = 120
 
 Boat: Any = create_namespaced_resource(custom.GROUP, custom.VERSION, custom.KIND, custom.PLURAL)
 

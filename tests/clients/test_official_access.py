@@ -16,7 +16,7 @@ from clients.conftest import Suite
 from clients.official import MERGE, client, config_map, watch
 from clients.refusals import refused, status
 
-DEADLINE = 30
+DEADLINE = 120
 RBAC = "rbac.authorization.k8s.io"
 Login = Callable[..., Any]
 

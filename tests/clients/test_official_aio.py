@@ -11,7 +11,7 @@ from clients.conftest import Suite
 from clients.official import APPLY, MERGE, aio
 from clients.refusals import absent, refused, stale, status
 
-DEADLINE = 30
+DEADLINE = 120
 
 
 @pytest.fixture

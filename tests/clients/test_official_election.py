@@ -8,7 +8,7 @@ import pytest
 
 from clients.official import client
 
-DEADLINE = 30
+DEADLINE = 120
 
 elections: Any = import_module("kubernetes.leaderelection.leaderelection")
 settings: Any = import_module("kubernetes.leaderelection.electionconfig")

@@ -8,7 +8,7 @@ import pytest
 
 from clients.official import MERGE, client, config_map, informer, watch
 
-DEADLINE = 30
+DEADLINE = 120
 
 
 @pytest.fixture

@@ -56,10 +56,11 @@ WORKLOADS = (
     "statefulset-controller",
 )
 ELECTION = (
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-lease-duration=15s",
+    "--leader-elect-renew-deadline=14s",
     "--leader-elect-retry-period=1s",
 )
+"""Whoever was killed is replaced soon, and who is slow for a while stays and has nothing to complain about."""
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 COMPLAINT = re.compile(r"^[EW]\d{4} \S+ +\d+ (?P<source>\S+?):\d+\] (?P<words>.*)")
 STARTUP = ("authentication.go", "authorization.go", "options.go")
@@ -238,6 +239,7 @@ async def test_dependents_go_before_their_owner(maps: Collection, fleet: Collect
     owner = await fleet.create("owner")
     await owned(maps, "child", owner)
     await maps.merge("child", {"metadata": {"finalizers": ["suite.fairway.dev/wait"]}})
+    await caught_up(maps, owner)
     await remove(fleet, "owner", "Foreground")
     await until(maps.talk, maps.path, "child", lambda found: found["metadata"].get("deletionTimestamp"))
     assert (await fleet.get("owner"))["metadata"]["finalizers"] == ["foregroundDeletion"]
@@ -248,12 +250,16 @@ async def test_dependents_go_before_their_owner(maps: Collection, fleet: Collect
 async def test_dependents_stay_without_their_owner(maps: Collection, fleet: Collection) -> None:
     owner = await maps.create("owner")
     await owned(fleet, "child", owner)
-    # The collector knows the child once it has dealt with what came after it.
-    await owned(fleet, "stray", stray(owner))
-    await until_gone(fleet.talk, fleet.path, "stray")
+    await caught_up(fleet, owner)
     await remove(maps, "owner", "Orphan")
     await until_gone(maps.talk, maps.path, "owner")
     assert "ownerReferences" not in (await fleet.get("child"))["metadata"]
+
+
+async def caught_up(collection: Collection, owner: dict[str, Any]) -> None:
+    """The collector knows who is there once it has dealt with what came after them."""
+    await owned(collection, "stray", stray(owner))
+    await until_gone(collection.talk, collection.path, "stray")
 
 
 def stray(owner: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from fairway.testing.kubernetes import (
     kwok,
 )
 from fairway.testing.kubernetes import real_hub as start
+from kube.definitions import known
 
 NODE_AND_POD = """\
 apiVersion: v1
@@ -121,6 +122,7 @@ async def test_the_hub_takes_every_kind_of_ours(kube_tools: Tools, real_hub: Rea
     given = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     admin = real_hub.kubeconfig
     await run(kube_tools, admin, "apply", "--server-side", "-f", "-", given=given)
+    await known(kube_tools, documents, kubeconfig=admin)
     names = [f"crd/{each['metadata']['name']}" for each in documents]
     await run(kube_tools, admin, "wait", "--for=condition=Established", *names)
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from clients.conftest import Suite
-from clients.kubectl.shell import DEADLINE, Shell
+from clients.kubectl.shell import DEADLINE, Shell, served
 
 SHIPS = Path(__file__).parent / "manifests" / "ships.yaml"
 GROUP = "kubectl.suite.fairway.dev"
@@ -25,7 +25,7 @@ def harbour(hub: Suite, kubectl: Path, tmp_path_factory: pytest.TempPathFactory)
 
 async def _prepare(shell: Shell) -> None:
     await shell(f"create -f {SHIPS}")
-    await shell(f"wait --for=condition=Established crd/ships.{GROUP}")
+    await served(shell, "ships")
     async with asyncio.timeout(DEADLINE):
         while (await shell.run(f"get --raw /openapi/v3/apis/{GROUP}/v1")).status:
             await asyncio.sleep(0.05)  # published by and by, and nothing says when

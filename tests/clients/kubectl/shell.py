@@ -16,7 +16,7 @@ from textwrap import dedent
 
 from clients.exchanges import ADDRESS, TIME, UID
 
-DEADLINE = 30
+DEADLINE = 120
 """Seconds after which a line that shows nothing has failed."""
 NAMESPACE = "suite-of-tests"
 AGE = re.compile(r"(?<!\S)\d{1,2}s(?=[\s),]|$)( *)", re.MULTILINE)
@@ -134,6 +134,17 @@ class Shell:
             stdout=PIPE,
             stderr=PIPE,
         )
+
+
+async def served(shell: Shell, kind: str) -> None:
+    """Until a kind can be used that was defined a moment ago.
+
+    `kubectl wait` is no way to know: it fails at once where a definition has no conditions yet, and discovery may be
+    behind the condition it waits for.
+    """
+    async with asyncio.timeout(DEADLINE):
+        while (await shell.run(f"get {kind}")).status:
+            await asyncio.sleep(0.05)
 
 
 def steady(text: str, *, namespace: str) -> str:

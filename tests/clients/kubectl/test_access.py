@@ -193,7 +193,7 @@ async def test_a_request_that_is_approved_becomes_a_certificate_one_can_use(shel
     assert await shell(f"certificate approve {name}") == (
         "certificatesigningrequest.certificates.k8s.io/suite-of-tests-kim approved\n"
     )
-    assert await shell(f"wait csr/{name} --for=jsonpath='{{.status.certificate}}' --timeout=20s") == (
+    assert await shell(f"wait csr/{name} --for=jsonpath='{{.status.certificate}}' --timeout=100s") == (
         "certificatesigningrequest.certificates.k8s.io/suite-of-tests-kim condition met\n"
     )
     assert await shell(f"get csr {name} --no-headers -o custom-columns=C:.status.conditions[*].reason") == (

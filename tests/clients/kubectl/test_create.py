@@ -294,7 +294,7 @@ async def test_a_pod_gets_the_priority_of_its_class(shell: Shell) -> None:
 
 async def test_a_namespace_is_active_at_once_and_gets_its_account(shell: Shell) -> None:
     assert await shell(
-        "wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=20s"
+        "wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=100s"
     ) == page(
         """
         serviceaccount/default condition met
@@ -340,7 +340,7 @@ async def test_a_secret_of_the_token_type_is_filled_in(shell: Shell) -> None:
             type: kubernetes.io/service-account-token
         """,
     )
-    assert await shell("wait --for=jsonpath='{.data.token}' secret/pilot --timeout=20s") == (
+    assert await shell("wait --for=jsonpath='{.data.token}' secret/pilot --timeout=100s") == (
         "secret/pilot condition met\n"
     )
     filled = json.loads(await shell("get secret pilot -o json"))

@@ -5,7 +5,7 @@ import json
 import re
 from pathlib import Path
 
-from clients.kubectl.shell import Shell, page
+from clients.kubectl.shell import Shell, page, served
 
 SERVED = Path(__file__).parent / "manifests" / "served.txt"
 """What every hub has at least, as ``kubectl api-resources -o wide`` shows it."""
@@ -106,7 +106,7 @@ async def test_a_definition_comes_and_goes_with_its_objects(shell: Shell) -> Non
         logs: 5
     """
     await shell("create -f -", given=definition)
-    await shell(f"wait --for=condition=Established crd/rafts.{group} --timeout=20s")
+    await served(shell, "rafts")
     assert (
         await shell("create -f -", given=raft) == "raft.suite-of-tests.fairway.dev/suite-of-tests created\n"
     )
@@ -118,7 +118,7 @@ async def test_a_definition_comes_and_goes_with_its_objects(shell: Shell) -> Non
         'customresourcedefinition.apiextensions.k8s.io "rafts.suite-of-tests.fairway.dev" deleted\n'
     )
     await shell("create -f -", given=definition)
-    await shell(f"wait --for=condition=Established crd/rafts.{group} --timeout=20s")
+    await served(shell, "rafts")
     shown = await shell.run("get rafts")
     assert (shown.status, shown.output, shown.errors) == (0, "", "No resources found\n")
     await shell("delete -f -", given=definition)
