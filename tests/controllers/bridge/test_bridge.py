@@ -24,6 +24,7 @@ from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_
 from fairway.controllers.bridge import RULES, Bridge, Options, Range
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import Manager
+from fairway.fleet.scores import SILENT
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, SYSTEM_CLOCK, AlreadyExists, Client
 from fairway.kube.fence import Lost
 from fairway.observe.meters import Meters, values
@@ -167,6 +168,40 @@ async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnde
         written = await calculate(world, "b", "other", 1, clock=clock)
         await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
         stage.controller.queue.add((cluster, "managedclusterscores"))
+        await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
+
+
+async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
+    hub: HubUnderTest, world: World
+) -> None:
+    clock = Standing()
+    async with bridging(hub, clock=clock) as stage:
+        began, end = clock.wall(), clock.wall() + timedelta(seconds=900)
+        await world.score("a", {"health": 40}, resource="health-score", valid_until=end)
+        await mirrored(world, "a", "health", 40)
+        cluster = world.full("a")
+
+        async def say(condition: dict[str, str]) -> None:
+            said = {"status": {"conditions": [{**condition, "lastTransitionTime": format_time(began)}]}}
+            written = await world.edit(
+                ADD_ON_PLACEMENT_SCORES, "health-score", said, namespace=cluster, status=True
+            )
+            await stage.caught_up(ADD_ON_PLACEMENT_SCORES, written)
+
+        clock.advance(600)  # longer than half a ttl: whoever stood by it would be believed anew
+        await say(
+            {"type": "AddOnPlacementScoreUpdated", "status": "False", "reason": "NotListed", "message": "no"}
+        )
+        found = await until(
+            world.client,
+            MANAGED_CLUSTER_SCORES,
+            f"{cluster}-health",
+            lambda each: each.status.conditions[0].status == "False",
+            namespace=cluster,
+        )
+        (told,) = found.status.conditions
+        assert (told.reason, told.message, told.lastUpdateTime) == ("NotListed", "no", began)
+        await say({"type": SILENT, "status": "True", "reason": "ScoreExpired", "message": "ran out"})
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 

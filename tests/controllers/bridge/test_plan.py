@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec import structs
 
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.score import (
     AddOnPlacementScore,
     AddOnPlacementScoreItem,
@@ -32,6 +32,7 @@ from fairway.controllers.bridge.origin import (
     labels,
 )
 from fairway.controllers.bridge.plan import (
+    FAILING,
     INCOMPLETE,
     Draft,
     Plan,
@@ -40,10 +41,18 @@ from fairway.controllers.bridge.plan import (
     stretched,
     updated,
 )
-from fairway.fleet.scores import calculator_of
+from fairway.fleet.scores import SILENT, calculator_of, is_silent
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 BOTH = Options(to_managed=True)
+SILENCED = Condition(type=SILENT, status="True", reason="ScoreExpired", message="ran out")
+UNABLE = Condition(
+    type="AddOnPlacementScoreUpdated",
+    status="False",
+    reason="NotListed",
+    message="no nodes",
+    lastTransitionTime=NOON,
+)
 
 
 def calculated(
@@ -53,12 +62,13 @@ def calculated(
     at: datetime | None = NOON,
     cluster: str = "c1",
     labelled: Mapping[str, str] = {},
+    trouble: str = "",
 ) -> ManagedClusterScore:
     condition = ManagedClusterScoreCondition(
         type="ManagedClusterScoreUpdated",
-        status="True",
-        reason="ManagedClusterScoreUpdated",
-        message="",
+        status="False" if trouble else "True",
+        reason="Broken" if trouble else "ManagedClusterScoreUpdated",
+        message=trouble,
         lastTransitionTime=NOON,
         lastUpdateTime=at,
     )
@@ -69,12 +79,19 @@ def calculated(
 
 
 def published(
-    name: str, scores: Mapping[str, int], *, until: datetime | None = None, cluster: str = "c1"
+    name: str,
+    scores: Mapping[str, int],
+    *,
+    until: datetime | None = None,
+    cluster: str = "c1",
+    said: Condition | None = None,
 ) -> AddOnPlacementScore:
     items = tuple(AddOnPlacementScoreItem(name=key, value=value) for key, value in scores.items())
     return AddOnPlacementScore(
         metadata=ObjectMeta(name=name, namespace=cluster),
-        status=AddOnPlacementScoreStatus(scores=items, validUntil=until),
+        status=AddOnPlacementScoreStatus(
+            scores=items, validUntil=until, conditions=() if said is None else (said,)
+        ),
     )
 
 
@@ -118,6 +135,17 @@ def test_without_a_time_or_after_it_nothing_is_bridged() -> None:
     assert values(status) == {"a": 1}
     assert status["conditions"][0]["reason"] == INCOMPLETE
     assert status["conditions"][0]["message"] == "c1-b says nowhere when it was updated; a 1"
+
+
+def test_a_calculator_that_fails_is_told_of_until_its_value_is_too_old() -> None:
+    earlier = NOON - timedelta(seconds=100)
+    status = to_add_on(calculated("a", 1, at=earlier, trouble="disk\nbroken"), calculated("b", 2))
+    assert status is not None
+    assert values(status) == {"a": 1, "b": 2}
+    assert status["validUntil"] == "2031-05-05T12:03:20Z"
+    (condition,) = status["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", FAILING)
+    assert condition["message"] == "c1-a says: disk broken; a 1, b 2"
 
 
 def test_a_moment_still_to_come_is_worth_no_more_than_this_one() -> None:
@@ -202,6 +230,42 @@ def test_what_has_run_out_is_taken_away() -> None:
     assert plan.drop == (made.metadata,)
 
 
+def test_what_the_janitor_declared_silent_is_nobody_s_word() -> None:
+    made = calculated("health", 90, labelled=labels(FROM_ADD_ON))
+    silent = published("health-score", {"health": -100}, said=SILENCED)
+    plan = plan_managed([silent], {"c1-health": made}, cluster="c1", confirmed={}, options=BOTH, now=NOON)
+    assert (plan.put, plan.drop) == ((), (made.metadata,))
+
+
+def test_what_could_not_be_measured_anew_says_so_and_is_as_old_as_it_was() -> None:
+    earlier, later = NOON - timedelta(seconds=60), NOON + timedelta(seconds=60)
+    made = structs.replace(
+        calculated("health", 90, at=earlier, labelled=labels(FROM_ADD_ON)),
+        metadata=ObjectMeta(
+            name="c1-health",
+            namespace="c1",
+            labels=labels(FROM_ADD_ON),
+            annotations={"fairway.dev/source-score": "health-score/health"},
+        ),
+    )
+    failing = published("health-score", {"health": 90}, until=later, said=UNABLE)
+    plan = plan_managed([failing], {"c1-health": made}, cluster="c1", confirmed={}, options=BOTH, now=NOON)
+    (draft,) = plan.put
+    assert draft.status == {
+        "score": 90,
+        "conditions": [
+            {
+                "type": "ManagedClusterScoreUpdated",
+                "status": "False",
+                "reason": "NotListed",
+                "message": "no nodes",
+                "lastTransitionTime": "2031-05-05T12:00:00Z",
+                "lastUpdateTime": "2031-05-05T11:59:00Z",
+            }
+        ],
+    }
+
+
 @pytest.mark.parametrize("score", ["", "a b", "ä", "_x", "x" * 251])
 def test_a_name_that_no_object_can_have(score: str) -> None:
     plan = to_managed(published("r", {score: 1, "fine": 2}))
@@ -218,12 +282,17 @@ def test_one_name_has_one_source() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"to_add_on": False}, "leads nowhere"),
+        ({"to_add_on": False}, "leads nowhere: choose toAddOn, toManaged or both"),
         ({"ttl": 0}, "ttl is 0"),
         ({"ttl": float("nan")}, "ttl is nan"),
         ({"ranges": {"a": Range(low=1, high=1)}}, "the range of a is from 1 to 1"),
         ({"calculators": frozenset({"CPU"})}, "'CPU' is none"),
         ({"names": {"a": "x", "b": "x"}}, "a and b would be one score 'x'"),
+        ({"names": {"a": ""}}, "a would be a score without a name"),
+        ({"resource": "Scores"}, "'Scores' cannot be the name of an AddOnPlacementScore"),
+        ({"resource": ""}, "'' cannot be the name"),
+        ({"resource": "a..b"}, "'a..b' cannot be the name"),
+        ({"resource": "x" * 254}, "cannot be the name"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
@@ -257,6 +326,10 @@ forged = st.sampled_from(
 )
 
 
+troubles = st.sampled_from(["", "no disk"])
+words = st.sampled_from([None, SILENCED, UNABLE])
+
+
 class People(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -277,24 +350,39 @@ class People(RuleBasedStateMachine):
     def begin(self, options: Options) -> None:
         self.options = options
 
-    @rule(cluster=clusters, name=names, score=numbers, age=ages, labelled=forged)
+    @rule(cluster=clusters, name=names, score=numbers, age=ages, labelled=forged, trouble=troubles)
     def calculate(
-        self, cluster: str, name: str, score: int, age: int | None, labelled: dict[str, str]
+        self, cluster: str, name: str, score: int, age: int | None, labelled: dict[str, str], trouble: str
     ) -> None:
         at = None if age is None else self.now - timedelta(seconds=age)
-        made = calculated(name, score, at=at, cluster=cluster, labelled=labelled)
+        made = calculated(name, score, at=at, cluster=cluster, labelled=labelled, trouble=trouble)
         self.managed[cluster, made.metadata.name] = made
 
-    @rule(cluster=clusters, name=resources, given=scores, left=ages, labelled=forged)
+    @rule(cluster=clusters, name=resources, given=scores, left=ages, labelled=forged, said=words)
     def publish(
-        self, cluster: str, name: str, given: dict[str, int], left: int | None, labelled: dict[str, str]
+        self,
+        cluster: str,
+        name: str,
+        given: dict[str, int],
+        left: int | None,
+        labelled: dict[str, str],
+        said: Condition | None,
     ) -> None:
         until = None if left is None else self.now + timedelta(seconds=left)
-        made = published(name, given, until=until, cluster=cluster)
+        made = published(name, given, until=until, cluster=cluster, said=said)
         self.add_ons[cluster, name] = structs.replace(
             made, metadata=structs.replace(made.metadata, labels=labelled)
         )
         self.confirmed[cluster, name] = self.now
+
+    @precondition(lambda self: self.add_ons)
+    @rule(data=st.data(), said=words)
+    def say(self, data: st.DataObject, said: Condition | None) -> None:
+        """Of scores as they are: that they could not be measured anew, or that they are silent."""
+        key = data.draw(st.sampled_from(sorted(self.add_ons)))
+        old = self.add_ons[key]
+        conditions = () if said is None else (said,)
+        self.add_ons[key] = structs.replace(old, status=structs.replace(old.status, conditions=conditions))
 
     @rule(seconds=st.sampled_from([1, 149, 150, 301]))
     def wait(self, seconds: int) -> None:
@@ -340,6 +428,20 @@ class People(RuleBasedStateMachine):
         for made in self.add_ons.values():
             if is_made_from(FROM_MANAGED, made.metadata) and made.metadata.name == self.options.resource:
                 self._check(made)
+        for calculator in self.managed.values():
+            if is_made_from(FROM_ADD_ON, calculator.metadata):
+                self._check_source(calculator)
+
+    def _check_source(self, made: ManagedClusterScore) -> None:
+        """There is one that counts, it has this value, and it says the same of itself."""
+        resource, _, score = made.metadata.annotations["fairway.dev/source-score"].partition("/")
+        source = self.add_ons[made.metadata.namespace, resource]
+        assert not is_silent(source)
+        assert source.status.validUntil is None or source.status.validUntil > self.now
+        assert made.status.score in [each.value for each in source.status.scores if each.name == score]
+        assert [each.status for each in made.status.conditions] == (
+            ["False"] if UNABLE in source.status.conditions else ["True"]
+        )
 
     def _check(self, made: AddOnPlacementScore) -> None:
         assert made.status.validUntil is not None

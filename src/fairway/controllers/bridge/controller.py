@@ -92,7 +92,7 @@ class Bridge(Reconciler):
                 self._confirmed[cluster].pop(name, None)
             else:
                 self._add_ons[cluster][name] = new
-            if isinstance(change, Updated) and change.old.status != new.status:
+            if isinstance(change, Updated) and _stands_by(change.old) != _stands_by(new):
                 self._confirmed[cluster][name] = self.clock.wall()
             self._look(cluster)
 
@@ -180,3 +180,8 @@ class Bridge(Reconciler):
             seen = patched.metadata
         status = {"status": draft.status}
         await self._writes.patch(resource, seen, status, leadership=leadership, subresource="status")
+
+
+def _stands_by(score: AddOnPlacementScore) -> tuple[object, ...]:
+    """What a publisher writes who has measured; one who could not only says so in a condition."""
+    return score.status.scores, score.status.validUntil

@@ -1,5 +1,6 @@
 """Which scores are bridged, which way, and what is made of them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -7,13 +8,22 @@ from typing import Final
 RESOURCE: Final = "managed-cluster-scores"
 TTL_SECONDS: Final = 300.0
 
-NO_DIRECTION: Final = "the bridge leads nowhere: choose to_add_on, to_managed or both"
+NO_DIRECTION: Final = "the bridge leads nowhere: choose toAddOn, toManaged or both"
 NO_TTL: Final = "ttl is {ttl:g}: scores are valid for a time, so it must be more than 0 seconds"
 NO_RANGE: Final = "the range of {calculator} is from {low} to {high}: the first must be the less"
 NOT_LOWER: Final = "calculators are written in lower case: {calculator!r} is none"
+NO_RESOURCE: Final = (
+    "{resource!r} cannot be the name of an AddOnPlacementScore: "
+    "use small letters, digits, '-' and '.', and begin and end with a letter or digit"
+)
+NO_SCORE: Final = "the calculator {calculator} would be a score without a name"
 SAME_SCORE: Final = (
     "the calculators {one} and {other} would be one score {score!r}: give them different names"
 )
+
+LONGEST_NAME: Final = 253
+_PART: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
 
 
 class OptionsError(ValueError):
@@ -68,11 +78,15 @@ class Options:
         for calculator in (*self.calculators, *self.ranges, *self.names):
             if calculator != calculator.lower():
                 raise OptionsError(NOT_LOWER.format(calculator=calculator))
+        if len(self.resource) > LONGEST_NAME or not _NAME.fullmatch(self.resource):
+            raise OptionsError(NO_RESOURCE.format(resource=self.resource))
         for calculator, each in self.ranges.items():
             if each.low >= each.high:
                 raise OptionsError(NO_RANGE.format(calculator=calculator, low=each.low, high=each.high))
         given: dict[str, str] = {}
         for calculator, score in self.names.items():
+            if not score:
+                raise OptionsError(NO_SCORE.format(calculator=calculator))
             other = given.setdefault(score, calculator)
             if other != calculator:
                 raise OptionsError(SAME_SCORE.format(one=other, other=calculator, score=score))

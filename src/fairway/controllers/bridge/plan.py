@@ -17,7 +17,7 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.controllers.bridge.options import Options
+from fairway.controllers.bridge.options import LONGEST_NAME, Options
 from fairway.controllers.bridge.origin import (
     DETAIL,
     FROM_ADD_ON,
@@ -27,15 +27,16 @@ from fairway.controllers.bridge.origin import (
     labels,
 )
 from fairway.engine.points import Extent
-from fairway.fleet.scores import calculator_of
+from fairway.fleet.scores import calculator_of, is_silent
 from fairway.plugins.calculator import Calculator
 
 UPDATED: Final = "AddOnPlacementScoreUpdated"
 CALCULATED: Final = "ManagedClusterScoreUpdated"
 CALCULATED_MESSAGE: Final = "ManagedClusterScore updated successfully"
 INCOMPLETE: Final = "ScoresMissing"
-LONGEST_NAME: Final = 253
+FAILING: Final = "CalculatorFailing"
 
+FAILS: Final = "{name} says: {message}"
 NO_TIME: Final = "{name} says nowhere when it was updated"
 TOO_OLD: Final = "{name} was last updated at {time}"
 SAME_NAME: Final = "{name} would be the same score {score} as another one"
@@ -97,15 +98,19 @@ def plan_add_on(
     if current is not None and not is_made_from(FROM_MANAGED, current.metadata):
         taken = TAKEN.format(kind="AddOnPlacementScore", name=_full(current.metadata))
         return Plan(problems=(taken,) if options.to_add_on and any(_originals(managed, options)) else ())
+    managed = tuple(managed)
     found, raw, ends, problems = _scores(managed, options=options, extents=extents, now=now)
     if not found:
         return Plan(drop=() if current is None else (current.metadata,), problems=tuple(problems))
     valid_until = min(ends)
+    failing = [] if problems else list(_failing(managed, options))
     condition = Condition(
         type=UPDATED,
-        status=FALSE if problems else TRUE,
-        reason=INCOMPLETE if problems else UPDATED,
-        message="; ".join([*problems, ", ".join(f"{name} {value}" for name, value in sorted(raw.items()))]),
+        status=FALSE if problems or failing else TRUE,
+        reason=INCOMPLETE if problems else FAILING if failing else UPDATED,
+        message="; ".join(
+            [*problems, *failing, ", ".join(f"{name} {value}" for name, value in sorted(raw.items()))]
+        ),
     )
     if current is not None:
         look = _still_good(current, found, condition, valid_until, ttl=options.ttl, now=now)
@@ -132,6 +137,15 @@ def _originals(managed: Iterable[ManagedClusterScore], options: Options) -> Iter
         calculator = calculator_of(each)
         if calculator and options.bridges_calculator(calculator) and is_original(each.metadata):
             yield each
+
+
+def _failing(managed: Iterable[ManagedClusterScore], options: Options) -> Iterable[str]:
+    """What those say of themselves whose calculator could not calculate: their value is what it was before."""
+    for each in _originals(managed, options):
+        said = find_condition(each.status.conditions, CALCULATED)
+        if said is not None and said.status == FALSE:
+            message = " ".join((said.message or said.reason).split())
+            yield FAILS.format(name=each.metadata.name, message=message)
 
 
 def _scores(
@@ -207,19 +221,23 @@ def plan_managed(
     now: datetime,
 ) -> Plan:
     """For one cluster. ``managed`` are all there are in its namespace, by name. ``confirmed`` tells by name of an
-    AddOnPlacementScore when its publisher was last seen to write it."""
+    AddOnPlacementScore when its publisher was last seen to stand by it."""
     put: list[Draft] = []
     looks: list[datetime] = []
     problems: list[str] = []
     sources: dict[str, tuple[str, str, int]] = {}
+    conditions: dict[str, Condition] = {}
     for each in sorted(add_ons, key=lambda each: each.metadata.name):
         resource, end = each.metadata.name, each.status.validUntil
         if not (options.to_managed and options.bridges_resource(resource) and is_original(each.metadata)):
             continue
+        if is_silent(each):
+            continue  # its values are the janitor's, not the cluster's
         if end is not None:
             if end <= now:
                 continue
             looks.append(end)
+        conditions[resource] = _calculated(each)
         for score, value in {item.name: item.value for item in each.status.scores}.items():
             problem, name = _name(cluster, resource, score)
             if name in sources and not problem:
@@ -236,11 +254,11 @@ def plan_managed(
         detail = {DETAIL: f"{resource}/{score}"}
         # A clock may have been set back since: what was seen then is no news from the future.
         seen = min(confirmed[resource], now) if resource in confirmed else None
-        moment = _refreshed(current, value, detail, seen, ttl=options.ttl, now=now)
+        condition = conditions[resource]
+        moment = _refreshed(current, value, condition, detail, seen, ttl=options.ttl, now=now)
         if moment is None:
             continue
         before = None if current is None else current.status.conditions
-        condition = Condition(type=CALCULATED, status=TRUE, reason=CALCULATED, message=CALCULATED_MESSAGE)
         status = {
             "conditions": [
                 {**_written(condition, before, now=now), "lastUpdateTime": format_time(moment)},
@@ -263,6 +281,14 @@ def plan_managed(
     return Plan(put=tuple(put), drop=drop, look=min(looks, default=None), problems=tuple(problems))
 
 
+def _calculated(source: AddOnPlacementScore) -> Condition:
+    """What a ManagedClusterScore says of itself: that it was updated, unless its publisher says it could not."""
+    said = find_condition(source.status.conditions, UPDATED)
+    if said is not None and said.status == FALSE:
+        return Condition(type=CALCULATED, status=FALSE, reason=said.reason, message=said.message)
+    return Condition(type=CALCULATED, status=TRUE, reason=CALCULATED, message=CALCULATED_MESSAGE)
+
+
 def _name(cluster: str, resource: str, score: str) -> tuple[str, str]:
     """What is wrong with it, and the name of the ManagedClusterScore."""
     name = managed_cluster_score_name(cluster=cluster, calculator=score)
@@ -276,6 +302,7 @@ def _name(cluster: str, resource: str, score: str) -> tuple[str, str]:
 def _refreshed(
     current: ManagedClusterScore | None,
     value: int,
+    condition: Condition,
     detail: Mapping[str, str],
     confirmed: datetime | None,
     *,
@@ -291,11 +318,15 @@ def _refreshed(
         status.score == value
         and len(status.conditions) == 1
         and said is not None
-        and (said.status, said.reason) == (TRUE, CALCULATED)
+        and (said.status, said.reason) == (condition.status, condition.reason)
         and current.metadata.annotations.get(DETAIL) == detail[DETAIL]
     )
-    if not same or known is None or known > now:
+    if known is None or known > now:
         return confirmed or now
+    if not same:
+        # What could not be measured anew is as old as it was.
+        stale = condition.status == FALSE and status.score == value
+        return max(known, confirmed or known) if stale else confirmed or now
     due = confirmed is not None and confirmed - known >= timedelta(seconds=ttl / 2)
     return confirmed if due else None
 
