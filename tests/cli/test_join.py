@@ -25,11 +25,13 @@ from fairway.cli.join_options import (
 )
 from fairway.cli.join_process import FORGOTTEN, NO_BOOTSTRAP, NO_NAME, RUN_OUT
 from fairway.cli.main import run
+from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
 from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.grounds import KINDS
 from fairway.klusterlet.kinds import DEFINITIONS
+from fairway.klusterlet.registration import NOT_YET
 from fairway.klusterlet.state import NOT_A_FOLDER, OTHER_CLUSTER, State
 from fairway.kube import (
     MANAGED_CLUSTERS,
@@ -236,6 +238,42 @@ def test_a_cluster_that_was_removed_while_nobody_looked_joins_anew(fleet: Fleet,
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         process.until(FORGOTTEN.format(name=name))
         let_in(fleet, name, process)
+        seen_available(fleet, name)
+        assert process.stop() == 0
+
+
+def test_who_comes_again_while_the_namespace_of_before_goes_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+    """A work of a user does not keep it; what does, is waited for."""
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        let_in(fleet, name, process)
+        act(fleet.hub, lambda admin: give_work(admin, name))
+        process.kill()
+
+    async def remove(admin: Client) -> None:
+        held = {"metadata": {"name": "held", "finalizers": ["test.dev/holds"]}}
+        await admin.request("POST", f"/api/v1/namespaces/{name}/configmaps", body=held)
+        await admin.delete(MANAGED_CLUSTERS, name)
+        await gone(admin, MANAGED_CLUSTERS, name)
+        await admin.request("DELETE", f"/api/v1/namespaces/{name}")
+        await gone(admin, MANIFEST_WORKS, "w", namespace=name)
+
+    async def let_go(admin: Client) -> None:
+        path = f"/api/v1/namespaces/{name}/configmaps/held"
+        body = {"metadata": {"finalizers": None}}
+        headers = {"Content-Type": "application/merge-patch+json"}
+        await admin.request("PATCH", path, body=body, headers=headers)
+
+    act(fleet.hub, remove)
+    with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
+        process.until("waits for approval; on the hub run: fairway accept")
+        fleet.accept(name)
+        told = process.until("does not let")
+        before, after = NOT_YET.format(name=name, why="|").split("|")
+        assert told.startswith(f"{before}{ENDING_MESSAGE.format(name=name)}")
+        assert told.endswith(after)
+        act(fleet.hub, let_go)
+        process.until("has joined hub")
         seen_available(fleet, name)
         assert process.stop() == 0
 

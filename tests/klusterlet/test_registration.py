@@ -7,11 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
 from fairway.klusterlet.enrolment import HAS_FAILED, WAS_DENIED
 from fairway.klusterlet.errors import Refused
+from fairway.klusterlet.kinds import NAMESPACES
+from fairway.klusterlet.names import CLUSTER_LABEL
 from fairway.klusterlet.registration import (
     BEING_REMOVED,
     NOT_LET_IN,
+    NOT_YET,
     WAITS,
     Introduction,
     admitted,
@@ -162,6 +166,30 @@ async def test_what_the_hub_thinks_better_of_ends_the_waiting(fleet: Fleet, tmp_
             await admin.patch(MANAGED_CLUSTERS, name, accepted, kind=Patch.MERGE)
             with pytest.raises(Refused, match="may be somebody else's"):
                 await waiting
+
+
+async def test_a_namespace_of_before_is_waited_for_and_it_is_told_why(fleet: Fleet) -> None:
+    name = fresh()
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    path = f"/api/v1/namespaces/{name}"
+    async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
+        held = {"name": name, "labels": {CLUSTER_LABEL: name}, "finalizers": ["test.dev/holds"]}
+        await admin.request("POST", "/api/v1/namespaces", body={"metadata": held})
+        await admin.request("DELETE", path)
+        await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name}})
+        waiting = asyncio.create_task(admitted(bootstrap, name, tell=lines.put_nowait))
+        async with asyncio.timeout(DEADLINE):
+            assert await lines.get() == WAITS.format(name=name)
+            accepted = {"spec": {"hubAcceptsClient": True}}
+            await admin.patch(MANAGED_CLUSTERS, name, accepted, kind=Patch.MERGE)
+            told = await lines.get()
+            before, after = NOT_YET.format(name=name, why="|").split("|")
+            assert told.startswith(f"{before}{ENDING_MESSAGE.format(name=name)}")
+            assert told.endswith(after)
+            free = {"metadata": {"finalizers": None}}
+            await admin.patch(NAMESPACES, name, free, kind=Patch.MERGE)
+            await waiting
+        assert lines.empty()
 
 
 async def test_a_cluster_that_is_being_removed_cannot_join(fleet: Fleet, tmp_path: Path) -> None:

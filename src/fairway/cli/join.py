@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from fairway.cli.hub import DataGroup
+from fairway.cli.join_forget import forget
 from fairway.cli.join_leave import leave
 from fairway.cli.join_options import (
     MISPLACED,
@@ -37,6 +38,7 @@ Examples:
   fairway join --name c1                          goes on with the identity it has
   fairway accept c1                               on the hub: lets it in
   fairway join leave --name c1
+  fairway join forget c1                          on the hub: lets go of what waits for a cluster that is gone
 
 \b
 It runs until Ctrl-C or SIGTERM, and goes on where it was when it is started again.
@@ -155,3 +157,4 @@ def join(
 
 join.add_command(token)
 join.add_command(leave)
+join.add_command(forget)

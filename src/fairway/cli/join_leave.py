@@ -18,8 +18,8 @@ NO_IDENTITY: Final = (
     "those stay"
 )
 NOT_RELEASED: Final = (
-    "the hub could not be told ({why}); ManifestWorks there may hold on to their deletion: "
-    "remove their finalizers"
+    "the hub could not be told ({why}); ManifestWorks there may wait for this cluster when they are deleted: "
+    "`fairway join forget {name}`, run there, lets go of them"
 )
 
 
@@ -87,4 +87,4 @@ async def _release(held: "State") -> None:
         async with Client(held.connection(), retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as hub:
             await leaving.release(hub, name=held.cluster)
     except KubeError as error:
-        say(NOT_RELEASED.format(why=error))
+        say(NOT_RELEASED.format(why=error, name=held.cluster))

@@ -25,9 +25,11 @@ NOT_LET_IN: Final = "the hub does not let cluster {name} in: {why}"
 ASKED: Final = "certificate request {request} waits for approval; on the hub run: fairway accept {name}"
 SIGNED: Final = "the certificate is signed, valid until {ends}"
 
+NOT_YET: Final = "the hub does not let cluster {name} in yet: {why}; it goes on by itself as soon as it does"
 WAITS: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
 
-_PASSING: Final = frozenset({"HubClusterAdminDenied", "NamespaceTerminating", "Error"})
+_DENIED: Final = "HubClusterAdminDenied"
+_PASSING: Final = frozenset({_DENIED, "NamespaceTerminating", "Error"})
 """Reasons for not being let in that may be gone in a moment, or whenever somebody changes their mind."""
 
 Tell = Callable[[str], None]
@@ -100,7 +102,7 @@ async def admitted(bootstrap: Client, name: str, *, tell: Tell) -> None:
 
     Its own identity does not show the cluster why it is kept waiting, for it has no rights before it is let in.
     """
-    told = False
+    told = ""
     async with (
         Informer(bootstrap, MANAGED_CLUSTERS, fields=f"metadata.name={name}") as informer,
         aclosing(informer.changes()) as changes,
@@ -113,9 +115,21 @@ async def admitted(bootstrap: Client, name: str, *, tell: Tell) -> None:
             found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
             if found is not None and found.status == TRUE:
                 return
-            if not told and not cluster.spec.hubAcceptsClient:
-                told = True
-                tell(WAITS.format(name=name))
+            reason, text = _obstacle(cluster)
+            if text and reason != told:
+                told = reason
+                tell(text)
+
+
+def _obstacle(cluster: ManagedCluster) -> tuple[str, str]:
+    """What is waited for: in a word, and for people. Nothing if the hub is about to let the cluster in."""
+    name = cluster.metadata.name
+    if not cluster.spec.hubAcceptsClient:
+        return _DENIED, WAITS.format(name=name)
+    found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+    if found is None or found.status != FALSE or found.reason == _DENIED:
+        return "", ""
+    return found.reason, NOT_YET.format(name=name, why=found.message or found.reason)
 
 
 def _check(cluster: ManagedCluster) -> None:

@@ -1,14 +1,28 @@
-"""Works that wait for an agent which may do nothing any more."""
+"""Works that wait for an agent which may do nothing any more, and add-ons that are gone before anybody knows."""
+
+import logging
 
 import pytest
 
 from controllers.addons.scenery import Scene
-from controllers.clustersets.stage import Stage, edit, gone, until
+from controllers.clustersets.stage import Stage, at_work, edit, gone, limited, until
+from controllers.hubs import HubUnderTest
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
+from fairway.controllers.addons import RULES, AddOns
+from fairway.controllers.addons.controller import CLUSTER, GONE
 from fairway.controllers.addons.names import deploy_work
-from fairway.controllers.addons.remains import klusterlet_binding
+from fairway.controllers.addons.remains import WAITS, klusterlet_binding
 from fairway.controllers.kinds import RBAC_GROUP, ROLE_BINDINGS
-from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANAGED_CLUSTERS, MANIFEST_WORKS, Client
+from fairway.controllers.leadership import ALONE
+from fairway.controllers.sources import Sources
+from fairway.kube import (
+    MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    Client,
+    NotFound,
+)
+from fairway.observe.meters import Meters
 
 
 async def held(client: Client, scene: Scene) -> str:
@@ -66,3 +80,98 @@ async def test_an_agent_that_still_may_removes_things_first(
     assert work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
     await client.delete(ROLE_BINDINGS, klusterlet_binding(cluster), namespace=cluster)
     await gone(client, MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
+
+
+async def works_of_user(client: Client, cluster: str) -> ManifestWork:
+    """One that is deleted, and waits for an agent."""
+    body = {
+        "metadata": {"name": "app", "finalizers": [MANIFEST_WORK_FINALIZER]},
+        "spec": {"workload": {"manifests": []}},
+    }
+    await client.create(MANIFEST_WORKS, body, namespace=cluster)
+    await client.delete(MANIFEST_WORKS, "app", namespace=cluster)
+    return await client.get(MANIFEST_WORKS, "app", namespace=cluster)
+
+
+@pytest.mark.parametrize("first", ["cluster", "work"])
+async def test_of_a_users_work_it_is_told_once_why_it_waits(
+    client: Client, scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture, first: str
+) -> None:
+    caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
+    cluster = await scene.cluster()
+    line = WAITS % (cluster, "app", cluster)
+    if first == "work":
+        waits = await works_of_user(client, cluster)
+        await stage.caught_up(MANIFEST_WORKS, waits)
+        assert line not in caplog.messages
+        await client.delete(MANAGED_CLUSTERS, cluster)
+    else:
+        await client.delete(MANAGED_CLUSTERS, cluster)
+        await works_of_user(client, cluster)
+    labels = {"metadata": {"labels": {"seen": "yes"}}}
+    for value in ("yes", "again"):
+        labels["metadata"]["labels"]["seen"] = value
+        changed = await edit(client, MANIFEST_WORKS, "app", labels, namespace=cluster)
+        await stage.caught_up(MANIFEST_WORKS, changed)
+    assert caplog.messages.count(line) == 1
+    assert (await client.get(MANIFEST_WORKS, "app", namespace=cluster)).metadata.finalizers
+    await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
+
+
+async def test_who_begins_to_look_after_a_hub_tells_of_works_that_wait(
+    client: Client, hub: HubUnderTest, scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
+    cluster = await scene.cluster()
+    await client.delete(MANAGED_CLUSTERS, cluster)
+    await works_of_user(client, cluster)
+    async with at_work(hub, lambda each: AddOns(each, meters=Meters()), rules=RULES) as begun:
+        await begun.controller.quiet()
+    assert caplog.messages.count(WAITS % (cluster, "app", cluster)) == 1
+    await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
+
+
+async def test_an_add_on_that_is_gone_before_the_news_of_it_is_nothing_to_complain_about(
+    client: Client, hub: HubUnderTest, scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a hub went back to a backup, when everything known is of a past that never was."""
+    cluster = await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    caplog.set_level(logging.DEBUG, logger="fairway.controllers.addons")
+    async with Client(await limited(client, hub.administrator, RULES)) as known:
+        controller, sources = AddOns(known, meters=Meters()), Sources(known)
+        controller.watch(sources)
+        async with sources:
+            await sources.synced()
+        # Nobody tells it anything any more.
+        await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
+        await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
+        await controller.reconcile((cluster, scene.name), ALONE)
+        assert GONE % (cluster, scene.name) in caplog.messages
+        await client.delete(MANAGED_CLUSTERS, cluster)
+        await gone(client, MANAGED_CLUSTERS, cluster)
+        await controller.reconcile((CLUSTER, cluster), ALONE)
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+async def test_what_else_is_missing_is_told(
+    client: Client, hub: HubUnderTest, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = await scene.cluster()
+    await scene.template()
+    await scene.offer()
+    await scene.enable(cluster)
+    async with Client(await limited(client, hub.administrator, RULES)) as known:
+        controller, sources = AddOns(known, meters=Meters()), Sources(known)
+        controller.watch(sources)
+        async with sources:
+            await sources.synced()
+
+        async def missing(*_: object) -> None:
+            raise NotFound("something else", code=404)
+
+        monkeypatch.setattr(controller._deployer, "deploy", missing)
+        with pytest.raises(NotFound, match="something else"):
+            await controller.reconcile((cluster, scene.name), ALONE)

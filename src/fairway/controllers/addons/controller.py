@@ -19,12 +19,21 @@ from fairway.controllers.addons.installation import Installer
 from fairway.controllers.addons.knowledge import Knowledge, add_on_of, placement_of, touched
 from fairway.controllers.addons.labels import Labeller
 from fairway.controllers.addons.names import ADD_ON_LABEL
-from fairway.controllers.addons.remains import Remains, klusterlet_binding
+from fairway.controllers.addons.remains import Remains, is_held, klusterlet_binding
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
 from fairway.controllers.writes import Writes
-from fairway.kube import SYSTEM_CLOCK, Batch, Client, Clock, Deleted, Informer
+from fairway.kube import (
+    MANAGED_CLUSTER_ADD_ONS,
+    SYSTEM_CLOCK,
+    Batch,
+    Client,
+    Clock,
+    Deleted,
+    Informer,
+    NotFound,
+)
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -33,8 +42,11 @@ log: Final = logging.getLogger(__name__)
 OFFER: Final = ""
 CLUSTER: Final = ":cluster"
 REQUEST: Final = ":request"
+WAITING: Final = ":waiting"
 OCM: Final = ":ocm"
 AGAIN_SECONDS: Final = 2.0
+
+GONE: Final = "ManagedClusterAddOn %s/%s is gone; the news of that is on its way"
 
 
 class AddOns(Reconciler):
@@ -90,6 +102,7 @@ class AddOns(Reconciler):
         yield from ((CLUSTER, name) for _, name in self._known.clusters.store)
         yield from ((REQUEST, name) for _, name in self._known.requests.store)
         yield from self._remains.keys()
+        yield from ((WAITING, cluster) for cluster in self._remains.places())
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         if key[0] == OCM:
@@ -106,10 +119,24 @@ class AddOns(Reconciler):
                 await self._labeller.label(name, leadership)
             case (kind, name) if kind == REQUEST:
                 await self._approver.decide(name, leadership)
+            case (kind, name) if kind == WAITING:
+                self._remains.tell(name)
             case (cluster, name) if key not in self._known.add_ons.store:
                 await self._remains.release(cluster, name, leadership)
             case (cluster, name):
-                await self._deployer.deploy(cluster, name, leadership)
+                await self._deploy(cluster, name, leadership)
+
+    async def _deploy(self, cluster: str, name: str, leadership: Leadership) -> None:
+        """An add-on that is gone, as all are that a backup of the hub did not know, is no reason to complain."""
+        try:
+            await self._deployer.deploy(cluster, name, leadership)
+        except NotFound:
+            found = await self.client.list(
+                MANAGED_CLUSTER_ADD_ONS, namespace=cluster, fields=f"metadata.name={name}"
+            )
+            if found.items:
+                raise  # it is something else that is missing
+            log.debug(GONE, cluster, name)
 
     def _look_for_ocm(self) -> None:
         """Everything is looked at again when the addon-manager has been silent for as long as its lease lasts."""
@@ -189,9 +216,15 @@ class AddOns(Reconciler):
     def _cluster_went(self, name: str) -> None:
         for key in self._remains.keys(name):
             self.queue.add(key)
+        self.queue.add((WAITING, name))
 
     def _works_changed(self, batch: Batch[Any]) -> None:
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                self._remains.forget(change.object)
         for each in touched(batch):
+            if is_held(each):
+                self.queue.add((WAITING, each.metadata.namespace))
             if each.metadata.deletionTimestamp is not None and each.metadata.labels.get(ADD_ON_LABEL):
                 self.queue.add((each.metadata.namespace, each.metadata.labels[ADD_ON_LABEL]))
 

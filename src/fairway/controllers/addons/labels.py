@@ -7,7 +7,7 @@ from fairway.controllers.addons import conditions, health, names
 from fairway.controllers.addons.knowledge import Knowledge
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.writes import Writes
-from fairway.kube import MANAGED_CLUSTERS
+from fairway.kube import MANAGED_CLUSTERS, NotFound
 
 LONGEST: Final = 63
 """Characters of a label's name, behind the slash. An add-on may be called something longer, and has no label then."""
@@ -39,6 +39,12 @@ class Labeller:
         changes: dict[str, str | None] = dict.fromkeys(there.keys() - wanted.keys())
         changes |= {key: value for key, value in wanted.items() if there.get(key) != value}
         async with leadership.batch():
-            await self._writes.patch(
-                MANAGED_CLUSTERS, cluster.metadata, {"metadata": {"labels": changes}}, leadership=leadership
-            )
+            try:
+                await self._writes.patch(
+                    MANAGED_CLUSTERS,
+                    cluster.metadata,
+                    {"metadata": {"labels": changes}},
+                    leadership=leadership,
+                )
+            except NotFound:
+                return  # the news of that is on its way

@@ -1,0 +1,145 @@
+"""`fairway join forget`: works on a hub whose cluster is gone, being removed, denied or alive."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cli.live_hub import act
+from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
+from fairway.cli.clusterset import DRY_RUN
+from fairway.cli.join_forget import ANSWERS, MEMBER, NOTHING, RELEASED, STAY_THERE, STAYS
+from fairway.cli.main import run
+from fairway.klusterlet.names import AVAILABLE
+from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Patch
+from fairway.testing.hub import HubAddress
+
+Capture = pytest.CaptureFixture[str]
+HELD = "test.dev/holds"
+
+
+def forget(hub: HubAddress, *arguments: str) -> int:
+    return run(["join", "forget", *arguments, "--kubeconfig", str(hub.kubeconfig)])
+
+
+async def _namespace(client: Client, name: str, *finalizers: str) -> None:
+    body = {"metadata": {"name": name, "finalizers": finalizers}}
+    await client.request("POST", "/api/v1/namespaces", body=body)
+
+
+async def _work(client: Client, name: str, *, cluster: str = "c1", finalizers: Iterable[str] = ()) -> None:
+    body = {
+        "metadata": {"name": name, "finalizers": [MANIFEST_WORK_FINALIZER, *finalizers]},
+        "spec": {"workload": {"manifests": []}},
+    }
+    await client.create(MANIFEST_WORKS, body, namespace=cluster)
+
+
+async def _cluster(client: Client, *, available: str = "", finalizers: Iterable[str] = ()) -> None:
+    meta = {"name": "c1", "finalizers": list(finalizers)}
+    await client.create(MANAGED_CLUSTERS, {"metadata": meta, "spec": {"hubAcceptsClient": True}})
+    if available:
+        condition = {
+            "type": AVAILABLE,
+            "status": available,
+            "reason": "Test",
+            "message": "",
+            "lastTransitionTime": "2031-05-05T12:00:00Z",
+        }
+        status: dict[str, Any] = {"status": {"conditions": [condition]}}
+        await client.patch(MANAGED_CLUSTERS, "c1", status, kind=Patch.MERGE, subresource="status")
+
+
+def works(hub: HubAddress) -> dict[str, ManifestWork]:
+    async def found(client: Client) -> dict[str, ManifestWork]:
+        listed = await client.list(MANIFEST_WORKS, namespace="c1")
+        return {each.metadata.name: each for each in listed.items}
+
+    return act(hub.kubeconfig, found)
+
+
+async def _left_behind(client: Client) -> None:
+    """One work that is deleted, one that is held by somebody else besides, and one that nobody has deleted."""
+    await _namespace(client, "c1")
+    await _work(client, "app")
+    await _work(client, "backed-up", finalizers=[HELD])
+    await _work(client, "kept")
+    for name in ("app", "backed-up"):
+        await client.delete(MANIFEST_WORKS, name, namespace="c1")
+
+
+def test_what_waits_for_a_cluster_that_is_gone_is_let_go(fairway_hub: HubAddress, capsys: Capture) -> None:
+    act(fairway_hub.kubeconfig, _left_behind)
+    assert forget(fairway_hub, "c1", "--dry-run") == 0
+    assert f"{RELEASED.format(namespace='c1', name='app')}{DRY_RUN}" in capsys.readouterr().out.splitlines()
+    assert works(fairway_hub)["app"].metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
+
+    assert forget(fairway_hub, "c1") == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        RELEASED.format(namespace="c1", name="app"),
+        RELEASED.format(namespace="c1", name="backed-up"),
+        STAYS.format(namespace="c1", name="kept"),
+    ]
+    assert STAY_THERE in told.err
+    left = works(fairway_hub)
+    assert {name: each.metadata.finalizers for name, each in left.items()} == {
+        "backed-up": (HELD,),
+        "kept": (MANIFEST_WORK_FINALIZER,),
+    }
+
+    assert forget(fairway_hub, "c1") == 0
+    assert NOTHING.format(name="c1") in capsys.readouterr().out
+
+
+def test_a_member_is_left_to_its_agent(fairway_hub: HubAddress, capsys: Capture) -> None:
+    act(fairway_hub.kubeconfig, _left_behind)
+    act(fairway_hub.kubeconfig, _cluster)
+    assert forget(fairway_hub, "c1") == 1
+    assert MEMBER.format(name="c1") in capsys.readouterr().err
+    assert works(fairway_hub)["app"].metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
+
+
+@pytest.mark.parametrize(("available", "status"), [("True", 1), ("Unknown", 0), ("", 0)])
+def test_one_that_is_being_removed_is_waited_for_only_if_it_answers(
+    fairway_hub: HubAddress, capsys: Capture, available: str, status: int
+) -> None:
+    """As OCM removes clusters: the ManagedCluster stays until its works are gone."""
+
+    async def leaving(client: Client) -> None:
+        await _cluster(client, available=available, finalizers=[HELD])
+        await client.delete(MANAGED_CLUSTERS, "c1")
+
+    act(fairway_hub.kubeconfig, _left_behind)
+    act(fairway_hub.kubeconfig, leaving)
+    assert forget(fairway_hub, "c1") == status
+    assert (ANSWERS.format(name="c1") in capsys.readouterr().err) is bool(status)
+    assert ("app" in works(fairway_hub)) is bool(status)
+
+
+def test_in_a_namespace_that_is_being_deleted_no_agent_can_help(
+    fairway_hub: HubAddress, capsys: Capture
+) -> None:
+    async def ending(client: Client) -> None:
+        await _namespace(client, "c1", HELD)
+        await _work(client, "app")
+        await _cluster(client, available="True")
+        await client.delete(MANIFEST_WORKS, "app", namespace="c1")
+        await client.request("DELETE", "/api/v1/namespaces/c1")
+
+    act(fairway_hub.kubeconfig, ending)
+    assert forget(fairway_hub, "c1") == 0
+    assert RELEASED.format(namespace="c1", name="app") in capsys.readouterr().out
+    assert works(fairway_hub) == {}
+
+
+def test_a_misspelt_name_is_told(fairway_hub: HubAddress, capsys: Capture) -> None:
+    act(fairway_hub.kubeconfig, lambda client: _namespace(client, "edge-1"))
+    assert forget(fairway_hub, "egde-1") == 2
+    assert "edge-1" in capsys.readouterr().err
+    assert forget(fairway_hub, "../c1") == 2
+
+
+def test_the_hub_is_not_asked_in_vain(capsys: Capture) -> None:
+    assert run(["join", "forget"]) == 2
+    assert "CLUSTER" in capsys.readouterr().err
