@@ -12,6 +12,7 @@ import pytest
 
 from cli.live_hub import ROOT, act
 from cli.test_join import available
+from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.kube import MANAGED_CLUSTERS
 from fairway.testing.hub import hub_in_thread
 from fairway.testing.processes import background
@@ -59,6 +60,15 @@ def told(folder: Path, command: str) -> str:
     return done.stdout
 
 
+def _complete(cluster: ManagedCluster) -> bool:
+    """What the cluster is, is told a moment after that it is well; and its set is the hub's to say."""
+    return (
+        available(cluster)
+        and bool(cluster.status.version.kubernetes)
+        and CLUSTER_SET_LABEL in cluster.metadata.labels
+    )
+
+
 def joining(folder: Path, command: str, expected: str) -> str:
     """As many lines as are shown; then Ctrl-C."""
     with subprocess.Popen(
@@ -72,7 +82,7 @@ def joining(folder: Path, command: str, expected: str) -> str:
                 lines.append(f"{line}\n")
             else:
                 lines.append(process.stdout.readline())
-        act(folder / "hub.kubeconfig", lambda admin: until(admin, MANAGED_CLUSTERS, "cluster1", available))
+        act(folder / "hub.kubeconfig", lambda admin: until(admin, MANAGED_CLUSTERS, "cluster1", _complete))
         process.send_signal(signal.SIGINT)
         assert process.wait() == 0
     return "".join(lines)
