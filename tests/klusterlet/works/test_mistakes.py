@@ -8,7 +8,7 @@ from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
 from fairway.klusterlet.works import words
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.manifest import Failed, read
-from fairway.kube import Invalid, KubeError
+from fairway.kube import Client, Connection, Invalid, KubeError, NotFound
 from klusterlet.works.world import World
 
 MEGABYTES = 3
@@ -117,6 +117,28 @@ async def test_what_a_lax_hub_may_hold(small_world: World, manifest: dict[str, A
     (found,) = await read(work, Discovery(small_world.cluster))
     assert isinstance(found, Failed)
     assert str(found.refusal).startswith(message)
+
+
+async def test_an_api_version_leads_to_no_other_path_than_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def refuse(_method: str, path: str) -> None:
+        asked.append(path)
+        raise NotFound("no such path", code=404)
+
+    strange = (
+        *("", "/", "/v1", "v1/", "a//v1", "a/b/v1", "../v1", "a/..", "./v1", "..", "-/v1"),
+        *("v1?limit=1", "v1#x", "v1/../../v1", "a/%2e%2e", "v1%2fx", "v1;a", "v1\n", "\nv1", " v1", "a\\v1"),
+        *("A/v1", "V1", "\u0661", "v\u0661", "\uff41/v1", "v1\x00"),
+    )
+    async with Client(Connection(server="https://127.0.0.1:1")) as client:
+        monkeypatch.setattr(client, "request", refuse)
+        discovery = Discovery(client)
+        assert [await discovery.find(each, "Pod") for each in strange] == [None] * len(strange)
+        assert asked == []
+        for each in ("v1", "apps/v1", "my-group.example.com/v2beta1"):
+            assert await discovery.find(each, "Pod") is None
+    assert asked == ["/api/v1", "/apis/apps/v1", "/apis/my-group.example.com/v2beta1"]
 
 
 async def test_an_object_whose_kind_is_not_served_for_a_while_is_kept(small_world: World) -> None:
