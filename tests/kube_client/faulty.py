@@ -18,6 +18,8 @@ from typing import Any, Literal
 from aiohttp import web
 from multidict import CIMultiDict
 
+from fairway.testing.processes import Port
+
 GROUP = "cluster.open-cluster-management.io"
 PATH = f"/apis/{GROUP}/v1/managedclusters"
 NOT_STREAMING = (
@@ -178,6 +180,7 @@ class FaultyHub:
         self._transports: set[asyncio.BaseTransport] = set()
         self._runner: web.AppRunner | None = None
         self._port = 0
+        self._held = contextlib.ExitStack()
         self._ssl: ssl.SSLContext | None = None
 
     # Life
@@ -214,11 +217,14 @@ class FaultyHub:
         await self.start()
 
     async def __aenter__(self) -> "FaultyHub":
+        # Nobody else gets it while this one is stopped.
+        self._port = self._held.enter_context(Port()).number
         await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+        self._held.close()
 
     # The truth
 

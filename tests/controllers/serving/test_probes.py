@@ -11,6 +11,7 @@ from fairway.controllers.serving import Address, Ports, serving
 from fairway.controllers.serving import connection as connections
 from fairway.controllers.serving.probes import NOT_ALIVE, NOT_READY, UNKNOWN
 from fairway.observe.meters import CONTENT_TYPE, Meters, values
+from fairway.testing.processes import Port
 
 
 class State:
@@ -265,9 +266,7 @@ async def test_who_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.Monke
 
 
 async def test_without_a_host_it_listens_everywhere(state: State) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    async with opened(state, health=Address(port=port), metrics=None) as ports:
-        assert ports.health == Address(port=port)
-        assert (await ask(ports.health, "GET", "/livez")).code == 200
+    with Port() as port:
+        async with opened(state, health=Address(port=port.number), metrics=None) as ports:
+            assert ports.health == Address(port=port.number)
+            assert (await ask(ports.health, "GET", "/livez")).code == 200

@@ -35,7 +35,7 @@ from fairway.providers import (
 from fairway.providers.publication import CONDITION
 from fairway.providers.rules import CLUSTER_RULES, FLEET_RULES, LEASE_RULES
 from fairway.testing.hub import embedded_hub
-from fairway.testing.processes import POLL
+from fairway.testing.processes import POLL, Port
 from providers.sdk.world import World, values_of
 
 DIRECT: Mapping[str, Any] = {"free": Direct()}
@@ -255,9 +255,9 @@ async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
     value = [5]
     data, kubeconfig = tmp_path / "data", tmp_path / "kubeconfig"
     async with asyncio.timeout(200), AsyncExitStack() as stack:
-        async with embedded_hub(folder=data) as hub:
+        port = stack.enter_context(Port()).number
+        async with embedded_hub(folder=data, port=port) as hub:
             hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
-            port = int(hub.url.rpartition(":")[2])
             connection = load(kubeconfig).context()
             client = await stack.enter_async_context(Client(connection))
             await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
