@@ -102,6 +102,7 @@ def test_the_answer_first(get: Any, capsys: Capture) -> None:
     ]
     problem = found[1][-1]
     assert problem.startswith("c2: resource-usage-score ran out 3m")
+    assert "before it was even written: the clock of its provider is behind (last written" in problem
     assert "by fairway-provider-resource-usage); cluster has not reported yet (and 1 more)" in problem
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import ManagedClusterScore
-from fairway.cli.provider_report import AddOn, Entry, Health, Published, Registry, State, document
+from fairway.cli.provider_health import Entry, Health, State
+from fairway.cli.provider_report import AddOn, Published, Registry, age, document
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GROUP = ("AddOnPlacementScore", "usage-score")
@@ -173,7 +174,57 @@ def test_clusters_without_the_score_and_scores_without_a_cluster() -> None:
     ]
     assert found.entries[0].why.endswith("there is no such cluster")
     assert found.entries[1].why == "there is no usage-score; cluster is available"
-    assert (found.published, found.fleet) == (2, 2)
+    assert (found.published, found.fleet) == (1, 2)
+
+
+def test_a_score_of_a_cluster_that_is_gone_is_told_however_fresh_it_is() -> None:
+    found = health(cluster("c1"), cluster("c2"), score("c1"), score("gone"))
+    assert found.problem == "gone: there is no such cluster"
+    assert (found.published, found.fleet) == (1, 2)
+    endless = health(cluster("c1"), score("gone", until=None))
+    assert endless.problem.endswith("; there is no such cluster")
+
+
+def test_scores_without_an_end_are_told_of() -> None:
+    found = health(*map(cluster, ("c1", "c2", "c3")), score("c1"), score("c2", until=None))
+    assert found.problem == (
+        "none for c3; 1 of 2 have no end, so nobody would notice if they were no longer written"
+    )
+
+
+def test_who_was_installed_and_never_published_is_told_with_what_is_known_of_it() -> None:
+    registry = Registry()
+    for each in (
+        cluster("c1"),
+        cluster("c2"),
+        addon("c2", "False", "pod crashes", called="resource-usage-collect"),
+        addon("c1", "True", called="something-else"),
+    ):
+        registry.put(each)
+    (group,) = registry.groups()
+    assert group == ("AddOnPlacementScore", "resource-usage-score")
+    assert registry.names() == {"resource-usage", "resource-usage-score"}
+    found = registry.health(group, now=NOW)
+    assert (found.provider, found.published, found.fleet) == ("resource-usage", 0, 2)
+    assert found.problem == (
+        "c2: there is no resource-usage-score; cluster is available; "
+        "add-on resource-usage-collect is not available: pod crashes"
+    )
+    registry.put(score("c1", resource="resource-usage-score"))
+    assert registry.groups() == [group]
+    assert registry.health(group, now=NOW).provider == "usage"  # whoever does publish says who it is
+
+
+def test_clocks_that_differ_are_told_of() -> None:
+    late = entry(score("c1", until=-180, written=-120))
+    assert late.why.startswith(
+        "usage-score ran out 3m ago, before it was even written: the clock of its provider is behind "
+        "(last written 2m ago by "
+    )
+    assert entry(score("c1", until=-180, written=-175)).why.startswith("usage-score ran out 3m ago (")
+    ahead = health(cluster("c1"), calculated("c1", at=7200), group=("ManagedClusterScore", "ratio"))
+    assert "(last written in 120m)" in ahead.entries[0].why
+    assert age(NOW + timedelta(seconds=9), NOW) == "0s"
 
 
 def test_the_worst_is_told_first() -> None:
@@ -222,9 +273,19 @@ def test_scores_of_a_calculator() -> None:
         ("c2", State.FAILING, ("ratio",)),
         ("c1", State.ENDLESS, ("ratio",)),
     ]
-    assert "its provider says: no CPU (last written 15m ago by -)" in found.entries[0].why
+    assert "its provider says: no CPU (last written 15m ago)" in found.entries[0].why
     assert found.oldest == NOW - timedelta(seconds=900)
     assert found.provider == "ratio"
+
+
+def test_an_object_that_nobody_has_written_to() -> None:
+    meta = {"name": "c1-ratio", "namespace": "c1", "creationTimestamp": moment(-600)}
+    made = msgspec.convert({"metadata": meta}, ManagedClusterScore)
+    (found,) = health(cluster("c1"), made, group=("ManagedClusterScore", "ratio")).entries
+    assert (found.state, found.why) == (
+        State.EMPTY,
+        "ratio holds no score yet (made 10m ago, and never written); cluster is available",
+    )
 
 
 def test_what_comes_and_goes() -> None:

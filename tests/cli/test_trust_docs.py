@@ -55,7 +55,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
         async def more(client: Client) -> None:
             await publish(client, "cluster1", lasts=LONG)
-            await publish(client, "cluster2", lasts=timedelta(minutes=-3))
+            await publish(client, "cluster2", lasts=timedelta(0))
             await publish(client, "cluster3", lasts=LONG, message="nodes cannot be listed")
 
         act(hub.kubeconfig, more)

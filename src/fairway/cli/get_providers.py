@@ -12,19 +12,18 @@ from fairway.cli.get_view import Lines, Lot, View, Wanted
 from fairway.cli.live import unknown
 from fairway.cli.live_objects import listed, together
 from fairway.cli.output import Row, emit, say
+from fairway.cli.provider_health import Health, State
 from fairway.cli.provider_report import (
     AddOn,
     Group,
-    Health,
     Published,
     Registry,
-    State,
+    age,
     document,
     group_of,
     merged,
 )
 from fairway.cli.watching import Feed
-from fairway.hub.serving.age import spoken
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
@@ -202,7 +201,7 @@ def rows_of(health: Health, *, detailed: bool, now: datetime, absolute: bool) ->
             return ""
         if absolute:
             return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return spoken(max(0, int((now - moment).total_seconds())))
+        return age(moment, now)
 
     named: dict[str, object] = {"provider": health.provider, "resource": health.resource}
     if detailed:

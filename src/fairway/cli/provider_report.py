@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -12,7 +10,8 @@ from msgspec import Struct, field
 from fairway.api.annotation import Time
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
-from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
+from fairway.cli.provider_health import ORDER, Entry, Health, State
 from fairway.fleet.scores import SILENT, calculator_of, is_silent
 from fairway.hub.serving.age import spoken
 
@@ -24,16 +23,24 @@ JANITOR: Final = "fairway-scores"
 """Who writes to scores of others, which is no news of them."""
 ADD_ONS: Final = {"resource-usage": "resource-usage-collect", "hosted-clusters": "hypershift-addon"}
 """Add-ons that are not called like the provider they install."""
+PROMISED: Final = {
+    "resource-usage-collect": ("resource-usage", "resource-usage-score"),
+    "hypershift-addon": ("hosted-clusters", "hosted-clusters-score"),
+}
+"""Add-ons of which it is known what they publish, so it can be told that they do not: provider and resource."""
 
 NOBODY: Final = "-"
 NONE: Final = "there is no {resource}"
 RAN_OUT: Final = "ran out {when}"
+RAN_OUT_BEFORE: Final = "ran out {when}, before it was even written: the clock of its provider is behind"
 SAID_SILENT: Final = "was declared silent {when}"
 EMPTY: Final = "holds no score yet"
 ENDLESS: Final = "has no end, so nobody would notice if it were no longer written"
 FAILS: Final = "its provider says: {message}"
-WRITTEN: Final = "last written {when} by {writer}"
-NEVER_WRITTEN: Final = "nobody knows when it was written"
+WRITTEN: Final = "last written {when}"
+BY: Final = "{written} by {writer}"
+UNDATED: Final = "nobody knows when it was written"
+NEVER_WRITTEN: Final = "made {when}, and never written"
 CLUSTER_FINE: Final = "cluster is available"
 CLUSTER_NEW: Final = "cluster has not reported yet"
 CLUSTER_AWAY: Final = "cluster is not available ({reason}) since {since}"
@@ -41,10 +48,9 @@ CLUSTER_GONE: Final = "there is no such cluster"
 ADD_ON_FINE: Final = "add-on {name} is available"
 ADD_ON_UNKNOWN: Final = "add-on {name} has not reported yet"
 ADD_ON_BAD: Final = "add-on {name} is not available: {message}"
-MORE: Final = "{first} (and {count:,} more)"
-WITHOUT: Final = "none for {names}"
-NAMED: Final = 3
-ALL_FRESH: Final = ""
+AHEAD: Final = "in {time}"
+SLACK: Final = timedelta(seconds=10)
+"""By so much clocks of hub and providers may differ, and a write may take its time."""
 
 
 class Field(Struct, frozen=True, kw_only=True, gc=False):
@@ -77,85 +83,8 @@ class AddOn(Struct, frozen=True, kw_only=True, gc=False):
 Score = Published | ManagedClusterScore
 
 
-class State(StrEnum):
-    """In the order of how bad it is."""
-
-    SILENT = "silent"
-    EXPIRED = "expired"
-    FAILING = "failing"
-    EMPTY = "empty"
-    MISSING = "missing"
-    ENDLESS = "endless"
-    FRESH = "fresh"
-
-    @property
-    def bad(self) -> bool:
-        return self not in (State.ENDLESS, State.FRESH)
-
-
-_ORDER: Final = {state: at for at, state in enumerate(State)}
-
 Group = tuple[str, str]
 """(kind, resource or calculator)"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One cluster and one provider."""
-
-    cluster: str
-    state: State
-    why: str
-    valid_until: datetime | None = None
-    written: datetime | None = None
-    writer: str = ""
-    scores: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """One provider, for the whole fleet."""
-
-    provider: str
-    resource: str
-    kind: str
-    fleet: int
-    entries: tuple[Entry, ...]
-    """The worst first, then by name."""
-
-    @property
-    def counts(self) -> Counter[State]:
-        return Counter(each.state for each in self.entries)
-
-    @property
-    def published(self) -> int:
-        return sum(each.state is not State.MISSING for each in self.entries)
-
-    @property
-    def oldest(self) -> datetime | None:
-        return min((each.written for each in self.entries if each.written is not None), default=None)
-
-    @property
-    def scores(self) -> tuple[str, ...]:
-        return tuple(sorted({name for each in self.entries for name in each.scores}))
-
-    @property
-    def writers(self) -> tuple[str, ...]:
-        return tuple(sorted({each.writer for each in self.entries if each.writer}))
-
-    @property
-    def problem(self) -> str:
-        """The worst there is, in words; empty if all is well. Not to be meant for a cluster is nothing bad."""
-        bad = [each for each in self.entries if each.state.bad and each.state is not State.MISSING]
-        if bad:
-            first = f"{bad[0].cluster}: {bad[0].why}"
-            return MORE.format(first=first, count=len(bad) - 1) if len(bad) > 1 else first
-        without = [each.cluster for each in self.entries if each.state is State.MISSING]
-        if not without:
-            return ALL_FRESH
-        listed = ", ".join(without[:NAMED])
-        more = len(without) - NAMED
-        return WITHOUT.format(names=MORE.format(first=listed, count=more) if more > 0 else listed)
 
 
 class Registry:
@@ -193,7 +122,14 @@ class Registry:
                 self._addons.get(thing.metadata.namespace, {}).pop(thing.metadata.name, None)
 
     def groups(self) -> list[Group]:
-        return sorted(self._scores, key=lambda each: (each[1], each[0]))
+        """Those somebody publishes, and those an add-on should."""
+        return sorted({*self._scores, *self._promised()}, key=lambda each: (each[1], each[0]))
+
+    def _promised(self) -> dict[Group, str]:
+        """Providers, by what their add-ons are there for."""
+        installed = {name for there in self._addons.values() for name in there}
+        found = (PROMISED[name] for name in PROMISED if name in installed)
+        return {(AddOnPlacementScore().kind, resource): provider for provider, resource in found}
 
     def names(self) -> set[str]:
         """What a provider can be asked for by."""
@@ -202,6 +138,8 @@ class Registry:
     def provider_of(self, group: Group) -> str:
         """By its label, or else who mostly writes these, or else what they are called."""
         table = self._scores.get(group, {})
+        if not table:
+            return self._promised().get(group, group[1])
         labels = Counter(each.metadata.labels.get(PROVIDER, "") for each in table.values())
         del labels[""]
         if labels:
@@ -221,7 +159,7 @@ class Registry:
             resource=group[1],
             kind=group[0],
             fleet=len(self.clusters),
-            entries=tuple(sorted(entries, key=lambda each: (_ORDER[each.state], each.cluster))),
+            entries=tuple(sorted(entries, key=lambda each: (ORDER[each.state], each.cluster))),
         )
 
     def _entry(
@@ -229,17 +167,16 @@ class Registry:
     ) -> Entry:
         if score is None:
             why = "; ".join((NONE.format(resource=group[1]), *self._around(provider, group[1], cluster)))
-            return Entry(cluster=cluster, state=State.MISSING, why=why)
-        state, words = self._judge(score, now=now)
+            promised = self._addon(provider, group[1], cluster) is not None
+            return Entry(cluster=cluster, state=State.MISSING, why=why, promised=promised)
         written, writer = _written(score)
+        state, words = self._judge(score, written, now=now)
+        stray = cluster not in self.clusters
         if state is State.FRESH:
-            why = ""
+            why = CLUSTER_GONE if stray else ""
         else:
-            when = NEVER_WRITTEN
-            if written is not None:
-                when = WRITTEN.format(when=self._when(written, now), writer=writer or NOBODY)
-            why = f"{group[1]} {words} ({when})"
-            if state.bad:
+            why = f"{group[1]} {words} ({self._last(score, written, writer, state, now=now)})"
+            if state.bad or stray:
                 why = "; ".join((why, *self._around(provider, group[1], cluster)))
         return Entry(
             cluster=cluster,
@@ -251,9 +188,20 @@ class Registry:
             scores=tuple(each.name for each in score.status.scores)
             if isinstance(score, Published)
             else (group[1],),
+            stray=stray,
         )
 
-    def _judge(self, score: Score, *, now: datetime) -> tuple[State, str]:
+    def _last(
+        self, score: Score, written: datetime | None, writer: str, state: State, *, now: datetime
+    ) -> str:
+        made = score.metadata.creationTimestamp
+        if written is None:
+            known = state is State.EMPTY and made is not None
+            return NEVER_WRITTEN.format(when=self._when(made, now)) if known and made else UNDATED
+        told = WRITTEN.format(when=self._when(written, now))
+        return BY.format(written=told, writer=writer) if writer else told
+
+    def _judge(self, score: Score, written: datetime | None, *, now: datetime) -> tuple[State, str]:
         failing = next(
             (each for each in score.status.conditions if each.type in UPDATED and each.status == FALSE), None
         )
@@ -265,7 +213,8 @@ class Registry:
                 return State.SILENT, SAID_SILENT.format(when=when).strip()
             until = score.status.validUntil
             if until is not None and until < now:
-                words = RAN_OUT.format(when=self._when(until, now))
+                late = written is not None and written - until > SLACK
+                words = (RAN_OUT_BEFORE if late else RAN_OUT).format(when=self._when(until, now))
                 return State.EXPIRED, f"{words}, and {_says(failing)}" if failing else words
             if failing is not None:
                 return State.FAILING, f"is valid, but {_says(failing)}"
@@ -274,6 +223,8 @@ class Registry:
             return (State.FRESH, "") if until is not None else (State.ENDLESS, ENDLESS)
         if failing is not None:
             return State.FAILING, f"is there, but {_says(failing)}"
+        if score.status == ManagedClusterScoreStatus():
+            return State.EMPTY, EMPTY
         return State.ENDLESS, ENDLESS
 
     def _around(self, provider: str, resource: str, cluster: str) -> Iterator[str]:
@@ -303,7 +254,13 @@ class Registry:
     def _when(self, moment: datetime, now: datetime) -> str:
         if self._absolute:
             return f"at {format_time(moment)}"
-        return f"{spoken(max(0, int((now - moment).total_seconds())))} ago"
+        return age(moment, now) if moment - now > SLACK else f"{age(moment, now)} ago"
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """How long ago. What is still to come was written by a clock that is ahead, and is told as such."""
+    seconds = int((now - moment).total_seconds())
+    return AHEAD.format(time=spoken(-seconds)) if moment - now > SLACK else spoken(max(0, seconds))
 
 
 def group_of(score: Score) -> Group | None:

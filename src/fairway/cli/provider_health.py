@@ -1,0 +1,106 @@
+"""How the scores of one provider fare, cluster by cluster, and what is worst about them."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from fairway.api.score import AddOnPlacementScore
+
+MORE: Final = "{first} (and {count:,} more)"
+WITHOUT: Final = "none for {names}"
+WITHOUT_END: Final = "{count:,} of {all:,} have no end, so nobody would notice if they were no longer written"
+NAMED: Final = 3
+
+
+class State(StrEnum):
+    """In the order of how bad it is."""
+
+    SILENT = "silent"
+    EXPIRED = "expired"
+    FAILING = "failing"
+    EMPTY = "empty"
+    MISSING = "missing"
+    ENDLESS = "endless"
+    FRESH = "fresh"
+
+    @property
+    def bad(self) -> bool:
+        return self not in (State.ENDLESS, State.FRESH)
+
+
+ORDER: Final = {state: at for at, state in enumerate(State)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One cluster and one provider. ``stray``: there is no such cluster. ``promised``: an add-on is there for it."""
+
+    cluster: str
+    state: State
+    why: str
+    valid_until: datetime | None = None
+    written: datetime | None = None
+    writer: str = ""
+    scores: tuple[str, ...] = ()
+    stray: bool = False
+    promised: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """One provider, for the whole fleet."""
+
+    provider: str
+    resource: str
+    kind: str
+    fleet: int
+    entries: tuple[Entry, ...]
+    """The worst first, then by name."""
+
+    @property
+    def counts(self) -> Counter[State]:
+        return Counter(each.state for each in self.entries)
+
+    @property
+    def published(self) -> int:
+        """For so many clusters of the fleet."""
+        return sum(each.state is not State.MISSING and not each.stray for each in self.entries)
+
+    @property
+    def oldest(self) -> datetime | None:
+        return min((each.written for each in self.entries if each.written is not None), default=None)
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        return tuple(sorted({name for each in self.entries for name in each.scores}))
+
+    @property
+    def writers(self) -> tuple[str, ...]:
+        return tuple(sorted({each.writer for each in self.entries if each.writer}))
+
+    @property
+    def problem(self) -> str:
+        """The worst there is, in words; empty if all is well. Not to be meant for a cluster is nothing bad."""
+        bad = [
+            each
+            for each in self.entries
+            if each.state.bad and (each.state is not State.MISSING or each.promised)
+        ]
+        without = [each.cluster for each in self.entries if each.state is State.MISSING]
+        worst = bad or [each for each in self.entries if each.stray]
+        if worst:
+            first = f"{worst[0].cluster}: {worst[0].why}"
+            return MORE.format(first=first, count=len(worst) - 1) if len(worst) > 1 else first
+        return "; ".join(self._remarks(without))
+
+    def _remarks(self, without: list[str]) -> Iterator[str]:
+        if without:
+            listed = ", ".join(without[:NAMED])
+            more = len(without) - NAMED
+            yield WITHOUT.format(names=MORE.format(first=listed, count=more) if more > 0 else listed)
+        endless = self.counts[State.ENDLESS]
+        if endless and self.kind == AddOnPlacementScore().kind:  # no ManagedClusterScore has one
+            yield WITHOUT_END.format(count=endless, all=self.published)
