@@ -4,7 +4,6 @@ import asyncio
 import random
 import resource
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pytest
 from chaos.nursery import PATIENCE, POLL, Nursery
 from chaos.servers import EmbeddedServer, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, Thing, body
+from disks import small_disk
 from fairway.hub.storage import archive
 from fairway.kube.errors import ServerError
 from fairway.kube.rest import Client
@@ -37,20 +37,10 @@ class Disk:
 def mounted(folder: Path) -> Iterator[Disk]:
     """A file system of its own, with something on it that can go."""
     mount = folder / "data"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(mount)]
-    try:
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if made.returncode:
-        pytest.skip(f"a file system can't be mounted here: {made.stderr.strip()}")
-    try:
+    with small_disk(mount, size="2m"):
         ballast = mount / "ballast"
         ballast.write_bytes(bytes(700_000))
         yield Disk(folder=folder, limits={}, relieve=lambda _: ballast.unlink())
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
 def limited(folder: Path) -> Iterator[Disk]:

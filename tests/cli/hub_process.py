@@ -1,6 +1,5 @@
 """`fairway hub` as a process of its own, as people start it."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli.up_process import announced
 from clients.talk import Talk, context
 
 COMMAND = (sys.executable, "-m", "fairway", "hub")
@@ -48,13 +48,7 @@ def served(tmp_path: Path, *arguments: object) -> Iterator[Served]:
         ) as process,
     ):
         try:
-            assert process.stdout is not None
-            announced = ""
-            while not announced.endswith("}\n"):
-                line = process.stdout.readline()
-                assert line, errors.read_text()
-                announced += line
-            told = json.loads(announced)
+            told = announced(process, errors)
             assert told["pid"] == process.pid
             yield Served(process=process, url=told["url"], kubeconfig=Path(told["kubeconfig"]), errors=errors)
         finally:

@@ -1,6 +1,7 @@
 """Hubs with something on them, for tests of commands that talk to one, and those commands as processes."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -105,6 +106,18 @@ class Watch:
 
     def lines(self, count: int) -> list[str]:
         return [self.line() for _ in range(count)]
+
+    def documents(self, count: int) -> list[dict[str, Any]]:
+        """Of JSON, one after the other."""
+        found: list[dict[str, Any]] = []
+        text = ""
+        while len(found) < count:
+            line = self.line()
+            text += line
+            if line == "}":
+                found.append(json.loads(text))
+                text = ""
+        return found
 
     def interrupt(self) -> tuple[int, str]:
         """As Ctrl-C does: its exit status, and what it said on stderr."""

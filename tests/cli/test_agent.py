@@ -1,12 +1,8 @@
 """`fairway agent run`: a process that scores one cluster on a hub, with credentials that change under its feet."""
 
 import asyncio
-import json
 import shutil
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +12,7 @@ import pytest
 import yaml
 
 from cli.live_hub import act
-from cli.up_process import FAIRWAY, environment, fairway, until
+from cli.up_process import fairway, logging, until
 from fairway.api import crds
 from fairway.api.meta import find_condition
 from fairway.cli.agent_lease import Pulse
@@ -83,39 +79,6 @@ async def _populate(client: Client) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Running:
-    process: "subprocess.Popen[str]"
-    lines: list[dict[str, Any]]
-
-    def read_until(self, holds: Callable[[str], bool]) -> str:
-        assert self.process.stderr is not None
-        while line := self.process.stderr.readline():
-            found: dict[str, Any] = json.loads(line)
-            self.lines.append(found)
-            if holds(found["msg"]):
-                return str(found["msg"])
-        raise AssertionError(f"ended with {self.process.wait()}: {self.lines}")
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        assert self.process.stderr is not None
-        self.lines.extend(json.loads(line) for line in self.process.stderr)
-        return self.process.wait()
-
-
-@contextmanager
-def running(*arguments: object, **variables: str) -> Iterator[Running]:
-    command = [*FAIRWAY, "agent", "run", "--log-format", "json", *map(str, arguments)]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=environment(**variables)
-    ) as process:
-        try:
-            yield Running(process, [])
-        finally:
-            process.kill()
-
-
 async def _published(client: Client) -> dict[str, int]:
     """The scores, as soon as they are there."""
     found: dict[str, int] = {}
@@ -147,7 +110,7 @@ async def _renewed(client: Client) -> None:
 
 def test_it_publishes_and_shows_that_it_is_well(hubs: Hubs) -> None:
     act(hubs.hub.kubeconfig, _forget)
-    with running(*hubs.given, "--health-address", "127.0.0.1:0", MAXCPUCOUNT="100") as agent:
+    with logging("agent", "run", *hubs.given, "--health-address", "127.0.0.1:0", MAXCPUCOUNT="100") as agent:
         scores = act(hubs.hub.kubeconfig, _published)
         assert scores["cpuAvailable"] == 0  # half of what scores 100
         act(hubs.cluster.kubeconfig, _renewed)
@@ -197,7 +160,7 @@ def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
     options.write_text("hosted-clusters: {maximum: 10, threshold: 5}\n")
     names = "resource-usage,hosted-clusters,health"
     given = (*hubs.given, "--kubeconfig", restricted, "--providers", names, "--config", options)
-    with running(*given) as agent:
+    with logging("agent", "run", *given) as agent:
         scores = act(hubs.hub.kubeconfig, _all_three)
         assert agent.stop() == 0
     assert scores[SCORE]["cpuAvailable"] == 0
@@ -208,15 +171,15 @@ def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
 
 def test_a_new_process_goes_on_where_a_killed_one_ended(hubs: Hubs) -> None:
     act(hubs.hub.kubeconfig, _forget)
-    with running(*hubs.given) as first:
+    with logging("agent", "run", *hubs.given) as first:
         act(hubs.hub.kubeconfig, _published)
         first.process.kill()
         first.process.wait()
     before = act(
         hubs.hub.kubeconfig, lambda client: client.get(ADD_ON_PLACEMENT_SCORES, SCORE, namespace=CLUSTER)
     )
-    with running(*hubs.given) as second:
-        second.read_until(lambda line: f"of cluster {CLUSTER} on hub" in line)
+    with logging("agent", "run", *hubs.given) as second:
+        second.read_until(lambda line: f"of cluster {CLUSTER} on hub" in line["msg"])
         act(hubs.hub.kubeconfig, _published)
         assert second.stop() == 0
     after = act(
@@ -232,13 +195,16 @@ def test_a_kubeconfig_that_changes_is_read_again(
     kubeconfig = tmp_path / "kubeconfig"
     shutil.copy(hubs.hub.kubeconfig, kubeconfig)
     given = ["--hub-kubeconfig", kubeconfig, *hubs.given[2:]]
-    with hub_in_thread(folder=tmp_path_factory.mktemp("other")) as other, running(*given) as agent:
+    with (
+        hub_in_thread(folder=tmp_path_factory.mktemp("other")) as other,
+        logging("agent", "run", *given) as agent,
+    ):
         act(other.kubeconfig, lambda client: _namespace(client, CLUSTER))
-        agent.read_until(lambda line: hubs.hub.url in line)
+        agent.read_until(lambda line: hubs.hub.url in line["msg"])
         kubeconfig.write_text("no: kubeconfig")
-        agent.read_until(lambda line: "cannot be used" in line)
+        agent.read_until(lambda line: "cannot be used" in line["msg"])
         shutil.copy(other.kubeconfig, kubeconfig)
-        agent.read_until(lambda line: line == CHANGED % kubeconfig)
+        agent.read_until(lambda line: line["msg"] == CHANGED % kubeconfig)
         act(other.kubeconfig, _published)
         assert agent.stop() == 0
 
@@ -251,7 +217,7 @@ def test_the_namespace_of_the_kubeconfig_is_nobodys_cluster(hubs: Hubs, tmp_path
     kubeconfig.write_text(yaml.safe_dump(content))
     (tmp_path / "cluster-name").write_text(f"{CLUSTER}\n")
     act(hubs.hub.kubeconfig, _forget)
-    with running("--hub-kubeconfig", kubeconfig, *hubs.given[2:], "--no-lease") as agent:
+    with logging("agent", "run", "--hub-kubeconfig", kubeconfig, *hubs.given[2:], "--no-lease") as agent:
         act(hubs.hub.kubeconfig, _published)
         assert agent.stop() == 0
 

@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from cli.live_hub import EXAMPLE, Watch, act, fill, merge, put, remove, watch, write_status
+from cli.live_hub import EXAMPLE, act, fill, merge, put, remove, watch, write_status
 from fairway.api.placement import PlacementSpec
 from fairway.cli.main import run
 from fairway.kube import Client
@@ -166,18 +165,6 @@ def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: 
         assert watched.interrupt() == (130, "")
 
 
-def documents(watched: Watch, count: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    text = ""
-    while len(found) < count:
-        line = watched.line()
-        text += line
-        if line == "}":
-            found.append(json.loads(text))
-            text = ""
-    return found
-
-
 def test_a_document_for_each_answer_also_when_a_score_runs_out(
     tmp_path: Path, fairway_hub: HubAddress
 ) -> None:
@@ -194,7 +181,7 @@ def test_a_document_for_each_answer_also_when_a_score_runs_out(
     )
     arguments = ("explain", "placement", "ns1/web", "--watch", "-o", "json")
     with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
-        assert [each["cluster"] for each in documents(watched, 1)[0]["chosen"]] == ["c1"]
+        assert [each["cluster"] for each in watched.documents(1)[0]["chosen"]] == ["c1"]
         until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
 
         async def end(client: Client) -> None:
@@ -203,7 +190,7 @@ def test_a_document_for_each_answer_also_when_a_score_runs_out(
             await merge(client, cluster("c1"), {"metadata": {"annotations": {"a": "b"}}})
 
         act(fairway_hub.kubeconfig, end)
-        assert [each["cluster"] for each in documents(watched, 1)[0]["chosen"]] == ["c2"]
+        assert [each["cluster"] for each in watched.documents(1)[0]["chosen"]] == ["c2"]
         assert datetime.now(UTC) > until
 
 

@@ -1,6 +1,5 @@
 """`fairway get --watch`, as a process, on a hub that changes, goes away and comes back."""
 
-import json
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ from pathlib import Path
 import yaml
 from msgspec import structs
 
-from cli.live_hub import Watch, act, fill, merge, put, remove, watch, write_status
+from cli.live_hub import act, fill, merge, put, remove, watch, write_status
 from fairway.api.decision import ClusterDecision
 from fairway.kube import Client
 from fairway.testing.builders import cluster, decision, placement, score
@@ -117,24 +116,11 @@ def test_placements_change_with_their_decisions(tmp_path: Path, fairway_hub: Hub
         assert watched.line().split() == ["web", "-", "-", "c1"]
 
 
-def documents(watched: Watch, count: int) -> list[object]:
-    """Of JSON, one after the other."""
-    found: list[object] = []
-    text = ""
-    while len(found) < count:
-        line = watched.line()
-        text += line
-        if line == "}":
-            found.append(json.loads(text))
-            text = ""
-    return found
-
-
 def test_objects_are_a_document_per_change(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1"), cluster("c2"), cluster("c3"))
     arguments = ("get", "clusters", "c1", "c2", "-w", "-o", "json", "--output-watch-events")
     with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
-        first = documents(watched, 2)
+        first = watched.documents(2)
         act(fairway_hub.kubeconfig, lambda client: merge(client, cluster("c3"), {"metadata": {"labels": {}}}))
         act(fairway_hub.kubeconfig, lambda client: remove(client, cluster("c3")))
         act(
@@ -143,9 +129,7 @@ def test_objects_are_a_document_per_change(tmp_path: Path, fairway_hub: HubAddre
         )
         act(fairway_hub.kubeconfig, lambda client: remove(client, cluster("c1")))
         events = [
-            (each["type"], each["object"]["metadata"]["name"])
-            for each in [*first, *documents(watched, 2)]
-            if isinstance(each, dict)
+            (each["type"], each["object"]["metadata"]["name"]) for each in [*first, *watched.documents(2)]
         ]
         assert events == [("ADDED", "c1"), ("ADDED", "c2"), ("MODIFIED", "c2"), ("DELETED", "c1")]
 

@@ -49,6 +49,18 @@ class Up:
         return self.process.wait()
 
 
+def announced(process: "subprocess.Popen[str]", errors: Path) -> Mapping[str, Any]:
+    """What it prints with `-o json` when it is ready. ``errors`` says why if it never is."""
+    assert process.stdout is not None
+    text = ""
+    while not text.endswith("}\n"):
+        line = process.stdout.readline()
+        assert line, errors.read_text()
+        text += line
+    told: Mapping[str, Any] = json.loads(text)
+    return told
+
+
 @contextmanager
 def up(tmp_path: Path, *arguments: object) -> Iterator[Up]:
     """Ready on a free port, with the given options."""
@@ -61,13 +73,7 @@ def up(tmp_path: Path, *arguments: object) -> Iterator[Up]:
         ) as process,
     ):
         try:
-            assert process.stdout is not None
-            announced = ""
-            while not announced.endswith("}\n"):
-                line = process.stdout.readline()
-                assert line, errors.read_text()
-                announced += line
-            yield Up(process=process, told=json.loads(announced), errors=errors)
+            yield Up(process=process, told=announced(process, errors), errors=errors)
         finally:
             process.kill()
 
@@ -95,18 +101,24 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: object, **variables: str) -> Iterator[Running]:
-    """A `fairway run` that has reached its hub."""
-    command = [*FAIRWAY, "run", "--log-format", "json", *map(str, arguments)]
+def logging(*arguments: object, **variables: str) -> Iterator[Running]:
+    """A command that writes its log as JSON."""
+    command = [*FAIRWAY, *map(str, arguments), "--log-format", "json"]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=environment(**variables)
     ) as process:
         try:
-            found = Running(process=process, lines=[])
-            found.read_until(lambda line: " on hub " in line["msg"])
-            yield found
+            yield Running(process=process, lines=[])
         finally:
             process.kill()
+
+
+@contextmanager
+def running(*arguments: object, **variables: str) -> Iterator[Running]:
+    """A `fairway run` that has reached its hub."""
+    with logging("run", *arguments, **variables) as found:
+        found.read_until(lambda line: " on hub " in line["msg"])
+        yield found
 
 
 def fairway(*arguments: object, **variables: str) -> "subprocess.CompletedProcess[str]":

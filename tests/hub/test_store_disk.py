@@ -14,6 +14,7 @@ from unittest import mock
 import msgspec
 import pytest
 
+from disks import small_disk
 from fairway.hub.storage import commit
 from fairway.hub.storage import log as log_module
 from fairway.hub.storage import store as store_module
@@ -424,28 +425,18 @@ async def test_a_file_that_may_not_grow_makes_the_store_read_only_until_it_may(t
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    try:
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if made.returncode:
-        pytest.skip(f"a file system can't be mounted here: {made.stderr.strip()}")
-    try:
+    with small_disk(mount, size="1m"):
         yield mount
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
-async def test_a_full_disk_makes_the_store_read_only_until_there_is_room(small_disk: Path) -> None:
-    (small_disk / "ballast").write_bytes(b"\0" * 400_000)
-    folder = small_disk / "data"
+async def test_a_full_disk_makes_the_store_read_only_until_there_is_room(disk: Path) -> None:
+    (disk / "ballast").write_bytes(b"\0" * 400_000)
+    folder = disk / "data"
     store = await Store.open(folder)
     try:
-        await survives_a_full_disk(store, folder, make_room=(small_disk / "ballast").unlink)
+        await survives_a_full_disk(store, folder, make_room=(disk / "ballast").unlink)
     finally:
         await store.close()
 

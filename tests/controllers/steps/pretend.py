@@ -14,12 +14,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from controllers.chaos.truth import KINDS
 from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTER_SCORES,
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
     AlreadyExists,
@@ -34,15 +30,6 @@ from fairway.kube.replica import Replica
 
 Key = tuple[str, str]
 
-KINDS: Final[tuple[Resource[Any], ...]] = (
-    MANAGED_CLUSTERS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTER_SET_BINDINGS,
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTER_SCORES,
-    PLACEMENT_DECISIONS,
-    PLACEMENTS,
-)
 CONTROLLER: Final = "the controller"
 FORMER: Final = "a controller that is no more"
 SOMEBODY: Final = "somebody"

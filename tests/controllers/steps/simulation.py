@@ -14,10 +14,10 @@ from msgspec import structs
 
 from complaints import listening
 from controllers.chaos.inventor import SETS, Inventor
+from controllers.chaos.truth import KINDS
 from controllers.steps.pretend import (
     CONTROLLER,
     FORMER,
-    KINDS,
     Call,
     Informed,
     Key,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 
+from controllers.chaos.truth import KINDS
 from controllers.steps.paper import (
     Decisions,
     Situation,
@@ -19,7 +20,6 @@ from controllers.steps.paper import (
     situations,
 )
 from controllers.steps.pretend import (
-    KINDS,
     Informed,
     PretendClient,
     PretendClock,
