@@ -24,6 +24,10 @@ from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Quan
 SHORTEST_INTERVAL: Final = 1.0
 NO_SCALE: Final = "misses the field 'scale', such as {kind: linear, low: 0, high: 100}"
 NO_LIMITS: Final = "a {kind} scale needs low and high: the values that score -100 and 100"
+UPSIDE_DOWN: Final = (
+    "low ({low:g}) must be less than high ({high:g}); if low values are good, exchange them and write "
+    "inverted: true"
+)
 LIMITS_UNUSED: Final = "a {kind} scale has no low and high: remove them, or write kind: linear"
 BAD_NAME: Final = (
     "{given!r} is no name of a provider: use 1 to 63 letters, digits, '-', '_' and '.', such as queue"
@@ -59,6 +63,8 @@ class ScaleEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.kind in ("linear", "logarithmic"):
             if self.low is None or self.high is None:
                 raise ValueError(NO_LIMITS.format(kind=self.kind))
+            if self.low > self.high:
+                raise ValueError(UPSIDE_DOWN.format(low=self.low, high=self.high))
             made = (Linear if self.kind == "linear" else Logarithmic)(self.low, self.high)
         elif self.low is not None or self.high is not None:
             raise ValueError(LIMITS_UNUSED.format(kind=self.kind))

@@ -72,10 +72,11 @@ class Seconds(float):
     @classmethod
     def parse(cls, given: object) -> "Seconds":
         """Raises ValueError; also for what is negative or endless."""
-        if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < 1e12:
-            return cls(given)
+        seconds: object = given
         if isinstance(given, str) and given and not cls._PART.sub("", given):
-            return cls(sum(float(number) * cls._UNITS[unit] for number, unit in cls._PART.findall(given)))
+            seconds = sum(float(number) * cls._UNITS[unit] for number, unit in cls._PART.findall(given))
+        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 1e12:
+            return cls(seconds)
         raise ValueError(BAD_DURATION.format(given=given))
 
     def __str__(self) -> str:

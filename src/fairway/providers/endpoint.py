@@ -74,6 +74,8 @@ BAD_URL: Final = (
     "is not the address of a server: write one such as https://prometheus.example:9090, without ? and #"
 )
 USER_IN_URL: Final = "carries a user name or password: move them to auth"
+NO_TIME: Final = "must be more than 0: nobody answers at once"
+NO_BYTES: Final = "must be at least 1"
 BAD_HEADER: Final = "a header must be printable ASCII"
 OUR_HEADER: Final = "Authorization is set by auth, not here"
 
@@ -156,6 +158,10 @@ class Endpoint:
 
     def __init__(self, entry: Reachable, *, folder: Path, document: Document, path: Steps = ()) -> None:
         """``folder`` is where relative paths begin; ``path`` where the entry stands. Raises DocumentError."""
+        if not entry.timeout > 0:
+            raise document.error(NO_TIME, *path, "timeout")
+        if entry.max_bytes < 1:
+            raise document.error(NO_BYTES, *path, "maxBytes")
         self.timeout = float(entry.timeout)
         self._limit = entry.max_bytes
         self._headers = _checked_headers(entry, document, path)
@@ -276,7 +282,9 @@ class Endpoint:
             message = NOT_TRUSTED.format(server=self.server, why=error.certificate_error)
             raise ProviderError(message, reason=UNTRUSTED) from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            message = CANNOT_REACH.format(server=self.server, why=why_of(error))
+            # What aiohttp says itself names the server once more, and the address of an object in memory.
+            why = why_of(error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error)
+            message = CANNOT_REACH.format(server=self.server, why=why)
             raise ProviderError(message, reason=UNREACHABLE) from None
         except (aiohttp.ClientError, OSError) as error:
             message = NO_WHOLE_ANSWER.format(server=self.server, why=why_of(error))

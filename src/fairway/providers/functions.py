@@ -1,19 +1,20 @@
 """Functions as providers: a decorator, and ten lines are enough.
 
 What a function returns is taken as it is meant: values by the name of their score, pairs, a Reading, or for a provider
-with one score just the number. It may be async. It may block, too, for it runs in a thread of its own.
+with one score just the number. It may yield the pairs, and it may be async. It may block, too, for it runs in a thread
+of its own.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Never, TypeVar
 
 from fairway.api.cluster import ManagedCluster
 from fairway.providers.definition import DefinitionError, check
-from fairway.providers.intake import BAD_RESULT, reading_of
+from fairway.providers.intake import BAD_RESULT, MOST_SCORES, reading_of
 from fairway.providers.provider import (
     INTERVAL_SECONDS,
     ClusterProvider,
@@ -29,6 +30,7 @@ Scores = Mapping[str, Scale | Score] | Sequence[Score]
 """By name with a scale or a whole Score, or Scores that have their names."""
 Function = Callable[..., Any]
 
+BARE: Final = "@{decorator} needs scores: write @{decorator}(scores={{'queueFree': Linear(0, 1000)}})"
 NOT_A_FUNCTION: Final = "@{decorator} belongs above a function, not {given!r}"
 NO_ARGUMENTS: Final = (
     "provider {name}: the function must take no arguments; @fleet_provider is for all clusters"
@@ -66,12 +68,12 @@ class _OfFunction:
 
 class FunctionProvider(_OfFunction, ClusterProvider):
     async def read(self) -> Reading:
-        return self._reading(await _result(self.function()))
+        return self._reading(await awaited(self.function()))
 
 
 class FleetFunctionProvider(_OfFunction, FleetProvider):
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
-        result = await _result(self.function(clusters))
+        result = await awaited(self.function(clusters))
         if not isinstance(result, Mapping):
             raise ProviderError(NOT_BY_CLUSTER.format(kind=type(result).__name__), reason=BAD_RESULT)
         return {cluster: self._one(values) for cluster, values in result.items()}
@@ -94,13 +96,15 @@ _Kind = TypeVar("_Kind", FunctionProvider, FleetFunctionProvider)
 
 
 def provider(
-    *,
-    scores: Scores,
+    *bare: Never,
+    scores: Scores = (),
     name: str | None = None,
     resource: str | None = None,
     interval: float = INTERVAL_SECONDS,
 ) -> Callable[[Function], FunctionProvider]:
     """The function reads the cluster it runs on. Without a name it is the function's, without a resource NAME-score."""
+    if bare:
+        raise DefinitionError(BARE.format(decorator="provider"))
 
     def decorated(function: Function) -> FunctionProvider:
         called = _name(function, name, decorator="provider")
@@ -112,13 +116,15 @@ def provider(
 
 
 def fleet_provider(
-    *,
-    scores: Scores,
+    *bare: Never,
+    scores: Scores = (),
     name: str | None = None,
     resource: str | None = None,
     interval: float = INTERVAL_SECONDS,
 ) -> Callable[[Function], FleetFunctionProvider]:
     """The function takes the clusters of the hub by name and returns the values of each, also by name."""
+    if bare:
+        raise DefinitionError(BARE.format(decorator="fleet_provider"))
 
     def decorated(function: Function) -> FleetFunctionProvider:
         called = _name(function, name, decorator="fleet_provider")
@@ -166,5 +172,13 @@ def _scores(given: object, name: str) -> tuple[Score, ...]:
     return tuple(given)
 
 
-async def _result(result: Any) -> object:
+async def awaited(result: Any) -> object:
+    """What a function gives in the end, if it is async or yields; what it returned otherwise."""
+    if isinstance(result, AsyncIterator):
+        pairs: list[object] = []
+        async for pair in result:
+            pairs.append(pair)
+            if len(pairs) > MOST_SCORES:  # enough to be refused
+                break
+        return pairs
     return await result if isinstance(result, Awaitable) else result

@@ -4,10 +4,11 @@ One bad value costs that value; a reading that makes no sense as a whole is refu
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
+from itertools import islice
 from numbers import Real
 from typing import Final
 
@@ -19,7 +20,6 @@ MOST_SCORES: Final = 100
 NAMED_PROBLEMS: Final = 5
 
 ODD_READING: Final = "what the provider returned cannot be read: {error}"
-NOT_A_READING: Final = "the provider returned {kind} instead of a reading"
 NOT_VALUES: Final = "the provider returned {kind} instead of values by the name of their score"
 TOO_MANY: Final = "the provider returned {count} values; no more than {most} scores can be published"
 NOT_FINITE: Final = "{name} is {value}, which is no number to score"
@@ -59,17 +59,19 @@ def reading_of(result: object) -> Reading:
     if isinstance(result, Mapping):
         return Reading(values=result)
     if isinstance(result, Sequence) and not isinstance(result, str | bytes):
-        return Reading(values=_from_pairs(result))
+        return Reading(values=_from_pairs(result, kind=_kind(result)))
+    if isinstance(result, Iterator):  # as of a function that yields; it need not have an end
+        return Reading(values=_from_pairs(tuple(islice(result, MOST_SCORES + 1)), kind=_kind(result)))
     raise ProviderError(NOT_VALUES.format(kind=_kind(result)), reason=BAD_RESULT)
 
 
-def _from_pairs(pairs: Sequence[object]) -> dict[str, float]:
+def _from_pairs(pairs: Sequence[object], *, kind: str) -> dict[str, float]:
     found: dict[str, float] = {}
     if len(pairs) > MOST_SCORES:
         raise ProviderError(TOO_MANY.format(count=len(pairs), most=MOST_SCORES), reason=TOO_MANY_SCORES)
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ProviderError(NOT_VALUES.format(kind="a list"), reason=BAD_RESULT)
+            raise ProviderError(NOT_VALUES.format(kind=kind), reason=BAD_RESULT)
         name, value = pair
         if name in found:
             raise ProviderError(DUPLICATE.format(name=name), reason=DUPLICATE_SCORE)
@@ -94,7 +96,7 @@ def _taken_in(reading: object, known: set[str]) -> Intake:
     if isinstance(reading, Exception):
         raise ProviderError(described(reading))
     if not isinstance(reading, Reading):
-        raise ProviderError(NOT_A_READING.format(kind=_kind(reading)), reason=BAD_RESULT)
+        reading = reading_of(reading)
     if not isinstance(reading.values, Mapping):
         raise ProviderError(NOT_VALUES.format(kind=_kind(reading.values)), reason=BAD_RESULT)
     values: dict[str, float] = {}

@@ -21,6 +21,7 @@ from fairway.kube.notice import Notices
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.assessor import Findings
 from fairway.providers.clock_steps import ClockSteps
+from fairway.providers.functions import awaited
 from fairway.providers.intake import BAD_RESULT
 from fairway.providers.isolation import room_of
 from fairway.providers.placement_scores import AddOnPlacementScores, version_of
@@ -184,9 +185,9 @@ class Lane:
         readings: Any
         if isinstance(self.provider, ClusterProvider):
             assert self._cluster is not None
-            readings, asked = {self._cluster: await self.provider.read()}, None
+            readings, asked = {self._cluster: await awaited(self.provider.read())}, None
         else:
-            readings, asked = await self.provider.read(clusters), clusters
+            readings, asked = await awaited(self.provider.read(clusters)), clusters
             if not isinstance(readings, Mapping):
                 kind = type(readings).__name__
                 raise ProviderError(NOT_BY_CLUSTER.format(kind=kind), reason=BAD_RESULT)

@@ -33,6 +33,7 @@ NO_ATTRIBUTE: Final = "{place} has no {name!r}{hint}"
 NO_PROVIDER: Final = (
     "{place} has no provider; put @provider(...) above a function, or write a class of Provider"
 )
+UNFINISHED: Final = "{place}:{name} has no method {missing}"
 SEVERAL: Final = "{place} has several providers: {names}; say which one, as in {example}"
 NOT_A_PROVIDER: Final = "{place}:{name} is {kind}, not a provider"
 BARE_FUNCTION: Final = (
@@ -162,11 +163,20 @@ def _found(module: ModuleType, name: str, *, place: str) -> Factory:
 def _only(module: ModuleType, place: str) -> Factory:
     found = _providers(module)
     if not found:
-        raise LoadingError(NO_PROVIDER.format(place=place))
+        raise LoadingError(_unfinished(module, place) or NO_PROVIDER.format(place=place))
     names = sorted(found)
     if len(names) > 1:
         raise LoadingError(SEVERAL.format(place=place, names=", ".join(names), example=f"{place}:{names[0]}"))
     return _factory(found[names[0]], names[0], place)
+
+
+def _unfinished(module: ModuleType, place: str) -> str:
+    """What the first class of a provider lacks to be one; empty if there is none."""
+    for name, value in vars(module).items():
+        if inspect.isabstract(value) and issubclass(value, Provider) and value.__module__ == module.__name__:
+            missing = ", ".join(sorted(value.__abstractmethods__))
+            return UNFINISHED.format(place=place, name=name, missing=missing)
+    return ""
 
 
 def _providers(module: ModuleType) -> dict[str, Any]:

@@ -19,10 +19,8 @@ Rounding = Literal["truncate", "nearest", "floor"]
 """``truncate`` is toward zero, as OCM's own SDK does it."""
 
 NOT_FINITE: Final = "{kind}: {name} must be a finite number, not {value!r}"
-NO_RANGE: Final = (
-    "{kind}: low ({low}) must be less than high ({high}); if low values are good, "
-    "write Inverted({kind}({high}, {low}))"
-)
+NO_RANGE: Final = "{kind}: low ({low}) must be less than high ({high})"
+UPSIDE_DOWN: Final = "; if low values are good, write Inverted({kind}({high}, {low}))"
 NOT_POSITIVE: Final = (
     "Logarithmic: low must be greater than 0, not {low}; write the smallest value that matters, such as 1"
 )
@@ -48,7 +46,8 @@ def _check(kind: str, *, low: float, high: float, rounding: Rounding) -> None:
         if not math.isfinite(value):
             raise ValueError(NOT_FINITE.format(kind=kind, name=name, value=value))
     if low >= high:
-        raise ValueError(NO_RANGE.format(kind=kind, low=low, high=high))
+        words = NO_RANGE if low == high else NO_RANGE + UPSIDE_DOWN
+        raise ValueError(words.format(kind=kind, low=low, high=high))
     if rounding not in ("truncate", "nearest", "floor"):
         raise ValueError(UNKNOWN_ROUNDING.format(kind=kind, given=rounding))
 

@@ -258,7 +258,7 @@ async def test_no_more_are_asked_at_a_time_than_allowed(scorer: Scorer) -> None:
     scorer.gate.clear()
     async with open_provider("http-scorer", options(scorer, mode="cluster", concurrency=3)) as found:
         reading = asyncio.create_task(values(found, fleet(*scorer.scores)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             for _ in range(3):
                 await scorer.arrived.get()
         scorer.gate.set()

@@ -81,6 +81,16 @@ def test_what_is_assumed() -> None:
         (options(headers={"X": "a\nb"}), "headers.X", "printable ASCII"),
         (options(warnings="ignore"), "warnings", "'ignore'"),
         (options(tiemout="5s"), "tiemout", "did you mean 'timeout'?"),
+        (options(timeout=0), "timeout", "must be more than 0"),
+        (options(maxBytes=0), "maxBytes", "must be at least 1"),
+        (options(maxAge="0s"), "maxAge", "must be more than 0"),
+        (options(concurrency=0), "concurrency", "must be at least 1"),
+        (options(interval="99999999w"), "interval", "expected a duration such as 30s"),
+        (
+            options(score={"scale": {"kind": "linear", "low": 9, "high": 5}}),
+            "scores[0].scale",
+            "inverted: true",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, given: dict[str, Any], field: str, words: str) -> None:

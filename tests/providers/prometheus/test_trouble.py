@@ -72,6 +72,11 @@ async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.UNREACHABLE
     assert "http://127.0.0.1:9 cannot be reached" in said
+    url = proxy.url.replace("http://", "https://")  # which speaks no TLS
+    async with open_provider("prometheus", {**options(proxy), "url": url}) as found:
+        told, said = await failure(found, fleet("c1"))
+    assert told == endpoint.UNREACHABLE
+    assert said.startswith(f"free: {url} cannot be reached: [SSL: ")
 
 
 async def test_a_login_page_elsewhere_is_not_followed(proxy: Proxy) -> None:

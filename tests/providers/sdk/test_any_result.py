@@ -190,6 +190,8 @@ def meant(result: object) -> dict[str, set[int]]:
     items: list[Any] = []
     if type(given) is dict:
         items = list(given.items())
+    elif result is generated:
+        items = list(generated())
     elif isinstance(given, list | tuple):
         items = [each for each in given if isinstance(each, tuple | list) and len(each) == 2]
     for name, value in items:

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, cast
 
 import pytest
@@ -75,6 +75,27 @@ async def test_a_function_of_the_fleet() -> None:
     assert found["c4"].reason == "Away"
 
 
+async def test_a_function_may_yield() -> None:
+    @provider(scores={"free": Direct(), "busy": Direct()}, name="yields")
+    def one() -> Iterator[tuple[str, int]]:
+        yield "free", 7
+        yield "busy", 8
+
+    @provider(scores={"free": Direct(), "busy": Direct()}, name="yields-later")
+    async def two() -> AsyncIterator[tuple[str, int]]:
+        yield "free", 7
+        yield "busy", 8
+
+    @provider(scores={"free": Direct()}, name="never-ends")
+    async def three() -> AsyncIterator[tuple[str, int]]:
+        while True:
+            yield "free", 7
+
+    assert await one.read() == await two.read() == Reading(values={"free": 7, "busy": 8})
+    with pytest.raises(ProviderError, match="returned 101 values"):
+        await three.read()
+
+
 async def test_a_fleet_without_clusters_is_no_reading() -> None:
     @fleet_provider(scores={"free": Direct()})
     def wrong(_: Mapping[str, ManagedCluster]) -> list[int]:
@@ -137,6 +158,9 @@ def _no_argument() -> object:
         (_argument, "must take no arguments"),
         (_no_argument, "must take one argument"),
         (lambda: provider(scores=FREE)(cast("Any", 7)), "belongs above a function, not 7"),
+        (lambda: cast("Any", provider)(lambda: 7), r"@provider needs scores: write @provider\(scores="),
+        (lambda: cast("Any", fleet_provider)(lambda _: {}), "@fleet_provider needs scores"),
+        (_decorated(), "publishes no scores"),
     ],
 )
 def test_a_definition_that_cannot_work(make: Callable[[], object], words: str) -> None:

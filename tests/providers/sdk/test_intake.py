@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -127,11 +128,16 @@ def test_ten_thousand_scores_are_refused_as_a_whole() -> None:
         reading_of([(f"n{number}", 1) for number in range(10_000)])
 
 
-@pytest.mark.parametrize("result", [None, 7, "queueFree", {"queueFree": 1}])
-def test_a_class_must_return_a_reading(result: object) -> None:
-    with pytest.raises(ProviderError, match="instead of a reading") as caught:
+@pytest.mark.parametrize("result", [None, 7, "queueFree", {1, 2}])
+def test_a_class_must_return_values(result: object) -> None:
+    with pytest.raises(ProviderError, match="instead of values by the name of their score") as caught:
         take_in(result, SCORES)
     assert caught.value.reason == BAD_RESULT
+
+
+@pytest.mark.parametrize("result", [{"queueFree": 1}, [("queueFree", 1)], Reading(values={"queueFree": 1})])
+def test_a_class_may_return_what_a_function_may(result: object) -> None:
+    assert take_in(result, SCORES).values == {"queueFree": 1.0}
 
 
 @pytest.mark.parametrize("values", [None, 7, "queueFree", [1]])
@@ -146,17 +152,30 @@ def test_an_error_in_place_of_a_reading_is_that_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", [{"queueFree": 1}, [("queueFree", 1)], (["queueFree", 1],), Reading(values={"queueFree": 1})]
+    "result",
+    [
+        {"queueFree": 1},
+        [("queueFree", 1)],
+        (["queueFree", 1],),
+        Reading(values={"queueFree": 1}),
+        (pair for pair in [("queueFree", 1)]),
+        zip(["queueFree"], [1], strict=True),
+    ],
 )
 def test_what_a_function_may_return(result: object) -> None:
     assert dict(reading_of(result).values) == {"queueFree": 1}
 
 
-@pytest.mark.parametrize("result", [None, "queueFree", 7, b"x", {1, 2}, [1], [("a", 1, 2)]])
+@pytest.mark.parametrize("result", [None, "queueFree", 7, b"x", {1, 2}, [1], [("a", 1, 2)], iter([1])])
 def test_what_it_may_not(result: object) -> None:
     with pytest.raises(ProviderError, match="instead of values") as caught:
         reading_of(result)
     assert caught.value.reason == BAD_RESULT
+
+
+def test_what_yields_need_not_have_an_end() -> None:
+    with pytest.raises(ProviderError, match="returned 101 values; no more than 100"):
+        reading_of((f"n{number}", 1) for number in count())
 
 
 def test_a_name_that_comes_twice_is_no_reading() -> None:

@@ -219,8 +219,14 @@ async def test_it_cannot_end_the_process() -> None:
         raise asyncio.CancelledError
 
     await room.open(lambda: None, deadline=LONG)
-    with pytest.raises(ProviderError, match="SystemExit: 3"):
+
+    async def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(ProviderError, match=r"^SystemExit: 3$"):
         await room.call(leave, deadline=LONG)
+    with pytest.raises(ProviderError, match=r"^KeyboardInterrupt$"):
+        await room.call(interrupt, deadline=LONG)
     with pytest.raises(ProviderError, match="cancelled by its own doing"):
         await room.call(cancel, deadline=LONG)
     await room.call(guest.read, deadline=LONG)

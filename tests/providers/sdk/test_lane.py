@@ -6,6 +6,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -283,6 +284,19 @@ async def test_what_makes_no_reading(answer: object, reason: str, words: str) ->
         assert words in failure.message
         assert "nothing is published yet" in runner.unready()[0]
         assert words in runner.unready()[0]
+
+
+@pytest.mark.parametrize("result", [Reading(values={"free": 10}), {"free": 10}, [("free", 10)]])
+async def test_a_class_may_be_as_plain_as_a_function(result: object) -> None:
+    class Plain(Told):
+        def read(self) -> Any:
+            return result
+
+    sink = Hand()
+    async with at_work(Plain(), sink):
+        await asyncio.sleep(1)
+        ((_, published),) = sink.writes
+    assert (published.scores, published.well) == ((("free", 10),), True)
 
 
 async def test_a_long_story_is_one_short_line_everywhere(caplog: pytest.LogCaptureFixture) -> None:

@@ -132,7 +132,12 @@ def test_options_for_a_provider_without_any(file: Path) -> None:
         ("import sys\nsys.exit(4)\n", "", r"queue_provider.py:2: running it failed: SystemExit: 4"),
         ("import nosuchthing\n", "", r"queue_provider.py:1: .*No module named 'nosuchthing'"),
         (ONE.replace("Linear(0, 1000)", "7"), "", r"queue_provider.py:4: .*write one such as Linear"),
-        (ONE.replace("@provider(", "@provider\n#("), "", "queue_provider.py:4: running it failed: TypeError"),
+        (
+            ONE.replace("@provider(", "@provider\n#("),
+            "",
+            "queue_provider.py:4: .*@provider needs scores: write",
+        ),
+        (CLASSES.replace("def read", "def raed"), "", "queue_provider.py:Base has no method read"),
         (ONE, "quue", "has no 'quue', did you mean 'queue'?"),
         (ONE, "zzz", "has no 'zzz'; there is queue"),
         (ONE + "\nnumber = 7", "number", "number is a int, not a provider"),

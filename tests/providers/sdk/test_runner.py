@@ -374,7 +374,7 @@ async def test_one_writes_and_the_other_stands_by(world: World) -> None:
     connection = await world.account(first, rules, everywhere=True)
     name = world.name("price")
     leading, waiting = Price({first: 3}, name=name), Price({first: 3}, name=name)
-    timing = Timing(lease=3, renew=2.0, retry=0.2)
+    timing = Timing(lease=15, renew=10.0, retry=0.2)
 
     def settings(identity: str) -> Settings:
         return Settings(election=timing, identity=identity, lease_namespace=first, lease_name=name)

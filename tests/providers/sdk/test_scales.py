@@ -147,7 +147,7 @@ def test_who_needs_a_fleet() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Linear(1, 1), r"low \(1\) must be less than high \(1\)"),
+        (lambda: Linear(1, 1), r"low \(1\) must be less than high \(1\)$"),
         (lambda: Linear(10, 0), r"write Inverted\(Linear\(0, 10\)\)"),
         (lambda: Linear(0, math.inf), "high must be a finite number, not inf"),
         (lambda: Linear(math.nan, 1), "low must be a finite number, not nan"),

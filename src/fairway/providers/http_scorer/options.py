@@ -13,7 +13,7 @@ from fairway.providers.http_scorer.breaker import Limits
 from fairway.providers.http_scorer.contract import split_queries
 from fairway.providers.prometheus.api import Api
 from fairway.providers.prometheus.attribution import ClusterEntry
-from fairway.providers.prometheus.options import ThanosEntry
+from fairway.providers.prometheus.options import TOO_FEW, ThanosEntry
 from fairway.providers.prometheus.reduction import Reduction
 from fairway.providers.provider import Scale, Score
 from fairway.providers.scales import Direct
@@ -26,7 +26,6 @@ NO_SLASH: Final = "must start with /"
 CLUSTER_IN_FLEET: Final = "{cluster} stands for one cluster: write mode: cluster"
 QUERY_NEEDED: Final = "is empty; write the query, or let the scorer say it with sync: full"
 RANGE_NEEDS_STEP: Final = "range needs step, and step a range"
-TOO_FEW: Final = "must be at least 1"
 
 
 class ScorerScoreEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

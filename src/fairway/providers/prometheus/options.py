@@ -27,6 +27,8 @@ BAD_RANGE: Final = "the window must be at least one step, and at most {most} ste
 MOST_POINTS: Final = 11_000
 """What Prometheus itself allows of one series."""
 NO_FRESHNESS: Final = "none"
+TOO_FEW: Final = "must be at least 1"
+NO_AGE: Final = "must be more than 0: no sample is newer than the question"
 
 _SELECTOR: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(\s*\{[^{}]*\})?")
 
@@ -114,6 +116,10 @@ def options_of(document: Document, *, folder: Path) -> Options:
         _question(each, entry, document, "scores", index) for index, each in enumerate(entry.scores)
     )
     entry.cluster.check(document, "cluster")
+    if entry.concurrency < 1:
+        raise document.error(TOO_FEW, "concurrency")
+    if entry.max_age is not None and not entry.max_age > 0:
+        raise document.error(NO_AGE, "maxAge")
     return Options(
         name=name,
         resource=resource,
@@ -125,7 +131,7 @@ def options_of(document: Document, *, folder: Path) -> Options:
         method=entry.method,
         params={**entry.thanos.params(), **entry.params},
         accept_warnings=entry.warnings == "accept",
-        concurrency=max(1, entry.concurrency),
+        concurrency=entry.concurrency,
     )
 
 
