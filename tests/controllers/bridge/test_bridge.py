@@ -205,6 +205,23 @@ async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
+async def test_a_clock_that_is_ahead_keeps_nobody_alive(hub: HubUnderTest, world: World) -> None:
+    clock, ahead = Standing(), Standing()
+    ahead.advance(86_400)
+    async with bridging(hub, clock=clock) as stage:
+        await calculate(world, "a", "cpu", 50, clock=ahead)
+        found = await bridged(world, "a", having(cpu=50))
+        assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
+        clock.advance(300)
+        cluster = world.full("a")
+        stage.controller.queue.add((cluster, "addonplacementscores"))
+        await gone(world.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
+        ahead.advance(1)
+        await calculate(world, "a", "cpu", 50, clock=ahead)
+        found = await bridged(world, "a", having(cpu=50))
+        assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
+
+
 async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -> None:
     clock = Standing()
     async with bridging(hub, clock=clock) as stage:
@@ -223,7 +240,7 @@ async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -
 
 async def _rest(world: World, stage: Stage) -> list[tuple[str, str, str]]:
     """What is there once two looks in a row find the same, and the controller knows it."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         before: list[tuple[str, str, str]] = []
         while True:
             await stage.controller.quiet()

@@ -100,7 +100,7 @@ def to_add_on(*managed: ManagedClusterScore, now: datetime = NOON, **options: An
     for each in managed:
         extents.put(calculator_of(each) or "", each.metadata.namespace, each.status.score)
     mine = [each for each in managed if each.metadata.namespace == "c1"]
-    plan = plan_add_on(mine, None, options=Options(**options), extents=extents, now=now)
+    plan = plan_add_on(mine, None, heard={}, options=Options(**options), extents=extents, now=now)
     return dict(plan.put[0].status) if plan.put else None
 
 
@@ -149,9 +149,13 @@ def test_a_calculator_that_fails_is_told_of_until_its_value_is_too_old() -> None
 
 
 def test_a_moment_still_to_come_is_worth_no_more_than_this_one() -> None:
-    status = to_add_on(calculated("a", 1, at=datetime(9999, 12, 31, tzinfo=UTC)))
+    ahead = calculated("a", 1, at=datetime(9999, 12, 31, tzinfo=UTC))
+    status = to_add_on(ahead)
     assert status is not None
     assert status["validUntil"] == "2031-05-05T12:05:00Z"
+    later = NOON + timedelta(seconds=300)
+    plan = plan_add_on([ahead], None, heard={"c1-a": NOON}, options=BOTH, extents={}, now=later)
+    assert plan.put == ()  # whoever wrote that has said nothing since
 
 
 def test_only_the_calculators_asked_for() -> None:
@@ -168,7 +172,7 @@ def test_a_range_is_that_of_score_providers(value: int, score: int) -> None:
 
 def test_a_score_that_was_just_made_is_not_missed() -> None:
     made = ManagedClusterScore(metadata=ObjectMeta(name="c1-new", namespace="c1"))
-    plan = plan_add_on([made], None, options=BOTH, extents={}, now=NOON)
+    plan = plan_add_on([made], None, heard={}, options=BOTH, extents={}, now=NOON)
     assert plan == Plan()
 
 
@@ -337,6 +341,7 @@ class People(RuleBasedStateMachine):
         self.managed: dict[Key, ManagedClusterScore] = {}
         self.add_ons: dict[Key, AddOnPlacementScore] = {}
         self.confirmed: dict[Key, datetime] = {}
+        self.heard: dict[Key, datetime] = {}
 
     @initialize(
         options=st.builds(
@@ -357,6 +362,7 @@ class People(RuleBasedStateMachine):
         at = None if age is None else self.now - timedelta(seconds=age)
         made = calculated(name, score, at=at, cluster=cluster, labelled=labelled, trouble=trouble)
         self.managed[cluster, made.metadata.name] = made
+        self.heard[cluster, made.metadata.name] = self.now
 
     @rule(cluster=clusters, name=resources, given=scores, left=ages, labelled=forged, said=words)
     def publish(
@@ -447,8 +453,8 @@ class People(RuleBasedStateMachine):
         assert made.status.validUntil is not None
         assert made.status.validUntil > self.now
         newest = max(
-            moment
-            for each in self.managed.values()
+            min(moment, self.heard[key])
+            for key, each in self.managed.items()
             if each.metadata.namespace == made.metadata.namespace
             and is_original(each.metadata)
             and (moment := updated(each)) is not None
@@ -477,7 +483,15 @@ class People(RuleBasedStateMachine):
                 if calculator and is_original(each.metadata) and updated(each) is not None:
                     extents.put(calculator, where, each.status.score)
             current = add_ons.get(self.options.resource)
-            return plan_add_on(managed.values(), current, options=self.options, extents=extents, now=self.now)
+            heard = {name: moment for (where, name), moment in self.heard.items() if where == cluster}
+            return plan_add_on(
+                managed.values(),
+                current,
+                heard=heard,
+                options=self.options,
+                extents=extents,
+                now=self.now,
+            )
         confirmed = {name: moment for (where, name), moment in self.confirmed.items() if where == cluster}
         return plan_managed(
             add_ons.values(),

@@ -69,6 +69,7 @@ class Bridge(Reconciler):
         self._calculated: defaultdict[str, dict[str, ManagedClusterScore]] = defaultdict(dict)
         self._spans = Spans()
         self._confirmed: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+        self._heard: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
         self._writes = Writes(client, meters=meters, controller=self.name)
         self._notices = Notices(log)
 
@@ -102,8 +103,11 @@ class Bridge(Reconciler):
             cluster, gone = new.metadata.namespace, isinstance(change, Deleted)
             if gone:
                 self._calculated[cluster].pop(new.metadata.name, None)
+                self._heard[cluster].pop(new.metadata.name, None)
             else:
                 self._calculated[cluster][new.metadata.name] = new
+                if not (isinstance(change, Updated) and updated(change.old) == updated(new)):
+                    self._heard[cluster][new.metadata.name] = self.clock.wall()
             self._look(cluster)
             calculator = calculator_of(new)
             if not calculator or calculator in self.options.ranges:
@@ -124,6 +128,7 @@ class Bridge(Reconciler):
             plan = plan_add_on(
                 self._calculated.get(cluster, {}).values(),
                 self._add_ons.get(cluster, {}).get(self.options.resource),
+                heard=self._heard.get(cluster, {}),
                 options=self.options,
                 extents=self._spans,
                 now=now,

@@ -90,16 +90,18 @@ def plan_add_on(
     managed: Iterable[ManagedClusterScore],
     current: AddOnPlacementScore | None,
     *,
+    heard: Mapping[str, datetime],
     options: Options,
     extents: Extents,
     now: datetime,
 ) -> Plan:
-    """For one cluster. ``managed`` are all there are in its namespace."""
+    """For one cluster. ``managed`` are all there are in its namespace. ``heard`` tells by name when the time one of
+    them says it was updated at was first seen here."""
     if current is not None and not is_made_from(FROM_MANAGED, current.metadata):
         taken = TAKEN.format(kind="AddOnPlacementScore", name=_full(current.metadata))
         return Plan(problems=(taken,) if options.to_add_on and any(_originals(managed, options)) else ())
     managed = tuple(managed)
-    found, raw, ends, problems = _scores(managed, options=options, extents=extents, now=now)
+    found, raw, ends, problems = _scores(managed, heard, options=options, extents=extents, now=now)
     if not found:
         return Plan(drop=() if current is None else (current.metadata,), problems=tuple(problems))
     valid_until = min(ends)
@@ -149,7 +151,12 @@ def _failing(managed: Iterable[ManagedClusterScore], options: Options) -> Iterab
 
 
 def _scores(
-    managed: Iterable[ManagedClusterScore], *, options: Options, extents: Extents, now: datetime
+    managed: Iterable[ManagedClusterScore],
+    heard: Mapping[str, datetime],
+    *,
+    options: Options,
+    extents: Extents,
+    now: datetime,
 ) -> tuple[dict[str, int], dict[str, int], list[datetime], list[str]]:
     """By name: normalised, and as they are; until when each is valid; and what is missing."""
     found: dict[str, int] = {}
@@ -165,8 +172,10 @@ def _scores(
         if moment is None:
             problems.append(NO_TIME.format(name=each.metadata.name))
             continue
-        # A moment that is still to come is no better than this one.
-        end = (min(moment, now) + timedelta(seconds=options.ttl)).replace(microsecond=0)
+        # A moment that is still to come, by a clock that is ahead, is no better than the one we heard of it.
+        end = (min(moment, now, heard.get(each.metadata.name, now)) + timedelta(seconds=options.ttl)).replace(
+            microsecond=0
+        )
         if end <= now:
             problems.append(TOO_OLD.format(name=each.metadata.name, time=format_time(moment)))
             continue
