@@ -22,6 +22,9 @@ from fairway.hub.access.bearer import StaticTokens
 from fairway.hub.access.certs import Certificates
 from fairway.hub.access.jwt import Key as TokenKey
 from fairway.hub.access.tokens import Issuer
+from fairway.hub.admission import acceptance
+from fairway.hub.admission.control import GROUP as ADMISSION
+from fairway.hub.admission.control import Admission
 from fairway.hub.kinds import priorities
 from fairway.hub.kinds.catalog import kinds
 from fairway.hub.kinds.definitions import DEFINITIONS
@@ -126,6 +129,7 @@ class Hub:
             ),
             authenticator=self.authenticator,
             authorizer=self.authorizer,
+            admission=Admission(objects=facts, registry=self.registry, authorizer=self.authorizer),
             audit=self._audit,
             meters=self.meters,
         )
@@ -207,7 +211,10 @@ class Hub:
         wanted += [(priorities.CLASSES, dict(each)) for each in priorities.SYSTEM]
         await self._ensure(wanted)
         await self._ensure(list(policy.documents()))
-        await self._ensure([(DEFINITIONS, dict(each)) for each in self._settings.definitions])
+        definitions = self._settings.definitions
+        await self._ensure([(DEFINITIONS, dict(each)) for each in definitions])
+        if any(each["metadata"]["name"] == acceptance.CLUSTERS for each in definitions):
+            await self._ensure(list(acceptance.documents()))
 
     async def _ensure(self, wanted: Sequence[tuple[str, Document]]) -> None:
         await asyncio.gather(*(self._ensure_one(key, document) for key, document in wanted))
@@ -268,6 +275,8 @@ def _renewed(resource: Resource, kept: Document, wanted: Document) -> Document |
     """What a newer Fairway brings for an object that is already there; None when nothing."""
     if resource.group == "rbac.authorization.k8s.io":
         return policy.reconciled(kept, wanted)
+    if resource.group == ADMISSION:
+        return acceptance.reconciled(kept, wanted)
     if resource.key == DEFINITIONS and any(
         kept.get("spec", {}).get(k) != v for k, v in wanted["spec"].items()
     ):

@@ -245,13 +245,14 @@ def _rule_causes(rule: Document, path: str, namespaced: bool) -> Iterator[status
 
 
 def _selector_causes(selector: Document, path: str) -> Iterator[status.Cause]:
-    faults = list(_selector_faults(selector, path))
+    faults = list(selector_faults(selector, path))
     yield from faults
     if faults:
         yield status.invalid_value(path, None, "invalid label selector.")
 
 
-def _selector_faults(selector: Document, path: str) -> Iterator[status.Cause]:
+def selector_faults(selector: Document, path: str) -> Iterator[status.Cause]:
+    """Of any label selector."""
     for key, value in sorted((selector.get("matchLabels") or {}).items()):
         for fault in label_key_faults(key):
             yield status.invalid_value(f"{path}.matchLabels", key, fault)

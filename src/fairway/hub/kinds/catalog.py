@@ -5,6 +5,7 @@ from datetime import datetime
 
 from fairway.hub.access.authz import Authorizer
 from fairway.hub.access.objects import Objects
+from fairway.hub.admission.control import BINDINGS, POLICIES
 from fairway.hub.kinds import Kind
 from fairway.hub.kinds.access import Binding, Role
 from fairway.hub.kinds.certificates import CertificateSigningRequest
@@ -12,6 +13,7 @@ from fairway.hub.kinds.core import ConfigMap, Event, Lease, LimitRange, Namespac
 from fairway.hub.kinds.definitions import Definition
 from fairway.hub.kinds.network import Endpoints, Service
 from fairway.hub.kinds.pods import Pod
+from fairway.hub.kinds.policies import Policy, PolicyBinding
 from fairway.hub.kinds.priorities import CLASSES, Priorities, PriorityClass
 from fairway.hub.kinds.storage import Claim, Driver, DriversOfNode, StorageClass, Volume
 from fairway.hub.kinds.workloads import (
@@ -71,5 +73,7 @@ def kinds(
         "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequest(
             authorizer=authorizer, clock=clock
         ),
+        POLICIES: Policy(authorizer=authorizer, registry=registry, objects=objects),
+        BINDINGS: PolicyBinding(authorizer=authorizer, registry=registry, objects=objects),
         "customresourcedefinitions.apiextensions.k8s.io": Definition(registry=registry, clock=clock),
     }

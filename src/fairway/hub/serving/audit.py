@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -63,6 +64,7 @@ class Audit:
         address: str,
         agent: str,
         received: datetime,
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
         line: Document = {
             "kind": "Event",
@@ -94,9 +96,12 @@ class Audit:
         if self._size >= BACKLOG:
             self._dropped += 1
             return
+        told = dict(annotations or {})
         if self._dropped:
-            line["annotations"] = {"fairway.dev/lines-dropped-before": str(self._dropped)}
+            told["fairway.dev/lines-dropped-before"] = str(self._dropped)
             self._dropped = 0
+        if told:
+            line["annotations"] = told
         written = _encoded(line)
         self._size += len(written)
         self._lines.append(written)

@@ -35,6 +35,8 @@ class Exchange:
     """Who showed credentials; ``user`` is another when they act for somebody else."""
     acting: User | None = None
     warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
+    """For the audit log."""
     reason: str = ""
 
     @property

@@ -1,6 +1,5 @@
 """Requests that change something: their bodies, their options, and what they are answered with."""
 
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
@@ -9,8 +8,10 @@ from aiohttp import web
 
 from fairway.hub import builtin, options, status
 from fairway.hub.access.authz import Attributes, Authorizer
+from fairway.hub.admission.attempt import Attempt
+from fairway.hub.admission.control import Admission
 from fairway.hub.builtin.canonical import Malformed, canonical
-from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
+from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Admit, Patch, Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import body, form
 from fairway.hub.serving.exchange import Exchange, reply
@@ -29,12 +30,22 @@ NO_KIND: Final = (
 
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _DUPLICATES: Final = 100
+_OVERTAKEN: Final = (404, 409)
+"""Somebody else was there first, so one of many is left out."""
 
 
 class Mutations:
-    def __init__(self, *, reader: Reader, writer: Writer, special: Special, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        *,
+        reader: Reader,
+        writer: Writer,
+        special: Special,
+        authorizer: Authorizer,
+        admission: Admission,
+    ) -> None:
         self._reader, self._writer, self._special = reader, writer, special
-        self._authorizer = authorizer
+        self._authorizer, self._admission = authorizer, admission
 
     async def answer(self, exchange: Exchange, resource: Resource, found: Target, raw: bytes) -> web.Response:
         verbs: Mapping[str, Callable[[Exchange, Resource, Target, bytes], Awaitable[web.Response]]] = {
@@ -77,14 +88,36 @@ class Mutations:
             )
         return document
 
-    def _asked(self, exchange: Exchange, found: Target, kind: str) -> Request:
+    def _asked(self, exchange: Exchange, resource: Resource, found: Target, kind: str) -> Request:
+        written = options.write(exchange.query, agent=exchange.agent, kind=kind)
         return Request(
             user=exchange.user,
-            options=options.write(exchange.query, agent=exchange.agent, kind=kind),
+            options=written,
             subresource=found.subresource,
             warnings=exchange.warnings,
             may_create=partial(self._may_create, exchange.user, found),
+            admit=self._admit(exchange, resource, found, dry_run=written.dry_run, manager=written.manager),
         )
+
+    def _admit(
+        self, exchange: Exchange, resource: Resource, found: Target, *, dry_run: bool, manager: str = ""
+    ) -> Admit:
+        def admit(new: Document | None, old: Document | None) -> None:
+            self._admission.admit(
+                Attempt(
+                    user=exchange.user,
+                    resource=resource,
+                    subresource=found.subresource,
+                    new=new,
+                    old=old,
+                    dry_run=dry_run,
+                    manager=manager,
+                    warnings=exchange.warnings,
+                    annotations=exchange.annotations,
+                )
+            )
+
+        return admit
 
     def _may_create(self, user: User, found: Target, name: str) -> None:
         """For writes that make what isn't there yet: the verb of the request is another."""
@@ -103,7 +136,7 @@ class Mutations:
     async def _create(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, found, "CreateOptions")
+        asked = self._asked(exchange, resource, found, "CreateOptions")
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._special.serves(resource, found):
@@ -115,7 +148,7 @@ class Mutations:
     async def _update(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, found, "UpdateOptions")
+        asked = self._asked(exchange, resource, found, "UpdateOptions")
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._special.serves(resource, found):
@@ -131,7 +164,7 @@ class Mutations:
             raise status.Refusal(
                 code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
             )
-        asked = self._asked(exchange, found, "PatchOptions")
+        asked = self._asked(exchange, resource, found, "PatchOptions")
         _check_patch_options(media, asked.options)
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         patch = Patch(media=media, body=body.value(raw, media))
@@ -147,7 +180,14 @@ class Mutations:
     ) -> web.Response:
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        removed = await self._writer.delete(resource, found.namespace, found.name, asked, user=exchange.user)
+        removed = await self._writer.delete(
+            resource,
+            found.namespace,
+            found.name,
+            asked,
+            user=exchange.user,
+            admit=self._admit(exchange, resource, found, dry_run=asked.dry_run),
+        )
         if removed.gone and not self._writer.returned(resource):
             payload = form.written(_success(resource, removed.raw), style)
         else:
@@ -174,12 +214,17 @@ class Mutations:
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         chosen, metadata = await self._reader.page(resource, found.namespace, options.read(exchange.query))
         removed, pace = [], Pace()
+        admit = self._admit(exchange, resource, found, dry_run=asked.dry_run)
         for item in chosen:
             await pace.step()
-            with contextlib.suppress(Refusal):
+            try:
                 gone = await self._writer.delete(
-                    resource, item.key[1], item.key[2], asked, user=exchange.user
+                    resource, item.key[1], item.key[2], asked, user=exchange.user, admit=admit
                 )
+            except Refusal as refusal:
+                if refusal.code not in _OVERTAKEN:
+                    raise
+            else:
                 removed.append(gone.raw)
         await self._writer.settled()
         payload = form.many(resource, removed, metadata, style)

@@ -17,6 +17,7 @@ from fairway.hub import discretion, options, status
 from fairway.hub.access.authn import Authenticator
 from fairway.hub.access.authz import Attributes, Authorizer
 from fairway.hub.access.impersonation import Impersonation
+from fairway.hub.admission.control import Admission
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Resource
 from fairway.hub.serving import body, form, head, selection
@@ -70,6 +71,7 @@ class Server:
         documents: Documents,
         authenticator: Authenticator,
         authorizer: Authorizer,
+        admission: Admission,
         audit: Audit,
         meters: Meters,
     ) -> None:
@@ -77,7 +79,9 @@ class Server:
         self._special, self._documents = special, documents
         self._authenticator, self._authorizer = authenticator, authorizer
         self._impersonation = Impersonation(authorizer)
-        self._mutations = Mutations(reader=reader, writer=writer, special=special, authorizer=authorizer)
+        self._mutations = Mutations(
+            reader=reader, writer=writer, special=special, authorizer=authorizer, admission=admission
+        )
         self._audit, self._meters = audit, meters
         self._connections = Connections()
         meters.connections.set_function(lambda: len(self._connections.open))
@@ -152,6 +156,7 @@ class Server:
                 address=exchange.request.remote or "",
                 agent=exchange.agent,
                 received=exchange.received,
+                annotations=exchange.annotations,
             )
 
     async def _answered(self, exchange: Exchange) -> web.StreamResponse:

@@ -15,11 +15,11 @@ _OWNED: Final = b'"ownerReferences"'
 _ENDING: Final = b'"deletionTimestamp"'
 
 
-class _Metadata(msgspec.Struct, gc=False):
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
-    deletionTimestamp: str | None = None  # noqa: N815  # Kubernetes' name
+    deletion_timestamp: str | None = None
     finalizers: list[str] = msgspec.field(default_factory=list)
-    ownerReferences: list[dict[str, Any]] = msgspec.field(default_factory=list)  # noqa: N815
+    owner_references: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -57,13 +57,13 @@ class Collector(Worker[Key]):
             if owned:
                 self._index(change.key, frozenset())
                 # An owner that waits for its dependents may be waiting for this one.
-                self._wake_owners(_head(change.raw).metadata.ownerReferences, change.key)
+                self._wake_owners(_head(change.raw).metadata.owner_references, change.key)
             return
         if owned or change.key in self._owners:
             self._index(change.key, _owner_uids(change.raw) if owned else frozenset())
             self.add(change.key)
             if change.previous is not None and _OWNED in change.previous:
-                self._wake_owners(_head(change.previous).metadata.ownerReferences, change.key)
+                self._wake_owners(_head(change.previous).metadata.owner_references, change.key)
         if _ENDING in change.raw:
             self.add(change.key)
 
@@ -100,20 +100,20 @@ class Collector(Worker[Key]):
         if stored is None:
             return
         metadata = _head(stored.raw).metadata
-        if metadata.deletionTimestamp is not None:
+        if metadata.deletion_timestamp is not None:
             if ORPHAN_FINALIZER in metadata.finalizers:
                 await self._orphan(item, metadata)
                 return
             if FOREGROUND_FINALIZER in metadata.finalizers:
                 await self._await_dependents(item, metadata)
                 return
-        if metadata.ownerReferences and metadata.deletionTimestamp is None:
+        if metadata.owner_references and metadata.deletion_timestamp is None:
             await self._judge(item, metadata)
 
     async def _judge(self, key: Key, metadata: _Metadata) -> None:
         """Delete what has no owner left; forget owners that are gone where another remains."""
         solid, lost, waiting = [], [], []
-        for reference in metadata.ownerReferences:
+        for reference in metadata.owner_references:
             owner_key = self._owner_key(reference, key)
             if owner_key is None:
                 solid.append(reference)
@@ -123,7 +123,7 @@ class Collector(Worker[Key]):
             if head is None or head.uid != reference.get("uid"):
                 lost.append(reference)
             elif (
-                head.deletionTimestamp is not None
+                head.deletion_timestamp is not None
                 and FOREGROUND_FINALIZER in head.finalizers
                 and reference.get("blockOwnerDeletion")
             ):
@@ -160,7 +160,7 @@ class Collector(Worker[Key]):
             if stored is None:
                 continue
             head = _head(stored.raw).metadata
-            kept = [r for r in head.ownerReferences if r.get("uid") != metadata.uid]
+            kept = [r for r in head.owner_references if r.get("uid") != metadata.uid]
             await self._rewrite(dependent, head.uid, owners=kept)
         kept_finalizers = [f for f in metadata.finalizers if f != ORPHAN_FINALIZER]
         await self._rewrite(key, metadata.uid, finalizers=kept_finalizers)
@@ -173,9 +173,9 @@ class Collector(Worker[Key]):
                 continue
             head = _head(stored.raw).metadata
             blocking += any(
-                r.get("uid") == metadata.uid and r.get("blockOwnerDeletion") for r in head.ownerReferences
+                r.get("uid") == metadata.uid and r.get("blockOwnerDeletion") for r in head.owner_references
             )
-            if head.deletionTimestamp is None:
+            if head.deletion_timestamp is None:
                 self.add(dependent)
         if not blocking:
             kept = [f for f in metadata.finalizers if f != FOREGROUND_FINALIZER]
@@ -183,4 +183,4 @@ class Collector(Worker[Key]):
 
 
 def _owner_uids(raw: bytes) -> frozenset[str]:
-    return frozenset(str(r.get("uid")) for r in _head(raw).metadata.ownerReferences)
+    return frozenset(str(r.get("uid")) for r in _head(raw).metadata.owner_references)

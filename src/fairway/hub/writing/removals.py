@@ -9,6 +9,7 @@ from fairway.hub import status
 from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion
+from fairway.hub.requests import Admit
 from fairway.hub.resource import Document, Resource
 from fairway.hub.user import User
 from fairway.hub.writing.intake import Intake, clone
@@ -34,13 +35,22 @@ class Removals:
         self._intake, self._keeping, self._clock = intake, keeping, clock
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, options: Deletion, *, user: User
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        options: Deletion,
+        *,
+        user: User,
+        admit: Admit | None = None,
     ) -> Removed:
         item, old = self._keeping.head(resource, namespace, name)
         metadata = old["metadata"]
         _preconditions(resource, metadata, options)
         kind = self._intake.kind(resource)
         kind.admit_deletion(old, user)
+        if admit is not None:
+            admit(None, {key: value for key, value in old.items() if key not in ("apiVersion", "kind")})
         document = clone(old)
         metadata = document["metadata"]
         finalizers = _finalizers(metadata.get("finalizers") or [], options, kind)

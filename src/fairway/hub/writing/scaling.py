@@ -1,6 +1,7 @@
 """Scale: how many replicas something has and shall have, whatever its kind calls them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -101,8 +102,14 @@ class Scaling:
                 place = place.setdefault(part, {})
             place[path[-1]] = replicas
 
+        def admit(new: Document | None, old: Document | None) -> None:
+            assert new is not None
+            assert old is not None
+            request.admitted(_scale(resource, new), _scale(resource, old))
+
+        asked = replace(request, admit=admit)
         written = await self._writer.change(
-            resource, found.namespace, found.name, make, request, sent=wanted.get("metadata") or {}
+            resource, found.namespace, found.name, make, asked, sent=wanted.get("metadata") or {}
         )
         return _shown(_scale(resource, form.decode(resource, written.raw)), style)
 

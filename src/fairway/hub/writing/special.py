@@ -72,15 +72,18 @@ class Special:
             case ("pods", "binding"):
                 if (document.get("metadata") or {}).get("name") != found.name:
                     raise status.bad_request("name in URL does not match name in Binding object")
+                request.admitted(document, None)
                 return await self._bind(found.namespace, found.name, document, request)
             case ("bindings", ""):
                 name = (document.get("metadata") or {}).get("name", "")
+                request.admitted(document, None)
                 return await self._bind(found.namespace, name, document, request)
             case ("pods", "eviction"):
                 await self._evictions.evict(found.namespace, found.name, document, request)
                 return SUCCESS
             case ("serviceaccounts", "token"):
                 self._current(resource, found)
+                request.admitted(document, None)
                 answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
                 return _encoded(answer)
         written = self._writer.owned(resource, document, request)

@@ -23,7 +23,15 @@ from fairway.hub.options import Deletion
 from fairway.hub.patches import apply, jsonpatch, mergepatch, strategic
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
 from fairway.hub.registry import Registry
-from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
+from fairway.hub.requests import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Admit,
+    Patch,
+    Request,
+)
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import body, form
 from fairway.hub.storage.store import Item, Store
@@ -93,9 +101,16 @@ class Writer:
         return self._intake.owned_fields(resource, document, request)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, options: Deletion, *, user: User
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        options: Deletion,
+        *,
+        user: User,
+        admit: Admit | None = None,
     ) -> Removed:
-        return await self._removals.delete(resource, namespace, name, options, user=user)
+        return await self._removals.delete(resource, namespace, name, options, user=user, admit=admit)
 
     # Create
 
@@ -132,6 +147,7 @@ class Writer:
         self._intake.check(resource, document, None, request)
         if name and request.may_create is not None:
             request.may_create(name)
+        request.admitted(document, None)
         if self._store.head(key) is not None:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
         raw = await self._keeping.commit(resource, document, expect=0, dry_run=request.options.dry_run)
@@ -291,8 +307,10 @@ class Writer:
         if not applied:
             self._intake.own(view or resource, old, document, request)
         if document == old:
+            request.admitted(document, old)
             return Written(await self._keeping.unchanged(item))
         self._intake.check(resource, document, old, request)
+        request.admitted(document, old)
         if live.get("deletionTimestamp") and not metadata.get("finalizers") and kind.finished(document):
             # It goes as it was kept: the change that let it go is only told to whoever made it.
             told = _encode(self._keeping.order(resource, document))
@@ -446,6 +464,7 @@ class Writer:
         self._intake.check(resource, merged, None, request)
         if request.may_create is not None:
             request.may_create(name)
+        request.admitted(merged, None)
         raw = await self._keeping.commit(resource, merged, expect=0, dry_run=request.options.dry_run)
         return Written(raw, created=True)
 

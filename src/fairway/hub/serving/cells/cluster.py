@@ -6,7 +6,7 @@ from typing import Final
 
 from fairway.hub.resource import Document
 from fairway.hub.serving import age
-from fairway.hub.serving.cells.parts import NONE, Cell, at, field, size, told
+from fairway.hub.serving.cells.parts import NONE, UNSET, Cell, at, field, selector, size, told
 
 _ROLE: Final = "node-role.kubernetes.io/"
 _UNKNOWN: Final = "<unknown>"
@@ -157,6 +157,23 @@ def _available(document: Document, _: datetime) -> str:
     return "Unknown"
 
 
+# Admission
+
+
+def _param_kind(document: Document, _: datetime) -> str:
+    kind = at(document, "spec", "paramKind")
+    return UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
+
+
+def _param_ref(document: Document, now: datetime) -> str:
+    reference = at(document, "spec", "paramRef") or {}
+    if reference.get("name"):
+        return f"{reference.get('namespace') or '*'}/{reference['name']}"
+    return str(_selected(document, now)) if reference.get("selector") is not None else UNSET
+
+
+_selected: Final = selector("spec", "paramRef", "selector")
+
 _BINDING: Final[Mapping[str, Cell]] = {
     "Role": _role,
     "Users": _subjects("User"),
@@ -205,5 +222,7 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
     },
     "RuntimeClass": {"Handler": field("handler")},
     "ResourceQuota": {"Request": _quota(limits=False), "Limit": _quota(limits=True)},
+    "ValidatingAdmissionPolicy": {"Validations": size("spec", "validations"), "ParamKind": _param_kind},
+    "ValidatingAdmissionPolicyBinding": {"PolicyName": field("spec", "policyName"), "ParamRef": _param_ref},
     "APIService": {"Service": _served_by, "Available": _available},
 }

@@ -1,0 +1,107 @@
+"""The policy a hub of managed clusters comes with: who joins neither accepts itself nor chooses its set.
+
+OCM has a webhook for this. Here it is the policy that ``deploy/controllers/acceptance`` brings to other hubs, word for
+word, under the same name.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Final
+
+from fairway.hub.admission.control import BINDINGS, POLICIES
+from fairway.hub.resource import Document
+
+CLUSTERS: Final = "managedclusters.cluster.open-cluster-management.io"
+"""The definition it is about."""
+NAME: Final = "fairway-acceptance"
+AUTO_UPDATE: Final = "fairway.dev/autoupdate"
+"""``"false"`` keeps what somebody made of the policy or of its binding, when the hub starts."""
+
+_SET: Final = "cluster.open-cluster-management.io/clusterset"
+
+POLICY: Final[Document] = {
+    "failurePolicy": "Fail",
+    "matchConstraints": {
+        "resourceRules": [
+            {
+                "apiGroups": ["cluster.open-cluster-management.io"],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": ["managedclusters"],
+            }
+        ]
+    },
+    "variables": [
+        {
+            "name": "before",
+            "expression": (
+                "oldObject != null && has(oldObject.spec) && oldObject.spec.?hubAcceptsClient.orValue(false)"
+            ),
+        },
+        {
+            "name": "after",
+            "expression": "has(object.spec) && object.spec.?hubAcceptsClient.orValue(false)",
+        },
+        {
+            "name": "from",
+            "expression": f"oldObject == null ? '' : oldObject.metadata.?labels['{_SET}'].orValue('')",
+        },
+        {"name": "to", "expression": f"object.metadata.?labels['{_SET}'].orValue('')"},
+        {
+            "name": "sets",
+            "expression": (
+                "authorizer.group('cluster.open-cluster-management.io').resource('managedclustersets')"
+                ".subresource('join')"
+            ),
+        },
+    ],
+    "validations": [
+        {
+            "expression": (
+                "variables.before || !variables.after ||"
+                " authorizer.group('register.open-cluster-management.io').resource('managedclusters')"
+                ".subresource('accept') .name(object.metadata.name).check('update').allowed()"
+            ),
+            "reason": "Forbidden",
+            "message": (
+                "to set spec.hubAcceptsClient one must be allowed to update managedclusters/accept in"
+                " register.open-cluster-management.io"
+            ),
+        },
+        {
+            "expression": (
+                "variables.from == variables.to || (variables.from == '' && variables.to == 'default') ||"
+                " ((variables.from == '' || variables.sets.name(variables.from).check('create').allowed()) &&"
+                " (variables.to == '' || variables.sets.name(variables.to).check('create').allowed()))"
+            ),
+            "reason": "Forbidden",
+            "message": (
+                "to change the set a cluster is in one must be allowed to create managedclustersets/join for the"
+                " old one and the new one"
+            ),
+        },
+    ],
+}
+BINDING: Final[Document] = {"policyName": NAME, "validationActions": ["Deny"]}
+
+
+def documents() -> Iterator[tuple[str, Document]]:
+    for key, spec in ((POLICIES, POLICY), (BINDINGS, BINDING)):
+        yield key, {"metadata": {"name": NAME}, "spec": copy.deepcopy(spec)}
+
+
+def reconciled(kept: Document, wanted: Document) -> Document | None:
+    """What is kept with what this Fairway brings, or None when nothing is to be done."""
+    annotations = kept["metadata"].get("annotations") or {}
+    if annotations.get(AUTO_UPDATE) == "false" or _covers(kept.get("spec"), wanted["spec"]):
+        return None
+    return copy.deepcopy(kept) | {"spec": copy.deepcopy(wanted["spec"])}
+
+
+def _covers(kept: object, wanted: object) -> bool:
+    """Whether all that is wanted is there; what somebody added stays."""
+    if isinstance(kept, dict) and isinstance(wanted, dict):
+        return all(_covers(kept.get(key), value) for key, value in wanted.items())
+    if isinstance(kept, list) and isinstance(wanted, list):
+        return len(kept) == len(wanted) and all(map(_covers, kept, wanted))
+    return kept == wanted

@@ -1,0 +1,252 @@
+"""Who asks the policies: every write of a client passes here before it is kept.
+
+Most writes concern no policy, so which ones an endpoint could concern is found out once and remembered until a policy,
+a binding or a definition changes. What remains for an ordinary write is a look-up.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import status
+from fairway.hub.access.authz import Authorizer
+from fairway.hub.access.objects import Objects
+from fairway.hub.admission.attempt import Attempt
+from fairway.hub.admission.language import PARAMS
+from fairway.hub.admission.matching import Endpoint, Labels, Match, Subject
+from fairway.hub.admission.params import Misconfigured, Params
+from fairway.hub.admission.policies import Denial, Policy
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document, Resource
+
+GROUP: Final = "admissionregistration.k8s.io"
+POLICIES: Final = f"validatingadmissionpolicies.{GROUP}"
+BINDINGS: Final = f"validatingadmissionpolicybindings.{GROUP}"
+
+DENY: Final = "Deny"
+WARN: Final = "Warn"
+AUDIT: Final = "Audit"
+
+DENIED: Final = "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {message}"
+DENIED_UNBOUND: Final = "ValidatingAdmissionPolicy '{policy}' denied request: {message}"
+WARNED: Final = (
+    "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}"
+)
+BAD_POLICY: Final = "failed to configure policy: {}"
+BAD_BINDING: Final = "failed to configure binding: {}"
+FAILURES: Final = "validation.policy.admission.k8s.io/validation_failure"
+"""The annotation of the audit log that tells what was found false."""
+
+_CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
+_INVALID: Final = ("Invalid", 422)
+_MOST_FAILURES: Final = 50
+_REMEMBERED: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    name: str
+    match: Match
+    actions: tuple[str, ...]
+    params: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, document: Document) -> "_Binding":
+        spec = document["spec"]
+        return cls(
+            document["metadata"]["name"],
+            Match(spec.get("matchResources") or {}),
+            tuple(spec.get("validationActions") or ()),
+            spec.get("paramRef"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    policy: Policy
+    bindings: tuple[_Binding, ...]
+
+
+@dataclass(slots=True)
+class _Findings:
+    refused: list[tuple[str, Denial]] = field(default_factory=list)
+    failures: list[Document] = field(default_factory=list)
+    annotations: dict[str, dict[str, None]] = field(default_factory=dict)
+
+
+class Admission:
+    def __init__(self, *, objects: Objects, registry: Registry, authorizer: Authorizer) -> None:
+        self._objects, self._registry, self._authorizer = objects, registry, authorizer
+        self._params = Params(objects=objects, registry=registry)
+        self._seen = (-1, -1, -1)
+        self._compiled: dict[str, tuple[Document, Policy]] = {}
+        self._hooks: tuple[_Hook, ...] = ()
+        self._concerning: dict[tuple[str, str, str, str, str], tuple[Endpoint, tuple[_Hook, ...]]] = {}
+
+    def admit(self, attempt: Attempt) -> None:
+        """Raises the refusal of the first policy that has one; the others are told in warnings and in the log."""
+        endpoint, hooks = self._concerned(attempt)
+        if endpoint is None or not hooks:
+            return
+        findings = _Findings()
+        subject = self._subject(attempt)
+        for hook in hooks:
+            self._ask(hook, endpoint, subject, attempt, findings)
+        if findings.failures:
+            listed = msgspec.json.encode(findings.failures[:_MOST_FAILURES])
+            attempt.annotations[FAILURES] = listed.decode()
+        attempt.annotations.update((key, ", ".join(values)) for key, values in findings.annotations.items())
+        if findings.refused:
+            raise _refusal(attempt, *findings.refused[0])
+
+    # Which policies
+
+    def _concerned(self, attempt: Attempt) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
+        self._refresh()
+        if not self._hooks or attempt.resource.group == GROUP:
+            return None, ()
+        resource = attempt.resource
+        key = (resource.group, resource.version, resource.plural, attempt.subresource, attempt.operation)
+        known = self._concerning.get(key)
+        if known is None:
+            if len(self._concerning) >= _REMEMBERED:
+                self._concerning.clear()
+            endpoint = Endpoint(
+                faces=tuple(self._faces(resource)),
+                subresource=attempt.subresource,
+                operation=attempt.operation,
+            )
+            hooks = tuple(hook for hook in self._hooks if hook.policy.match.possible(endpoint))
+            known = self._concerning[key] = (endpoint, hooks)
+        return known
+
+    def _faces(self, resource: Resource) -> Iterator[Resource]:
+        yield resource
+        for other in self._registry.resources:
+            if other.key == resource.key and (other.group, other.version) != (
+                resource.group,
+                resource.version,
+            ):
+                yield other
+
+    def _refresh(self) -> None:
+        touched = self._objects.touched
+        seen = (touched(POLICIES), touched(BINDINGS), self._registry.generation)
+        if seen == self._seen:
+            return
+        documents = {each["metadata"]["name"]: each for each in self._objects.documents(POLICIES)}
+        compiled: dict[str, tuple[Document, Policy]] = {}
+        for name, document in documents.items():
+            known = self._compiled.get(name)
+            same = known is not None and known[0] == document["spec"]
+            compiled[name] = known if known is not None and same else (document["spec"], Policy(document))
+        bound: dict[str, list[_Binding]] = {}
+        for document in self._objects.documents(BINDINGS):
+            bound.setdefault(document["spec"].get("policyName", ""), []).append(_Binding.of(document))
+        self._compiled = compiled
+        self._hooks = tuple(
+            _Hook(policy, tuple(sorted(bound[name], key=lambda each: each.name)))
+            for name, (_, policy) in sorted(compiled.items())
+            if name in bound
+        )
+        self._concerning.clear()
+        self._seen = seen
+
+    # What they say
+
+    def _subject(self, attempt: Attempt) -> Subject:
+        metadata = attempt.metadata
+        name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+        if attempt.resource.key == "namespaces":
+            namespace = name
+        labels = tuple(
+            (document.get("metadata") or {}).get("labels") or {}
+            for document in (attempt.new, attempt.old)
+            if document is not None
+        )
+
+        def of_namespace() -> Labels | None:
+            found = self._objects.document("namespaces", "", namespace)
+            return None if found is None else found["metadata"].get("labels") or {}
+
+        return Subject(name=name, namespace=namespace, labels=labels, namespace_labels=of_namespace)
+
+    def _ask(
+        self, hook: _Hook, endpoint: Endpoint, subject: Subject, attempt: Attempt, findings: _Findings
+    ) -> None:
+        policy = hook.policy
+        face = policy.match.face(endpoint, subject)
+        if face is None:
+            return
+        try:
+            self._params.known(policy.params)
+        except Misconfigured as fault:
+            if not policy.ignores:
+                told = Denial(message=BAD_POLICY.format(fault))
+                findings.refused.append((_denied(policy, None, told), told))
+            return
+        home = None
+        if subject.namespace and attempt.resource.key != "namespaces":
+            home = self._objects.document("namespaces", "", subject.namespace)
+        for binding in hook.bindings:
+            if binding.match.face(endpoint, subject) is None:
+                continue
+            try:
+                chosen = self._params.chosen(policy.params, binding.params, namespace=subject.namespace)
+            except Misconfigured as fault:
+                if not policy.ignores:
+                    told = Denial(message=BAD_BINDING.format(fault))
+                    findings.refused.append((_denied(policy, binding, told), told))
+                continue
+            inputs = attempt.inputs(face, subject, authorizer=self._authorizer, home=home)
+            for params in chosen:
+                self._note(policy, binding, inputs | {PARAMS: params}, attempt, findings)
+
+    def _note(
+        self,
+        policy: Policy,
+        binding: _Binding,
+        inputs: Mapping[str, object],
+        attempt: Attempt,
+        findings: _Findings,
+    ) -> None:
+        verdict = policy.judge(inputs)
+        for denial in verdict.denials:
+            if DENY in binding.actions:
+                findings.refused.append((_denied(policy, binding, denial), denial))
+            if AUDIT in binding.actions:
+                findings.failures.append(_failure(policy, binding, denial))
+            if WARN in binding.actions:
+                attempt.warnings.append(
+                    WARNED.format(policy=policy.name, binding=binding.name, message=denial.message)
+                )
+        for key, value in verdict.annotations:
+            findings.annotations.setdefault(f"{policy.name}/{key}", {})[value] = None
+
+
+def _denied(policy: Policy, binding: _Binding | None, denial: Denial) -> str:
+    if binding is None:
+        return DENIED_UNBOUND.format(policy=policy.name, message=denial.message)
+    return DENIED.format(policy=policy.name, binding=binding.name, message=denial.message)
+
+
+def _failure(policy: Policy, binding: _Binding, denial: Denial) -> Document:
+    return {
+        "message": denial.message,
+        "policy": policy.name,
+        "binding": binding.name,
+        "expressionIndex": denial.index,
+        "validationActions": list(binding.actions),
+    }
+
+
+def _refusal(attempt: Attempt, message: str, denial: Denial) -> status.Refusal:
+    resource = attempt.resource
+    refused = status.forbidden(resource.group, resource.plural, attempt.metadata.get("name", ""), message)
+    refused.reason, refused.code = (
+        (denial.reason, _CODES[denial.reason]) if denial.reason in _CODES else _INVALID
+    )
+    refused.details = {**(refused.details or {}), "causes": [{"message": message}]}
+    return refused

@@ -1,0 +1,73 @@
+"""The objects that bindings give to policies as their parameters."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairway.hub.access.objects import Objects
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document, Resource
+from fairway.hub.serving.selection import matches_selector
+
+UNKNOWN_KIND: Final = "failed to find resource referenced by paramKind: '{group_version}, Kind={kind}'"
+NAMESPACE_NEEDED: Final = (
+    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+)
+NO_NAMESPACE: Final = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+NONE_FOUND: Final = "no params found for policy binding with `Deny` parameterNotFoundAction"
+
+_NOBODY: Final = (None,)
+
+
+class Misconfigured(Exception):
+    """What a policy or a binding refers to isn't there."""
+
+
+class Params:
+    def __init__(self, *, objects: Objects, registry: Registry) -> None:
+        self._objects, self._registry = objects, registry
+
+    def known(self, kind: Mapping[str, str] | None) -> Resource | None:
+        """The resource of that kind; None if there is no kind. Raises `Misconfigured`."""
+        if kind is None:
+            return None
+        version, name = kind.get("apiVersion", ""), kind.get("kind", "")
+        group, _, short = version.rpartition("/")
+        found = self._registry.of_kind(group, short, name)
+        if found is None:
+            raise Misconfigured(UNKNOWN_KIND.format(group_version=version, kind=name))
+        return found
+
+    def chosen(
+        self, kind: Mapping[str, str] | None, reference: Mapping[str, Any] | None, *, namespace: str
+    ) -> Sequence[Document | None]:
+        """What a binding refers to: the policy is to be judged with each. Raises `Misconfigured`."""
+        resource = self.known(kind)
+        if resource is None or reference is None:
+            return _NOBODY
+        place = reference.get("namespace") or ""
+        if resource.namespaced:
+            place = place or namespace
+            if not place:
+                raise Misconfigured(NAMESPACE_NEEDED)
+        elif place:
+            raise Misconfigured(NO_NAMESPACE)
+        found = [_shown(resource, each) for each in self._found(resource, reference, place)]
+        if not found and reference.get("parameterNotFoundAction") == "Deny":
+            raise Misconfigured(NONE_FOUND)
+        return found
+
+    def _found(self, resource: Resource, reference: Mapping[str, Any], place: str) -> Sequence[Document]:
+        if name := reference.get("name"):
+            one = self._objects.document(resource.key, place, name)
+            return [] if one is None else [one]
+        selector = reference.get("selector")
+        return [
+            each
+            for each in self._objects.documents(resource.key, place if resource.namespaced else None)
+            if matches_selector(selector, each["metadata"].get("labels") or {})
+        ]
+
+
+def _shown(resource: Resource, document: Document) -> Document:
+    shown = document if resource.conversion is None else resource.conversion.outward(document)
+    return {**shown, "apiVersion": resource.api_version, "kind": resource.kind}

@@ -1,0 +1,243 @@
+"""One policy, compiled, and what it says of a request."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.cel import DEFAULT_COST_LIMIT
+from fairway.cel.errors import Failure
+from fairway.hub.admission.language import (
+    ASKER,
+    REQUEST_RESOURCE,
+    TEXT,
+    TEXT_OR_NOTHING,
+    TRUTH,
+    VARIABLES,
+    Compiler,
+    Expression,
+)
+from fairway.hub.admission.matching import Match
+from fairway.hub.resource import Document
+
+BUDGET: Final = 10_000_000
+"""Cost all expressions of a policy may have together, for one binding."""
+CONDITIONS_BUDGET: Final = 2_500_000
+LONGEST_MESSAGE: Final = 5 * 1024
+LONGEST_ANNOTATION: Final = 10 * 1024
+IGNORE: Final = "Ignore"
+INVALID: Final = "Invalid"
+
+OUT_OF_BUDGET: Final = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+NOT_COMPILED: Final = "compilation error: {}"
+FAILED: Final = "expression '{}' resulted in error: {}"
+FALSE: Final = "failed expression: {}"
+VARIABLE_NOT_COMPILED: Final = 'composited variable "{}" fails to compile: {}'
+VARIABLE_FAILED: Final = 'composited variable "{}" fails to evaluate: {}'
+MESSAGE_FAILED: Final = "failed messageExpression: {}"
+OTHER_VALUE: Final = (
+    "valueExpression '{}' resulted in unsupported return type: {}. Return type must be either string or null."
+)
+
+
+class _OutOfBudget(Exception):
+    pass
+
+
+class _Fault(Exception):
+    """An expression has no value; ``str()`` tells why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """``index`` is the validation's, ``reason`` empty unless it was found false."""
+
+    message: str
+    reason: str = ""
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    denials: tuple[Denial, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    """For the audit log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Validation:
+    expression: Expression
+    message: str
+    spoken: Expression | None
+    reason: str
+
+
+class Policy:
+    """Made of a valid document; what it can't compile counts as a failure whenever it is asked."""
+
+    def __init__(self, document: Document) -> None:
+        spec = document["spec"]
+        self.name: str = document["metadata"]["name"]
+        self.match = Match(spec.get("matchConstraints") or {})
+        self.ignores = spec.get("failurePolicy") == IGNORE
+        self.params: Mapping[str, str] | None = spec.get("paramKind")
+        compiler = Compiler(params=self.params is not None)
+        self._variables = {
+            each["name"]: compiler.variable(each["name"], each["expression"])
+            for each in spec.get("variables") or ()
+        }
+        self._conditions = tuple(
+            compiler.compile(each["expression"], TRUTH) for each in spec.get("matchConditions") or ()
+        )
+        self._validations = tuple(_validation(compiler, each) for each in spec.get("validations") or ())
+        self._annotations = tuple(
+            (each["key"], compiler.compile(each["valueExpression"].strip(), TEXT_OR_NOTHING))
+            for each in spec.get("auditAnnotations") or ()
+        )
+
+    def judge(self, inputs: Mapping[str, object]) -> Verdict:
+        """``inputs`` are all variables but the policy's own."""
+        try:
+            if not self._applies(inputs):
+                return Verdict()
+        except (_Fault, _OutOfBudget) as fault:
+            return self._failed(str(fault))
+        run = _Run(self._variables, inputs, BUDGET)
+        denials: list[Denial] = []
+        try:
+            for index, validation in enumerate(self._validations):
+                denial = self._found(run, index, validation)
+                if denial is not None:
+                    denials.append(denial)
+            annotations = tuple(self._noted(inputs, denials))
+        except _OutOfBudget as fault:
+            return self._failed(str(fault))
+        return Verdict(denials=tuple(denials), annotations=annotations)
+
+    def _failed(self, message: str) -> Verdict:
+        return Verdict() if self.ignores else Verdict(denials=(Denial(message=message),))
+
+    def _applies(self, inputs: Mapping[str, object]) -> bool:
+        """Whether no condition is false; raises if that can't be told."""
+        run = _Run(self._variables, inputs, CONDITIONS_BUDGET)
+        faults: list[str] = []
+        for condition in self._conditions:
+            try:
+                if run.value(condition) is False:
+                    return False
+            except _Fault as fault:
+                faults.append(str(fault))
+        if faults:
+            raise _Fault(faults[0] if len(faults) == 1 else f"[{', '.join(dict.fromkeys(faults))}]")
+        return True
+
+    def _found(self, run: "_Run", index: int, validation: _Validation) -> Denial | None:
+        try:
+            if run.value(validation.expression) is True:
+                return None
+        except _Fault as fault:
+            return None if self.ignores else Denial(message=str(fault), index=index)
+        try:
+            message = _spoken(run, validation)
+        except _OutOfBudget as fault:
+            return None if self.ignores else Denial(message=MESSAGE_FAILED.format(fault), index=index)
+        return Denial(
+            message=message or validation.message or FALSE.format(validation.expression.text.strip()),
+            reason=validation.reason,
+            index=index,
+        )
+
+    def _noted(self, inputs: Mapping[str, object], denials: list[Denial]) -> Iterator[tuple[str, str]]:
+        run = _Run(self._variables, inputs, BUDGET)
+        for key, expression in self._annotations:
+            try:
+                value = run.value(expression)
+            except _Fault as fault:
+                if not self.ignores:
+                    denials.append(Denial(message=str(fault)))
+                continue
+            if isinstance(value, str) and value.strip():
+                yield key, value.strip()[:LONGEST_ANNOTATION]
+
+
+def _validation(compiler: Compiler, document: Document) -> _Validation:
+    spoken = document.get("messageExpression")
+    return _Validation(
+        expression=compiler.compile(document["expression"], TRUTH),
+        message=(document.get("message") or "").strip(),
+        spoken=compiler.compile(spoken, TEXT, authorizer=False) if spoken else None,
+        reason=document.get("reason") or INVALID,
+    )
+
+
+def _spoken(run: "_Run", validation: _Validation) -> str:
+    """Empty if there is no message expression, or it has no usable answer."""
+    if validation.spoken is None:
+        return ""
+    try:
+        value = run.value(validation.spoken, authorizer=False)
+    except _Fault:
+        return ""
+    text = value.strip() if isinstance(value, str) else ""
+    return "" if "\n" in text or len(text.encode("utf-8", "replace")) > LONGEST_MESSAGE else text
+
+
+class _Run:
+    """Evaluations that share a budget and the policy's variables, each of which is evaluated once at most."""
+
+    def __init__(
+        self, variables: Mapping[str, Expression], inputs: Mapping[str, object], budget: int
+    ) -> None:
+        self._budget = budget
+        self._inputs: dict[str, object] = {**inputs, VARIABLES: _Composed(self, variables)}
+
+    def value(self, expression: Expression, *, authorizer: bool = True) -> object:
+        """Raises `_Fault`, or `_OutOfBudget`."""
+        if expression.program is None:
+            raise _Fault(NOT_COMPILED.format(expression.fault))
+        inputs: Mapping[str, object] = self._inputs
+        if not authorizer:
+            inputs = {k: v for k, v in inputs.items() if k not in (ASKER, REQUEST_RESOURCE)}
+        outcome = expression.program.evaluate(inputs, cost_limit=DEFAULT_COST_LIMIT)
+        self.spend(outcome.cost)
+        if self._budget < 0:
+            raise _OutOfBudget(OUT_OF_BUDGET)
+        if outcome.error is not None:
+            raise _Fault(FAILED.format(expression.text, outcome.error))
+        return outcome.value
+
+    def variable(self, name: str, expression: Expression) -> object:
+        if expression.program is None:
+            raise Failure(VARIABLE_NOT_COMPILED.format(name, expression.fault))
+        limit = min(DEFAULT_COST_LIMIT, max(self._budget, 0))
+        outcome = expression.program.evaluate(self._inputs, cost_limit=limit)
+        self.spend(outcome.cost)
+        if outcome.error is not None:
+            raise Failure(VARIABLE_FAILED.format(name, outcome.error))
+        return outcome.value
+
+    def spend(self, cost: int) -> None:
+        self._budget -= cost
+
+
+class _Composed(dict[str, Any]):
+    """The policy's variables as a map that finds out what it is asked for."""
+
+    def __init__(self, run: _Run, variables: Mapping[str, Expression]) -> None:
+        super().__init__()
+        self._run, self._variables = run, variables
+        self._failed: dict[str, Failure] = {}
+
+    def __missing__(self, name: str) -> Any:
+        if name in self._failed:
+            raise self._failed[name]
+        try:
+            value = self[name] = self._run.variable(name, self._variables[name])
+        except Failure as failure:
+            self._failed[name] = failure
+            raise
+        return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self._variables else default
