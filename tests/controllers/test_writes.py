@@ -34,7 +34,7 @@ class Over:
     """A term that is over."""
 
     def batch(self) -> AbstractAsyncContextManager[None]:
-        raise NotImplementedError
+        raise AssertionError("nothing begins in a term that is over")
 
     def ensure(self) -> None:
         raise Lost("another one leads")

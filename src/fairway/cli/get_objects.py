@@ -15,8 +15,8 @@ from fairway.api.meta import ObjectMeta
 from fairway.kube import Resource
 
 
-class Whole(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    apiVersion: str = ""  # noqa: N815  # Kubernetes' name
+class Whole(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None

@@ -114,7 +114,7 @@ def _trace(record: logging.LogRecord, formatter: logging.Formatter) -> str:
         return formatter.formatException(
             cast("tuple[type[BaseException], BaseException, None]", record.exc_info)
         )
-    except Exception:
+    except Exception:  # an error may be anybody's code
         return UNPRINTABLE.format(
             type=record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else "error"
         )
@@ -123,7 +123,7 @@ def _trace(record: logging.LogRecord, formatter: logging.Formatter) -> str:
 def _text(value: object) -> str:
     try:
         return str(value)
-    except Exception:
+    except Exception:  # and so may a value
         return UNPRINTABLE.format(type=type(value).__name__)
 
 
