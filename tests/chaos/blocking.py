@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from clients.talk import context
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 """Seconds after which an answer that hasn't come won't come."""
 
 Document = dict[str, Any]

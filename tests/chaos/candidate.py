@@ -30,7 +30,8 @@ HOLDER, TOKEN, NUMBER = "fairway.dev/holder", "fairway.dev/token", "fairway.dev/
 CONFIG_MAPS = Resource(
     group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=Thing
 )
-TIMING = Timing(lease=2, renew=1.4, retry=0.25)
+TIMING = Timing(lease=6, renew=5.0, retry=0.25)
+"""So long that who is only slow goes on leading."""
 PACE = 0.03
 """Seconds between writes."""
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 POLL: Final = 0.01
 """Seconds between looks at a process that is starting or ending."""
-PATIENCE: Final = 30.0
+PATIENCE: Final = 120.0
 """Seconds after which what hasn't happened won't happen."""
 
 PRELOADED: Final = (

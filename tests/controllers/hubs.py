@@ -13,7 +13,7 @@ from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controlle
 from fairway.testing.processes import POLL
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ from fairway.kube import (
 from fairway.kube.resource import T
 from fairway.testing import builders
 
-DEADLINE: Final = 30.0
+DEADLINE: Final = 120.0
 """Seconds after which a test that waits in vain fails, and says what it has seen."""
 SET: Final = "s"
 """The word of the set that clusters are in unless said otherwise; it is bound to the namespace."""

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from e2e.stage import HUB, Stage
+from e2e.stage import HUB, SECONDS, Stage
 from e2e.survivors import (
     REQUESTS,
     SETTINGS,
@@ -149,7 +149,7 @@ async def remove_the_cluster(stage: Survivors) -> None:
     await stage.delete(CLUSTER_OF.format(cluster=VICTIM))
     await stage.delete(NAMESPACE)
     joined = stage.processes[f"join-{VICTIM}"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while joined.alive:
             await asyncio.sleep(POLL)
     assert joined.status == 1
@@ -165,14 +165,14 @@ async def remove_the_cluster(stage: Survivors) -> None:
     stage.join(VICTIM)
     await stage.said(f"join-{VICTIM}", FORGOTTEN.format(name=VICTIM))
     asked = stage.processes[f"join-{VICTIM}"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while f"fairway accept {VICTIM}" not in asked.tail(2):
             await asyncio.sleep(POLL)
     await stage.fairway("accept", VICTIM)
 
 
 async def gone(stage: Survivors, path: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while await there(stage, path):
             await asyncio.sleep(POLL)
 

@@ -72,7 +72,7 @@ class World:
         return None if item is None else form.decode(resource, item.raw)
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not holds():
                 self._changed.clear()
                 await self._changed.wait()

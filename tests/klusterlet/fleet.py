@@ -33,7 +33,7 @@ from fairway.kube.credentials import Held
 from fairway.kube.resource import T
 from fairway.observe.meters import Meters
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 FAIRWAY = (sys.executable, "-m", "fairway")
 
 

@@ -7,7 +7,7 @@ from typing import Generic
 from fairway.kube.change import Added, Batch, Deleted, Updated
 from fairway.kube.resource import Key, KubeStruct, T, key_of
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds after which a test that waits for something has failed."""
 
 

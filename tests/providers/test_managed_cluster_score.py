@@ -218,7 +218,7 @@ async def test_a_provider_publishes_through_it_also_after_a_restart(client: Clie
     before: datetime | None = None
     for _ in range(2):
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(120),
             running([Cores()], hub=client, cluster=cluster, sink_of=sink_of) as runner,
             Informer(client, MANAGED_CLUSTER_SCORES, namespace=cluster) as scores,
         ):

@@ -18,7 +18,7 @@ from fairway.whatif.world import World
 
 SETTINGS: Final = Settings(controllers=frozenset({PLACEMENT}), election=None, resync=0)
 """Nothing is looked at just because time has passed: what goes wrong would be put right by that some day."""
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 
 FATES: Final = {
     "watch": (

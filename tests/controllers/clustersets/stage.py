@@ -29,7 +29,7 @@ from fairway.kube.resource import T
 from fairway.kube.rules import Rule
 from fairway.testing.processes import POLL
 
-DEADLINE: Final = 60.0
+DEADLINE: Final = 120.0
 """Seconds after which a test that waits in vain fails, and says for what."""
 MARK: Final = {"fairway.dev/stage": "here"}
 """A label of what a test made outside of namespaces, to find it again."""

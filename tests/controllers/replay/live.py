@@ -17,7 +17,7 @@ from fairway.kube.correlator import Limits
 from fairway.kube.events import Api
 from fairway.observe.meters import Meters
 
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 """Seconds for one look, or for news to arrive."""
 NEVER_TOO_MUCH: Final = Limits(similar=1000, burst=1000)
 """All that happens is written. What is done about too much of it is none of a scenario's business."""

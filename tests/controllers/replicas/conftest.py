@@ -64,6 +64,11 @@ class Replica:
     async def logs(self, text: str, *, after: int = 0) -> Line:
         return await self.party.says(lambda line: text in line.get("log", ""), after=after)
 
+    async def stops_within(self) -> None:
+        """The next write, of which there may be only one: it has heard of it when this returns."""
+        self.party.tell(stop=True)
+        await self.party.says(lambda line: "heard" in line)
+
     async def freeze(self) -> None:
         """Stopped when this returns, by the kernel's word."""
         self.child.signal(signal.SIGSTOP)

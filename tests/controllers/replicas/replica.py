@@ -21,7 +21,8 @@ from fairway.kube.errors import KubeError
 from fairway.kube.leader import Timing
 from fairway.kube.transport import Response, Transport
 
-TIMING: Final = Timing(lease=2, renew=1.4, retry=0.25)
+TIMING: Final = Timing(lease=6, renew=5.0, retry=0.25)
+"""So long that who is only slow goes on leading."""
 WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 
 _OURS: Final = re.compile(r"/(?:placements|placementdecisions)(?:/|$)")
@@ -59,6 +60,7 @@ class Talker(logging.Handler):
     async def _listen(self, line: Caller) -> None:
         while True:
             self._stop = (await line.hear())["stop"]
+            self._tell(heard=self._stop)
 
     async def request(
         self,

@@ -80,7 +80,7 @@ def shadow_of(manager: Manager) -> Shadow:
 async def told(manager: Manager, world: World, *, differs: bool) -> str:
     """What the shadow says about the placement, once it says something or nothing."""
     shadow, key = shadow_of(manager), (world.namespace, "p")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while (key in shadow.differences) != differs or shadow.queue.busy:
             await asyncio.sleep(0.005)
     return "; ".join(shadow.differences.get(key, ())).replace(f"{world.prefix}-", "")
@@ -209,13 +209,13 @@ async def test_a_difference_must_last(start: Start, decided: World, client: Clie
 async def test_a_placement_that_nobody_decided(manager: Manager, decided: World) -> None:
     await decided.place("q", PlacementSpec(numberOfClusters=1))
     shadow, key = shadow_of(manager), (decided.namespace, "q")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while key not in shadow.differences:
             await asyncio.sleep(0.005)
     missing, *rest = shadow.differences[key]
     assert missing == f"decision q-decision-1 is missing; it should name {decided.full('a')}"
     assert "status.decisionGroups is nothing, should be a group without a name" in rest
     await decided.delete(PLACEMENTS, "q")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while key in shadow.differences:
             await asyncio.sleep(0.005)

@@ -32,7 +32,7 @@ from fairway.kube import (
 from fairway.kube.credentials import Impersonation
 from fairway.kube.rules import Rule
 
-DEADLINE: Final = 30.0
+DEADLINE: Final = 120.0
 IN_VAIN: Final = "waited {seconds} seconds in vain; there is\n{seen}"
 QUICK: Final = Backoff(base=0.01, cap=0.2)
 SHOWN: Final = 4000

@@ -20,7 +20,7 @@ from fairway.providers.provider import ProviderError, Reading
 from fairway.providers.runner import running
 from fairway.testing.hub import hub_in_thread
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ async def test_a_file_is_read_again_when_it_changes_and_kept_when_it_is_bad(tmp_
     found = built("static", options(file="values.yaml", checkEvery="10ms"), folder=tmp_path)
 
     async def changed() -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await woken.wait()
         woken.clear()
         return (await found.read(fleet("c1")))["c1"]

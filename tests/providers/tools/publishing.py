@@ -10,7 +10,7 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, NotF
 from fairway.testing.hub import HubAddress
 from fairway.testing.processes import POLL
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 @dataclass(frozen=True, slots=True)

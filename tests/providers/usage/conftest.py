@@ -17,7 +17,7 @@ from fairway.testing.kubernetes import background, real_hub
 from providers.usage.objects import Document
 
 NAMESPACE: Final = "default"
-PATIENCE: Final = 30.0
+PATIENCE: Final = 120.0
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
