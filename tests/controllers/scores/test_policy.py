@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from fairway.controllers.scores import Orphans, Policy, PolicyError, Silence, policy_of
@@ -5,6 +7,7 @@ from fairway.controllers.scores.policy import (
     NO_NUMBER,
     NO_RESOURCE,
     NO_SCORE,
+    NO_SHARE,
     SAID_TWICE,
     UNKNOWN_POLICY,
 )
@@ -32,6 +35,28 @@ def test_a_default_and_exceptions() -> None:
     ]
     assert (policy.worst_of("hosted", "count"), policy.worst_of("hosted", "other")) == (100, -100)
     assert (policy.grace, policy.share, policy.orphans) == (5, 0.25, Orphans.DROP)
+
+
+def test_many_hosted_clusters_are_worse_than_few_unless_somebody_says_otherwise() -> None:
+    count = ("hosted-clusters-score", "hostedClustersCount")
+    assert Policy().worst_of(*count) == 100
+    assert Policy().worst_of("hosted-clusters-score", "hcpHeadroom") == -100
+    assert policy_of(worst=["hosted-clusters-score/hostedClustersCount=80"]).worst_of(*count) == 80
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"worst": {"usage": 100}}, NO_SCORE.format(text="usage=100")),
+        ({"share": 1.5}, NO_SHARE.format(share=1.5)),
+        ({"share": -0.1}, NO_SHARE.format(share=-0.1)),
+        ({"share": float("nan")}, NO_SHARE.format(share=float("nan"))),
+    ],
+)
+def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(PolicyError) as refused:
+        Policy(**given)
+    assert str(refused.value) == words
 
 
 @pytest.mark.parametrize(

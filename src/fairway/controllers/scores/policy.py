@@ -9,12 +9,15 @@ GRACE: Final = 60.0
 """Seconds. Clocks of clusters and hub may differ, and a provider that restarts needs a moment."""
 SHARE: Final = 0.5
 WORST: Final = -100
+KNOWN_WORST: Final = {"hosted-clusters-score/hostedClustersCount": 100}
+"""Where less is better: placements give it a negative weight, and -100 would make a silent host the best of all."""
 LOWEST, HIGHEST = -100, 100
 
 UNKNOWN_POLICY: Final = "{text!r} is no policy for silent scores: write leave, worst or drop"
 NO_RESOURCE: Final = "{text!r} names no score: write it like resource-usage-score=worst"
 NO_SCORE: Final = "{text!r} names no score: write it like hosted-clusters-score/hostedClustersCount=100"
 NO_NUMBER: Final = "{text!r}: the worst score is a whole number from -100 to 100"
+NO_SHARE: Final = "share is {share:g}: it must be from 0 to 1"
 SAID_TWICE: Final = "{text!r}: something else was said before of the same"
 
 
@@ -43,7 +46,7 @@ class Policy:
     default: Silence = Silence.LEAVE
     by_resource: Mapping[str, Silence] = field(default_factory=dict)
     worst: Mapping[str, int] = field(default_factory=dict)
-    """By ``resource/score``, for scores of which less is better; -100 otherwise."""
+    """By ``resource/score``, for scores of which less is better; of those not named, what is known, or else -100."""
     grace: float = GRACE
     """Seconds that a score may have run out, or its cluster be unavailable."""
     share: float = SHARE
@@ -51,7 +54,11 @@ class Policy:
     orphans: Orphans = Orphans.LEAVE
 
     def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise PolicyError(NO_SHARE.format(share=self.share))
         for name, value in self.worst.items():
+            if not all(name.partition("/")):
+                raise PolicyError(NO_SCORE.format(text=f"{name}={value}"))
             if not LOWEST <= value <= HIGHEST:
                 raise PolicyError(NO_NUMBER.format(text=f"{name}={value}"))
 
@@ -59,7 +66,8 @@ class Policy:
         return self.by_resource.get(resource, self.default)
 
     def worst_of(self, resource: str, score: str) -> int:
-        return self.worst.get(f"{resource}/{score}", WORST)
+        name = f"{resource}/{score}"
+        return self.worst.get(name, KNOWN_WORST.get(name, WORST))
 
 
 def policy_of(
