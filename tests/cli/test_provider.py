@@ -217,6 +217,13 @@ def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixtur
     assert run(["provider", "cleanup", "rank", "--cluster-name", "c1"]) == 0
     assert capsys.readouterr().out == "scores c1/rank-score of provider rank are removed\n"
     assert list(scores(at_hub)) == ["c22/rank-score"]
+    for output, parse in (("json", json.loads), ("yaml", yaml.safe_load)):
+        assert run(["provider", "cleanup", "rank", "--dry-run", "-o", output]) == 0
+        assert parse(capsys.readouterr().out) == {
+            "removed": [{"cluster": "c22", "resource": "rank-score"}],
+            "others": [],
+            "dryRun": True,
+        }
     assert run(["provider", "cleanup", "rnk"]) == 0
     assert capsys.readouterr().out == (
         "there are no scores of provider rnk on the hub; there are scores of rank\n"

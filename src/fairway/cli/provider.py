@@ -79,6 +79,7 @@ Examples:
   fairway provider cleanup queue --dry-run
   fairway provider cleanup queue
   fairway provider cleanup queue --cluster-name c1
+  fairway provider cleanup queue -o json
 
 Stop the provider first: as long as it runs, it publishes its scores again.
 """,
@@ -91,8 +92,9 @@ Stop the provider first: as long as it runs, it publishes its scores again.
     help="Only the scores of this cluster.  [default: of all clusters]",
 )
 @dry_run_option
+@output_option
 @hub_options
-def cleanup(name: str, cluster_name: str | None, dry_run: bool, hub: HubChoice) -> None:
+def cleanup(name: str, cluster_name: str | None, dry_run: bool, output: OutputFormat, hub: HubChoice) -> None:
     """Remove the scores that the provider NAME left on a hub. Objects that Fairway did not make are never touched.
 
     NAME is what the label fairway.dev/provider of the scores says.
@@ -102,6 +104,11 @@ def cleanup(name: str, cluster_name: str | None, dry_run: bool, hub: HubChoice) 
         from fairway.cli.provider_cleanup import cleaned
 
         found = await cleaned(client, provider=name, cluster=cluster_name, dry_run=dry_run)
+        if output != "table":
+            rows = [{"cluster": cluster, "resource": resource} for cluster, resource in found.removed]
+            document = {"removed": rows, "others": list(found.others), "dryRun": dry_run}
+            emit(rows, columns={}, output=output, document=document)
+            return
         for cluster, resource in found.removed:
             words = REMOVED.format(cluster=cluster, resource=resource, name=name)
             say(f"{words}{DRY_RUN}" if dry_run else words)
