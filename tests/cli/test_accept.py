@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from msgspec import structs
 
-from cli.live_hub import act, fill
+from cli.live_hub import act, fill, watch
 from fairway.api.cluster import ManagedCluster
 from fairway.cli.accept_requests import (
     ADD_ON_LABEL,
@@ -27,12 +27,15 @@ from fairway.cli.accept_requests import (
     judged,
     requests_of,
 )
+from fairway.cli.accept_wait import GONE, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing
 from fairway.cli.errors import BadInputError
 from fairway.cli.main import run
+from fairway.cli.patience import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, named
 from fairway.controllers.acceptance.names import GROUP_PREFIX as SUBJECT_PREFIX
 from fairway.klusterlet.certificates import Subject, new_key
 from fairway.klusterlet.certificates import request_for as request_for_key
-from fairway.kube import MANAGED_CLUSTERS, Client
+from fairway.klusterlet.names import ACCEPTED, AVAILABLE, JOINED
+from fairway.kube import MANAGED_CLUSTERS, Client, Patch
 from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, SigningRequest, SigningSpec
 from fairway.testing.builders import cluster
 from fairway.testing.hub import HubAddress
@@ -391,3 +394,91 @@ def test_wrong_usage(capsys: Capture, tmp_path: Path) -> None:
     assert "which clusters? name them, as in fairway accept c1 c2" in capsys.readouterr().err
     assert run(["accept", "--clusters", ","]) == 2
     assert "--clusters: a name is empty" in capsys.readouterr().err
+
+
+# Until the clusters are there
+
+SINCE = "2031-05-05T12:00:00Z"
+STEPS = (ACCEPTED, JOINED, AVAILABLE)
+
+
+async def tell(client: Client, name: str, **conditions: tuple[str, str]) -> None:
+    """What the hub and the agent of a cluster say of it: status and message."""
+    kinds = dict(zip(("accepted", "joined", "available"), STEPS, strict=True))
+    found = [
+        {
+            "type": kinds[kind],
+            "status": status,
+            "reason": "Because",
+            "message": message,
+            "lastTransitionTime": SINCE,
+        }
+        for kind, (status, message) in conditions.items()
+    ]
+    body = {"status": {"conditions": found}}
+    await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE, subresource="status")
+
+
+YES = ("True", "")
+
+
+def test_a_cluster_that_is_available_is_not_waited_for(hub: HubAddress, capsys: Capture) -> None:
+    act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES, joined=YES, available=YES))
+    assert accept(hub, "old", "--wait") == 0
+    told = capsys.readouterr()
+    assert told.out == "cluster old is accepted already\n"
+    assert told.err == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, NO_HUB),
+        ({"accepted": ("False", "the namespace is somebody's")}, "Because: the namespace is somebody's"),
+        ({"accepted": YES}, NOT_JOINED),
+        ({"accepted": YES, "joined": YES}, NOT_AVAILABLE),
+        ({"accepted": YES, "joined": YES, "available": ("Unknown", "")}, "Because"),
+    ],
+)
+def test_when_the_time_is_up_it_is_told_what_is_missing(
+    hub: HubAddress, capsys: Capture, said: dict[str, tuple[str, str]], why: str
+) -> None:
+    act(hub.kubeconfig, lambda client: tell(client, "old", **said))
+    assert accept(hub, "old", "c1", "--wait", "--timeout", "0") == 1
+    told = capsys.readouterr()
+    assert told.out.endswith("cluster c1 is accepted\n")
+    assert f"fairway: {NOT_DONE.format(seconds=0, what=f'old ({why}), c1 ({NO_HUB})')}\n" in told.err
+
+
+def test_it_goes_on_as_soon_as_the_cluster_is_there(hub: HubAddress, tmp_path: Path) -> None:
+    with watch(tmp_path, hub.kubeconfig, "accept", "old", "--wait", "--timeout", "600") as waiting:
+        assert waiting.line() == "cluster old is accepted already"
+        act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES))
+        act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES, joined=YES, available=YES))
+        assert waiting.process.wait() == 0
+    assert "Traceback" not in waiting.errors.read_text()
+
+
+def test_a_cluster_that_goes_meanwhile_is_told() -> None:
+    assert missing(None) == GONE
+
+
+def test_nothing_is_waited_for_where_a_request_is_refused(hub: HubAddress, capsys: Capture) -> None:
+    strange = Asked(name="c1-x", user="mallory", groups=())
+    act(hub.kubeconfig, lambda client: ask(client, strange))
+    assert accept(hub, "c1", "--wait") == 1
+    assert "waiting for" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("--timeout", "5"), TIMEOUT_OF_NOTHING), (("--wait", "--dry-run"), NOTHING_TO_WAIT_FOR)],
+)
+def test_waiting_for_nothing_is_refused(capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
+    assert run(["accept", "c1", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_of_many_that_are_missing_some_are_named() -> None:
+    found = named({f"c{number}": "a\nb" for number in range(5)})
+    assert found == "c0 (a b), c1 (a b), c2 (a b), 2 more"

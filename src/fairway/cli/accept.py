@@ -13,6 +13,7 @@ from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.live import HubChoice, hub_options, talk, unknown
 from fairway.cli.output import cell, say
+from fairway.cli.patience import refuse_contradictions, wait_options
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
@@ -39,12 +40,15 @@ Examples:
   fairway accept c1
   fairway accept --clusters c1,c2
   fairway accept c1 --dry-run
+  fairway accept c1 --wait --timeout 300          until it has joined and is available
 
 \b
 A certificate request is approved if it was made by an agent that joins (a bootstrap token or the service account
 for that), for the cluster it is labelled with and nobody else. --skip-approve-check leaves out who made it.
 Several agents that want to be the same cluster are not approved unless --requesters says which.
-Exit status: 0 accepted, 1 a request that waits was not approved, 2 bad input.
+With --wait, what is still missing is told on stderr.
+Exit status: 0 accepted, and with --wait available; 1 a request that waits was not approved, or with --wait the time is
+up; 2 bad input.
 """,
 )
 @click.argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete("clusters"))
@@ -62,17 +66,23 @@ Exit status: 0 accepted, 1 a request that waits was not approved, 2 bad input.
     metavar="NAMES",
     help="Approve only requests for these common names, separated by commas.",
 )
+@wait_options("Until the clusters have joined and are available.")
 @dry_run_option
 @hub_options
+@click.pass_context
 def accept(
+    context: click.Context,
     names: tuple[str, ...],
     clusters: tuple[str, ...],
     anybody: bool,
     requesters: tuple[str, ...],
+    wait: bool,
+    timeout: float,
     dry_run: bool,
     hub: HubChoice,
 ) -> int:
     """Accept clusters: approve the certificate their agents ask for, and set hubAcceptsClient."""
+    refuse_contradictions(context)
     wanted = names_in((*names, *clusters), option="--clusters")
     if not wanted:
         raise click.UsageError(NO_NAMES)
@@ -92,6 +102,10 @@ def accept(
         results = [
             await _accept(client, there[name], anybody=anybody, only=only, dry_run=dry_run) for name in wanted
         ]
+        if wait and all(results):
+            from fairway.cli.accept_wait import available
+
+            await available(client, wanted, seconds=timeout)
         return all(results)
 
     return EXIT_OK if talk(hub, work) else EXIT_NO

@@ -11,6 +11,7 @@ import click
 from fairway.cli.errors import EXIT_NO, EXIT_OK
 from fairway.cli.live import HubChoice, hub_options, talk
 from fairway.cli.output import OutputFormat, emit, output_option, say
+from fairway.cli.patience import refuse_contradictions, wait_options
 
 if TYPE_CHECKING:
     from fairway.cli.addon_hub import Step
@@ -82,13 +83,16 @@ Examples:
   fairway addon install resource-usage --clusters 'env in (prod,stage)'
   fairway addon install resource-usage --placement ns1/edge --set INTERVAL=5m
   fairway addon install resource-usage --image registry.example.com/fairway:0.1.0
+  fairway addon install resource-usage --wait --timeout 300             until its agents run on all of them
   fairway addon install resource-usage --dry-run -o yaml                print it, for GitOps; no hub is asked
 
 \b
 Settings for --set: PROVIDERS (what the agent runs), INTERVAL, VALID_FOR, MAXCPUCOUNT (cores that score 100),
 MAXMEMCOUNT (MiB, or with a unit), SCORES (only these, of resource-usage), LOG_FORMAT. A cluster gets
 others by an AddOnDeploymentConfig of its own.
-Exit status: 0 installed, 2 bad input, or the hub refuses.
+With --wait, what is still missing is told on stderr.
+Exit status: 0 installed, and with --wait available on all clusters that are chosen; 1 with --wait, the time is up;
+2 bad input, or the hub refuses.
 """,
 )
 @_name
@@ -112,6 +116,7 @@ Exit status: 0 installed, 2 bad input, or the hub refuses.
 @click.option("--all", "everywhere", is_flag=True, help="On all clusters, which is the default.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated.")
 @click.option("--take-over", is_flag=True, help="Replace an add-on of this name that Fairway did not write.")
+@wait_options("Until its agents are available on all clusters that are chosen.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -119,7 +124,9 @@ Exit status: 0 installed, 2 bad input, or the hub refuses.
 )
 @output_option
 @hub_options
+@click.pass_context
 def install(
+    context: click.Context,
     name: str,
     namespace: str,
     image: str | None,
@@ -128,6 +135,8 @@ def install(
     everywhere: bool,
     settings: tuple[str, ...],
     take_over: bool,
+    wait: bool,
+    timeout: float,
     dry_run: bool,
     output: OutputFormat,
     hub: HubChoice,
@@ -139,6 +148,7 @@ def install(
     from fairway.cli.addon_objects import IMAGE, Plan, documents
     from fairway.cli.addon_selector import label_selector
 
+    refuse_contradictions(context)
     if sum((clusters is not None, chosen_by is not None, everywhere)) > 1:
         raise click.UsageError(ONE_CHOICE)
     plan = Plan(
@@ -156,13 +166,17 @@ def install(
         )
         return EXIT_OK
 
-    async def work(client: "Client") -> "list[Step]":
+    async def work(client: "Client") -> None:
         from fairway.cli.addon_hub import install as write
+        from fairway.cli.addon_wait import hashes, running
 
-        return await write(client, plan, take_over=take_over, dry_run=dry_run)
+        before = await hashes(client, plan) if wait else {}
+        steps = await write(client, plan, take_over=take_over, dry_run=dry_run)
+        emit([each.row() for each in steps], columns=COLUMNS, output=output)
+        if wait:
+            await running(client, plan, steps, before=before, seconds=timeout)
 
-    steps = talk(hub, work)
-    emit([each.row() for each in steps], columns=COLUMNS, output=output)
+    talk(hub, work)
     return EXIT_OK
 
 

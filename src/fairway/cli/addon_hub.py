@@ -81,6 +81,8 @@ class Step:
     name: str
     namespace: str
     done: Done
+    respecified: bool = False
+    """It was there, and its spec is another one now."""
 
     def row(self) -> dict[str, object]:
         return {"kind": self.kind, "namespace": self.namespace, "name": self.name, "done": self.done}
@@ -157,8 +159,11 @@ async def _written(
     metadata, resource = document["metadata"], KINDS[document["kind"]]
     name, namespace = metadata["name"], metadata.get("namespace")
 
-    def step(done: Done) -> Step:
-        return Step(kind=resource.kind, name=name, namespace=namespace or "", done=done)
+    def step(done: Done, *, spec: object = None) -> Step:
+        before = spec if seen is None or spec is None else seen.spec
+        return Step(
+            kind=resource.kind, name=name, namespace=namespace or "", done=done, respecified=before != spec
+        )
 
     if seen is not None and not is_ours(seen, plan.name):
         if resource.kind in SHARED:
@@ -166,12 +171,12 @@ async def _written(
         # As a whole: what is left of somebody else's add-on would be installed along with ours.
         body = {**document, "metadata": {**metadata, "resourceVersion": seen.metadata.resourceVersion}}
         try:
-            await client.update(
+            now = await client.update(
                 resource, name, body, namespace=namespace, field_manager=MANAGER, dry_run=dry_run
             )
         except Conflict:
             raise BadInputError(CHANGED_MEANWHILE.format(what=_named(document))) from None
-        return step("taken over")
+        return step("taken over", spec=now.spec)
     if roomless and namespace is not None:
         return step("created")  # nobody can be asked about what is in a namespace that is not there yet
     now = await client.patch(
@@ -186,7 +191,7 @@ async def _written(
     )
     if seen is None:
         return step("created")
-    return step("unchanged" if now.says() == seen.says() else "changed")
+    return step("unchanged" if now.says() == seen.says() else "changed", spec=now.spec)
 
 
 async def written_for(client: Client, add_on: str) -> list[tuple[Resource[Thing], Thing]]:

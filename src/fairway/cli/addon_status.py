@@ -171,16 +171,8 @@ def _on(
     )
 
 
-def _reasons(
-    add_on: ManagedClusterAddOn | None,
-    score: AddOnPlacementScore | None,
-    *,
-    ours: bool,
-    until: datetime | None,
-    now: datetime,
-    provider: str,
-) -> Iterator[str]:
-    """The first one is what to look at."""
+def unavailable(add_on: ManagedClusterAddOn | None) -> Iterator[str]:
+    """Why an agent does not run, the cause before what follows from it; nothing if it does."""
     if add_on is None:
         yield NOT_YET
         return
@@ -193,6 +185,21 @@ def _reasons(
         yield NOTHING_SAID
     elif available.status != TRUE:
         yield f"{available.reason}: {available.message}"
+
+
+def _reasons(
+    add_on: ManagedClusterAddOn | None,
+    score: AddOnPlacementScore | None,
+    *,
+    ours: bool,
+    until: datetime | None,
+    now: datetime,
+    provider: str,
+) -> Iterator[str]:
+    """The first one is what to look at."""
+    yield from unavailable(add_on)
+    if add_on is None:
+        return
     if score is None:
         yield NO_SCORE
         return
