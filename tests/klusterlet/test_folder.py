@@ -80,7 +80,7 @@ def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
     """Through the one link that is replaced: both files are of the same state."""
     folder = Folder(tmp_path)
     folder.write({"key": b"0", "certificate": b"0"})
-    over = threading.Event()
+    over, first = threading.Event(), threading.Event()
     seen: list[tuple[bytes, bytes]] = []
 
     def read() -> None:
@@ -88,6 +88,7 @@ def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
             try:
                 state = (tmp_path / CURRENT).resolve()
                 seen.append(((state / "key").read_bytes(), (state / "certificate").read_bytes()))
+                first.set()
             except FileNotFoundError:
                 continue  # the state that was found is gone already: the next one is complete, too
 
@@ -96,9 +97,9 @@ def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
     for number in range(1, 25):
         text = str(number).encode()
         folder.write({"key": text, "certificate": text})
+    assert first.wait(60)
     over.set()
     reader.join()
-    assert seen
     assert all(key == certificate for key, certificate in seen)
 
 

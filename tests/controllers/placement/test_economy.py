@@ -111,7 +111,8 @@ async def test_fields_that_fairway_does_not_know_stay(manager: Manager, world: W
         await world.replace("p", future={"kept": True})
         await asyncio.sleep(POLL)
     future = {"status": {"future": {"kept": True}}}
-    for resource, name in ((PLACEMENTS, "p"), (PLACEMENT_DECISIONS, "p-decision-1")):
+    written: dict[str, Resource[Any]] = {"p": PLACEMENTS, "p-decision-1": PLACEMENT_DECISIONS}
+    for name, resource in written.items():
         while "future" not in (await _raw(world, resource, name))["status"]:
             await world.edit(resource, name, future, namespace=world.namespace, status=True)
             await asyncio.sleep(POLL)
