@@ -10,7 +10,6 @@ from fairway.api.meta import TRUE, ObjectMeta
 READY: Final = "Ready"
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
-PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 CONTROL_PLANE_LABELS: Final = (
     "node-role.kubernetes.io/control-plane",

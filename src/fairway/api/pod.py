@@ -11,7 +11,6 @@ from fairway.api.annotation import QuantityText
 from fairway.api.meta import ObjectMeta
 
 PENDING: Final = "Pending"
-RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 
@@ -20,7 +19,6 @@ ALWAYS: Final = "Always"
 
 RESIZE_PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
-DEFERRED: Final = "Deferred"
 
 Quantities = dict[str, QuantityText]
 """By resource. Absent and empty differ: a status that says nothing leaves the word to the spec."""

@@ -35,7 +35,6 @@ APPLIED_MANIFEST_WORK_FINALIZER: Final = "cluster.open-cluster-management.io/app
 WORK_APPLIED: Final = "Applied"
 WORK_AVAILABLE: Final = "Available"
 WORK_COMPLETE: Final = "Complete"
-WORK_DEGRADED: Final = "Degraded"
 WORK_PROGRESSING: Final = "Progressing"
 
 _ACCOUNT_NAME: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$"

@@ -14,7 +14,6 @@ from typing import Any, Final
 from fairway.cel.values import size_of
 
 SELECT: Final = 1
-CALL: Final = 1
 CREATE_LIST: Final = 10
 CREATE_MAP: Final = 30
 PER_CHARACTER: Final = 0.1

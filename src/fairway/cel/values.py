@@ -8,7 +8,7 @@ behaves differently, have a class here. A library may add classes of its own by 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
@@ -240,7 +240,6 @@ class CelMap:
         yield from self._entries.values()
 
 
-Map = Mapping[str, object] | CelMap
 MAPS: Final = (dict, CelMap)
 
 

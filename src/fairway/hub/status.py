@@ -16,7 +16,6 @@ NOT_SUPPORTED: Final = "FieldValueNotSupported"
 TOO_LONG: Final = "FieldValueTooLong"
 TOO_MANY: Final = "FieldValueTooMany"
 TYPE_INVALID: Final = "FieldValueTypeInvalid"
-NOT_FOUND_FIELD: Final = "FieldValueNotFound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ before it is asked for. The factory is called as ``factory(options, context)`` a
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 NEEDS_LOCAL: Final = "{name} reads the cluster it runs on: say how to reach it with --managed-kubeconfig"
 NEEDS_CLUSTER: Final = "{name} reads one cluster: name it with --cluster-name"
-UNKNOWN_KEY: Final = "there is no option {key!r}{hint}; there are {known}"
-NO_OPTIONS: Final = "there is no option {key!r}: there are none"
-NEAR: Final = ", did you mean {near!r}?"
 
 
 class OptionsError(ValueError):
@@ -118,14 +114,3 @@ CATALOGUE: Final[dict[str, Entry]] = {
         configured=True,
     ),
 }
-
-
-def check_keys(options: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...]) -> None:
-    """Raises OptionsError for a key that nobody knows, with the one that was probably meant."""
-    names = sorted(known)
-    for key in options:
-        if key not in names:
-            near = get_close_matches(str(key), names, n=1)
-            hint = NEAR.format(near=near[0]) if near else ""
-            words = UNKNOWN_KEY if names else NO_OPTIONS
-            raise OptionsError(words.format(key=key, hint=hint, known=", ".join(names)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairway.providers import ClusterProvider, OptionsError
-from fairway.providers.catalogue import CATALOGUE, Context, Entry, check_keys
+from fairway.providers.catalogue import CATALOGUE, Context, Entry
 from fairway.providers.loading import GROUP, LoadingError, installed, load
 
 CONTEXT = Context(name="test")
@@ -208,14 +208,6 @@ def test_what_comes_with_fairway_is_not_isolated(monkeypatch: pytest.MonkeyPatch
     sys.path.insert(0, str(file.parent))
     monkeypatch.setitem(CATALOGUE, "own", Entry("queue_provider:make", "Ours."))
     assert not load("own")({}, CONTEXT).isolated
-
-
-def test_options_that_nobody_knows() -> None:
-    check_keys({"most": 1}, ("most",))
-    with pytest.raises(OptionsError, match="there is no option 'mots', did you mean 'most'"):
-        check_keys({"mots": 1}, ("most", "least"))
-    with pytest.raises(OptionsError, match="there are none"):
-        check_keys({"mots": 1}, ())
 
 
 def test_what_a_context_lacks() -> None:

@@ -40,7 +40,6 @@ _ZEROS: dict[str, tuple[Type, object]] = {
     "double": (DOUBLE, 0.0),
     "duration": (DURATION, Duration(0)),
 }
-_ADDABLE = (int, float, str, bytes, Duration, list, tuple)
 
 
 def _bounded(values: List) -> List:

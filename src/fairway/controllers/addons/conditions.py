@@ -36,7 +36,6 @@ IN_PROGRESS: Final = "Progressing"
 COMPLETED: Final = "Completed"
 FAILED: Final = "Failed"
 
-HOOK_ENDED: Final = "HookManifestIsCompleted"
 HOOK_RUNS: Final = "HookManifestIsNotCompleted"
 
 CONFIGURED_MESSAGE: Final = "all configurations are there"
@@ -62,7 +61,6 @@ COMPLETED_MESSAGE: Final = "the cluster runs the newest configuration"
 AVAILABLE_MESSAGE: Final = "{name} add-on is available."
 NO_PROBE_MESSAGE: Final = "the work agent has not reported the state of the agent yet"
 HOOK_MESSAGE: Final = "ManifestWork {work} runs before the add-on is removed"
-HOOK_ENDED_MESSAGE: Final = "ManifestWork {work} has ended well"
 
 
 def yes(kind: str, reason: str, message: str) -> Condition:

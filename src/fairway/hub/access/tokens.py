@@ -27,8 +27,6 @@ from fairway.hub.user import User
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 LEGACY_ISSUER: Final = "kubernetes/serviceaccount"
 JWKS_PATH: Final = "/openid/v1/jwks"
-JWKS_TYPE: Final = "application/jwk-set+json"
-DISCOVERY_PATH: Final = "/.well-known/openid-configuration"
 ACCOUNTS: Final = "system:serviceaccounts"
 CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
 NODE_NAME: Final = "authentication.kubernetes.io/node-name"

@@ -24,7 +24,6 @@ UNDECODABLE: Final = "json: cannot unmarshal {0} into Go value of type map[strin
 BAD_DELETE_FROM: Final = "invalid patch format of primitive list"
 BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
 BAD_SET_ORDER: Final = "invalid patch format of setElementOrder list"
-LISTS_OF_LISTS: Final = "lists of lists are not supported"
 NO_MERGE_KEY: Final = "map: {0} does not contain declared merge key: {1}"
 WRONG_TYPE: Final = "expected a {0}, but received a {1}"
 UNKNOWN_DIRECTIVE: Final = "unknown patch type: {0} in map: {1}"
