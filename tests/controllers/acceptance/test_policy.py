@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from controllers.clustersets.stage import DEADLINE, MARK, edit, fresh, limited
 from controllers.hubs import HubUnderTest
 from fairway.api import GROUP
 from fairway.controllers.clustersets import RULES as SETS
-from fairway.kube import MANAGED_CLUSTERS, Client, Connection, Forbidden
+from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Connection, Forbidden
 from fairway.kube.credentials import Impersonation
 from fairway.kube.rules import Rule
 from fairway.testing.processes import POLL
@@ -28,9 +29,6 @@ PLURALS = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 
-# The embedded hub has no admission policies.
-pytestmark = [pytest.mark.kube, pytest.mark.parametrize("hub", ["real"], indirect=True, scope="session")]
-
 
 @pytest.fixture
 async def joining(hub: HubUnderTest, client: Client) -> AsyncIterator[Connection]:
@@ -38,8 +36,9 @@ async def joining(hub: HubUnderTest, client: Client) -> AsyncIterator[Connection
     paths = []
     for document in yaml.safe_load_all(POLICY.read_text(encoding="utf-8")):
         plural = PLURALS[document["kind"]]
-        await client.request("POST", f"{ADMISSION}/{plural}", body=document)
-        paths.append(f"{ADMISSION}/{plural}/{document['metadata']['name']}")
+        with suppress(AlreadyExists):  # an embedded hub comes with it
+            await client.request("POST", f"{ADMISSION}/{plural}", body=document)
+            paths.append(f"{ADMISSION}/{plural}/{document['metadata']['name']}")
     try:
         connection = await limited(client, hub.administrator, (JOINS,))
         async with Client(connection) as probe, asyncio.timeout(DEADLINE):
