@@ -57,7 +57,7 @@ def test_the_answer() -> None:
             {"results": [{"score": 1, "metric": {"cluster": 7}}]},
             "results[0].metric.cluster: expected a string, got a number",
         ),
-        ({"results": [{"score": 1}, {}]}, "results[1].score: is missing"),
+        ({"results": [{}]}, "results[0].score: is missing"),
         ({"results": [{"score": "9"}]}, "results[0].score: expected a number, got '9'"),
         ({"results": [{"score": True}]}, "results[0].score: expected a number, got a boolean"),
         ({"results": [{"score": None}]}, "results[0].score: expected a number, got null"),
@@ -69,6 +69,16 @@ def test_what_is_wrong_with_an_answer_is_named(answer: Any, words: str) -> None:
         results_of(answer)
     assert caught.value.reason == BAD_ANSWER
     assert str(caught.value).startswith(f"the answer of the scorer: {words}")
+
+
+def test_a_score_that_is_none_takes_nothing_from_the_others() -> None:
+    none, one = results_of(
+        {"results": [{"metric": {"cluster": "c1"}, "score": None}, {"metric": {"cluster": "c2"}, "score": 5}]}
+    )
+    assert none.labels == {"cluster": "c1"}
+    assert math.isnan(none.score)
+    assert none.problem == "the answer of the scorer: results[0].score: expected a number, got null"
+    assert one == Result({"cluster": "c2"}, 5.0)
 
 
 def test_the_configuration_of_a_scorer() -> None:

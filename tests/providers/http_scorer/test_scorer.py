@@ -236,6 +236,27 @@ async def test_nonsense_is_named_and_counts_as_failure(scorer: Scorer) -> None:
     assert made.breaker.state == OPEN
 
 
+async def test_nonsense_about_one_cluster_costs_only_that_one(scorer: Scorer) -> None:
+    results = [
+        {"metric": {"cluster": "c1"}, "score": None},
+        {"metric": {"cluster": "c2"}, "score": 5},
+    ]
+    scorer.raw = json.dumps({"results": results})
+    made = built("http-scorer", options(scorer, breaker={"failures": 1}))
+    assert isinstance(made, provider.HttpScorer)
+    async with made.running(lambda: None):
+        read = await made.read(fleet("c1", "c2"))
+    assert read["c2"] == Reading(values={"mine": 5.0})
+    assert isinstance(read["c1"], ProviderError)
+    assert read["c1"].reason == contract.BAD_ANSWER
+    assert str(read["c1"]).endswith("results[0].score: expected a number, got null")
+    assert made.breaker.state == CLOSED
+    # One of several results that count together is as good as none of them.
+    scorer.raw = json.dumps({"results": [*results, {"metric": {"cluster": "c1"}, "score": 9}]})
+    async with open_provider("http-scorer", options(scorer, reduce="max")) as found:
+        assert (await problem(found, fleet("c1", "c2"), "c1"))[0] == contract.BAD_ANSWER
+
+
 async def test_each_cluster_may_be_asked_for_by_itself(scorer: Scorer) -> None:
     scorer.scores = {"c1": 1, "c2": 2}
     given = options(scorer, mode="cluster", path="/clusters/{cluster}/score")

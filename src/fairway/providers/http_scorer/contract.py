@@ -5,7 +5,8 @@
     POST <path>     {data: [{metric: {...}, values: [[time, "value"], ...]}]}
                  →  {results: [{metric: {...}, score: number}]}
 
-Answers are checked field by field, and what is wrong is named.
+Answers are checked field by field, and what is wrong is named. A score that is none costs only whom it is about, unless
+there is no other.
 """
 
 import math
@@ -63,6 +64,9 @@ class ScorerConfig(Struct, frozen=True):
 class Result:
     labels: Mapping[str, str]
     score: float
+    """NaN if there is a problem."""
+    problem: str = ""
+    """Why there is no score, in words."""
 
 
 def config_of(given: Any) -> ScorerConfig:
@@ -96,7 +100,7 @@ def written(value: float) -> str:
 
 
 def results_of(given: Any) -> tuple[Result, ...]:
-    """Raises ProviderError for the first field that is not as it must be: half an answer is none."""
+    """Raises ProviderError for what is no answer, and if there are scores and none of them can be used."""
     if not isinstance(given, dict):
         raise _refusal("its form", NOT_A_MAPPING.format(kind=_kind(given)))
     if "results" not in given:
@@ -104,7 +108,10 @@ def results_of(given: Any) -> tuple[Result, ...]:
     results = given["results"]
     if not isinstance(results, list):
         raise _refusal("results", NOT_A_LIST.format(kind=_kind(results)))
-    return tuple(_result(each, index) for index, each in enumerate(results))
+    found = tuple(_result(each, index) for index, each in enumerate(results))
+    if found and all(each.problem for each in found):
+        raise ProviderError(found[0].problem, reason=BAD_ANSWER)
+    return found
 
 
 def _result(given: Any, index: int) -> Result:
@@ -117,18 +124,26 @@ def _result(given: Any, index: int) -> Result:
     for name, value in labels.items():
         if not isinstance(value, str):
             raise _refusal(f"{at}.metric.{name}", f"expected a string, got {_kind(value)}")
+    try:
+        return Result(labels, _score(given))
+    except ValueError as error:
+        return Result(labels, math.nan, ANSWER_FIELD.format(field=f"{at}.score", why=error))
+
+
+def _score(given: Mapping[str, Any]) -> float:
+    """Raises ValueError."""
     if "score" not in given:
-        raise _refusal(f"{at}.score", NOT_THERE)
+        raise ValueError(NOT_THERE)
     score = given["score"]
     if not isinstance(score, int | float) or isinstance(score, bool):
-        raise _refusal(f"{at}.score", NOT_A_NUMBER.format(given=_shown(score)))
+        raise ValueError(NOT_A_NUMBER.format(given=_shown(score)))
     try:
         number = float(score)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise _refusal(f"{at}.score", NOT_FINITE.format(given=_shown(score)))
-    return Result(labels, number)
+        raise ValueError(NOT_FINITE.format(given=_shown(score)))
+    return number
 
 
 def _refusal(name: str, why: str) -> ProviderError:

@@ -17,6 +17,7 @@ from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import Document, DocumentError
 from fairway.providers.http_scorer.breaker import HALF_OPEN, Breaker
 from fairway.providers.http_scorer.contract import (
+    BAD_ANSWER,
     BAD_CONFIG,
     Result,
     ScorerConfig,
@@ -217,6 +218,9 @@ class HttpScorer(FleetProvider):
     def _reading(self, results: Sequence[Result], *, hint: str = "") -> Outcome:
         if not results:
             return ProviderError(NO_RESULT.format(hint=hint), reason=NOT_SCORED)
+        for each in results:
+            if each.problem:
+                return ProviderError(each.problem, reason=BAD_ANSWER)
         if len(results) > 1 and self._options.reduction is None:
             return ProviderError(SEVERAL_RESULTS.format(count=len(results)), reason=AMBIGUOUS)
         score = results[-1].score
