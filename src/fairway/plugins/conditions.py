@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fairway.api.meta import FALSE, TRUE, Condition
 from fairway.engine.status import Code, Status
 from fairway.plugins.clustersets import Found
+from fairway.plugins.trust import Fault
 
 SATISFIED = "PlacementSatisfied"
 MISCONFIGURED = "PlacementMisconfigured"
@@ -19,13 +20,17 @@ CONFIGURED = "Succeedconfigured"
 REFUSED = "Misconfigured"
 
 
-def misconfigured_condition(status: Status) -> Condition:
+def misconfigured_condition(status: Status, *, ignored: Sequence[Fault] = ()) -> Condition:
+    """``ignored`` keep nobody from deciding, but whoever wrote them believes otherwise than what is done."""
     if status.code is Code.MISCONFIGURED:
         return Condition(
             type=MISCONFIGURED, status=TRUE, reason=REFUSED, message=f"{status.plugin}:{status.message}"
         )
     return Condition(
-        type=MISCONFIGURED, status=FALSE, reason=CONFIGURED, message="Placement configurations check pass"
+        type=MISCONFIGURED,
+        status=FALSE,
+        reason=CONFIGURED,
+        message="; ".join(("Placement configurations check pass", *map(str, ignored))),
     )
 
 

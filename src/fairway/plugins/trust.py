@@ -2,7 +2,8 @@
 
 OCM counts a missing or expired score as 0, the middle of the scale: a cluster nobody knows anything about beats one
 with a truthful -40, and with a negative weight it may be the best of all. Annotations of the Placement choose
-otherwise. A value that makes no sense has no effect, as with all annotations; ``faults`` says so in words.
+otherwise. A value that makes no sense has no effect, as with all annotations; ``faults`` says so in words, which the
+Placement's condition repeats.
 """
 
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ WRONG_POLICY: Final = "{text!r} is none of zero, worst and exclude"
 WRONG_SCORE: Final = "{text!r} names no score: write resource/score=worst, or Calculator=worst"
 TWICE: Final = "{text!r} is said after something else was said of the same"
 WRONG_EXPIRED: Final = "{text!r} is neither absent nor present"
+NO_EFFECT: Final = "annotation {annotation}: {words}, so it has no effect"
 
 NO_OBJECT: Final = "there is no AddOnPlacementScore {resource}"
 NO_ITEM: Final = "AddOnPlacementScore {resource} has no score {score}"
@@ -64,6 +66,9 @@ class Fault:
 
     annotation: str
     words: str
+
+    def __str__(self) -> str:
+        return NO_EFFECT.format(annotation=self.annotation, words=self.words)
 
 
 @dataclass(frozen=True, slots=True)

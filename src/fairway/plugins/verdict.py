@@ -82,7 +82,7 @@ def conclude(
         outcome=outcome,
         status=status,
         conditions=(
-            misconfigured_condition(status),
+            misconfigured_condition(status, ignored=workload.trust.faults),
             satisfied_condition(
                 asked=spec.clusterSets,
                 found=outcome.context.state.read(clustersets.NAME, clustersets.Found),

@@ -8,6 +8,7 @@ from controllers.world import World
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
+from fairway.plugins.conditions import MISCONFIGURED
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
 
@@ -70,6 +71,23 @@ async def test_the_annotation_comes_and_goes(manager: Manager, world: World) -> 
         body = {"metadata": {"annotations": {MISSING_SCORE: says}}}
         await world.edit(PLACEMENTS, "p", body, namespace=world.namespace)
         await world.chooses("p", chosen)
+
+
+async def test_a_value_that_means_nothing_is_told_on_the_placement(manager: Manager, world: World) -> None:
+    await world.clusters("a")
+    await world.place("p", best(1), annotations={MISSING_SCORE: "wrost", EXPIRED_SCORES: "gone"})
+    await world.chooses("p", "a")
+    assert world.condition("p", MISCONFIGURED) == (
+        "False",
+        "Succeedconfigured",
+        "Placement configurations check pass; "
+        "annotation fairway.dev/missing-score: 'wrost' is none of zero, worst and exclude, so it has no effect; "
+        "annotation fairway.dev/expired-scores: 'gone' is neither absent nor present, so it has no effect",
+    )
+    body = {"metadata": {"annotations": {MISSING_SCORE: "worst", EXPIRED_SCORES: None}}}
+    written = await world.edit(PLACEMENTS, "p", body, namespace=world.namespace)
+    await world.after(manager, PLACEMENTS, written)
+    assert world.condition("p", MISCONFIGURED)[2] == "Placement configurations check pass"
 
 
 async def test_an_expression_no_longer_sees_what_has_run_out(start: Start, world: World) -> None:
