@@ -133,6 +133,12 @@ UPDATED = "AddOnPlacementScoreUpdated"
             State.EMPTY,
             "usage-score holds no score yet (last written 2m ago by fairway-provider-usage); cluster is available",
         ),
+        (
+            score("c1", values=(), until=-120, conditions=(condition(UPDATED, "False", message="no nodes"),)),
+            State.FAILING,
+            "usage-score holds no score yet, and its provider says: no nodes (last written 2m ago by "
+            "fairway-provider-usage); cluster is available",
+        ),
     ],
 )
 def test_states_and_reasons(published: Published, state: State, why: str) -> None:

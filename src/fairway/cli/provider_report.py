@@ -211,6 +211,8 @@ class Registry:
                 since = None if mark is None else mark.lastTransitionTime
                 when = "" if since is None else self._when(since, now)
                 return State.SILENT, SAID_SILENT.format(when=when).strip()
+            if not score.status.scores:  # with a validity, too, where there was never anything to be valid
+                return (State.FAILING, f"{EMPTY}, and {_says(failing)}") if failing else (State.EMPTY, EMPTY)
             until = score.status.validUntil
             if until is not None and until < now:
                 late = written is not None and written - until > SLACK
@@ -218,8 +220,6 @@ class Registry:
                 return State.EXPIRED, f"{words}, and {_says(failing)}" if failing else words
             if failing is not None:
                 return State.FAILING, f"is valid, but {_says(failing)}"
-            if not score.status.scores:
-                return State.EMPTY, EMPTY
             return (State.FRESH, "") if until is not None else (State.ENDLESS, ENDLESS)
         if failing is not None:
             return State.FAILING, f"is there, but {_says(failing)}"
