@@ -115,6 +115,11 @@ Exit status: 0 installed, and with --wait available on all clusters that are cho
 )
 @click.option("--all", "everywhere", is_flag=True, help="On all clusters, which is the default.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated.")
+@click.option(
+    "--managed-cluster-scores",
+    is_flag=True,
+    help="Have the agents publish raw values besides, as ManagedClusterScores, and give them the rights for that.",
+)
 @click.option("--take-over", is_flag=True, help="Replace an add-on of this name that Fairway did not write.")
 @wait_options("Until its agents are available on all clusters that are chosen.")
 @click.option(
@@ -134,6 +139,7 @@ def install(
     chosen_by: tuple[str, str] | None,
     everywhere: bool,
     settings: tuple[str, ...],
+    managed_cluster_scores: bool,
     take_over: bool,
     wait: bool,
     timeout: float,
@@ -158,6 +164,7 @@ def install(
         selector=None if clusters is None else label_selector(clusters),
         placement=chosen_by,
         variables=_variables(settings),
+        managed_cluster_scores=managed_cluster_scores,
     )
     if dry_run and output != "table":
         items = list(documents(plan))
@@ -279,7 +286,7 @@ async def _uninstall(
     """What was removed, clusters that still have an agent, and namespaces that stay."""
     from fairway.cli.addon_hub import is_offered, refuse_without_add_ons, remove, written_for
     from fairway.cli.addon_objects import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
-    from fairway.kube import ADD_ON_PLACEMENT_SCORES
+    from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, NotFound
 
     await refuse_without_add_ons(client)
     things = await written_for(client, ADD_ONS[name])
@@ -295,6 +302,9 @@ async def _uninstall(
     labels = f"{MANAGED_BY}={FAIRWAY},{SCORE_LABEL}={name}"
     scores = (await client.list(ADD_ON_PLACEMENT_SCORES, labels=labels)).items
     steps += await remove(client, [(ADD_ON_PLACEMENT_SCORES, each) for each in scores], dry_run=dry_run)
+    with suppress(NotFound):  # a kind that most hubs do not have
+        raw = (await client.list(MANAGED_CLUSTER_SCORES, labels=labels)).items
+        steps += await remove(client, [(MANAGED_CLUSTER_SCORES, each) for each in raw], dry_run=dry_run)
     return steps, left, namespaces
 
 

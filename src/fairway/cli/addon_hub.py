@@ -12,6 +12,7 @@ from fairway.cli.addon_objects import CLUSTER, FAIRWAY, MANAGED_BY, PART_OF, RBA
 from fairway.cli.errors import BadInputError
 from fairway.kube import (
     CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_SCORES,
     Client,
     Conflict,
     NotFound,
@@ -28,6 +29,10 @@ NOT_OURS: Final = (
 NO_ADD_ONS: Final = (
     "the hub does not know add-ons: it serves no {kind}. On a hub without Open Cluster Management, define them "
     "first: fairway crds | kubectl apply -f -"
+)
+NO_RAW: Final = (
+    "the hub does not know ManagedClusterScores, which --managed-cluster-scores has the agents publish; define them "
+    "first: fairway crds managedclusterscores | kubectl apply -f -"
 )
 NO_PLACEMENT: Final = "there is no placement {namespace}/{name} on the hub; name another with --placement"
 CHANGED_MEANWHILE: Final = "{what} was changed at the same time by somebody else; try again"
@@ -92,6 +97,8 @@ async def install(client: Client, plan: Plan, *, take_over: bool, dry_run: bool)
     """Everything is looked at before anything is written. Raises BadInputError, KubeErrors."""
     wanted = list(documents(plan))
     await refuse_without_add_ons(client)
+    if plan.managed_cluster_scores:
+        await _refuse_without_raw(client)
     if plan.placement is not None:
         await _find(client, plan.placement)
     there = [await _seen(client, each) for each in wanted]
@@ -119,6 +126,13 @@ async def refuse_without_add_ons(client: Client) -> None:
         await client.newest(CLUSTER_MANAGEMENT_ADD_ONS)
     except NotFound:
         raise BadInputError(NO_ADD_ONS.format(kind=CLUSTER_MANAGEMENT_ADD_ONS.kind)) from None
+
+
+async def _refuse_without_raw(client: Client) -> None:
+    try:
+        await client.newest(MANAGED_CLUSTER_SCORES)
+    except NotFound:
+        raise BadInputError(NO_RAW) from None
 
 
 async def is_offered(client: Client, add_on: str) -> bool:

@@ -66,6 +66,7 @@ class Plan:
     selector: Document | None = None
     placement: tuple[str, str] | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    managed_cluster_scores: bool = False
 
     @property
     def name(self) -> str:
@@ -135,17 +136,16 @@ def _placement(plan: Plan) -> Document:
 
 def _rights(plan: Plan) -> Iterator[Document]:
     """Of an agent in the namespace of its cluster; and the right to hand just these on."""
+    from fairway.providers.rules import RAW_RULES
+
     scores = "addonplacementscores"
-    yield _object(
-        f"{RBAC}/v1",
-        "ClusterRole",
-        plan.role,
-        plan,
-        rules=[
-            {"apiGroups": [CLUSTER], "resources": [scores], "verbs": [*_READ, "create", "delete"]},
-            {"apiGroups": [CLUSTER], "resources": [f"{scores}/status"], "verbs": ["get", "patch", "update"]},
-        ],
-    )
+    rules: list[Document] = [
+        {"apiGroups": [CLUSTER], "resources": [scores], "verbs": [*_READ, "create", "delete"]},
+        {"apiGroups": [CLUSTER], "resources": [f"{scores}/status"], "verbs": ["get", "patch", "update"]},
+    ]
+    if plan.managed_cluster_scores:
+        rules += [each.document() for each in RAW_RULES]
+    yield _object(f"{RBAC}/v1", "ClusterRole", plan.role, plan, rules=rules)
     handing_on = f"open-cluster-management:{plan.name}:bind-agent"
     rule = {
         "apiGroups": [RBAC],
@@ -274,6 +274,7 @@ def _container(plan: Plan) -> Document:
             f"--health-address=:{HEALTH_PORT}",
             f"--metrics-address=:{METRICS_PORT}",
             "--log-format={{LOG_FORMAT}}",
+            *(["--managed-cluster-scores"] if plan.managed_cluster_scores else []),
         ],
         "env": [
             {"name": name, "value": f"{{{{{name}}}}}"} for name in ("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES")

@@ -48,6 +48,7 @@ Examples:
   fairway agent run --hub-kubeconfig hub/kubeconfig --cluster-name cluster1 --kubeconfig cluster1.kubeconfig
   fairway agent run --hub-kubeconfig hub/kubeconfig --cluster-name cluster1    in a pod of that cluster
   fairway agent run ... --providers resource-usage,health --config options.yaml
+  fairway agent run ... --managed-cluster-scores    `fairway addon install` with the same option gives it the rights
 
 \b
 The file of --config has what each provider is told, under its name:
@@ -110,6 +111,11 @@ does not know who it is.
 )
 @click.option("--adopt", is_flag=True, help="Take over scores of the same name that somebody else made.")
 @click.option(
+    "--managed-cluster-scores",
+    is_flag=True,
+    help="Publish raw values besides, as ManagedClusterScores, for those who read these.",
+)
+@click.option(
     "--addon-name", default=ADD_ON, show_default=True, metavar="NAME", help="What the add-on is called."
 )
 @click.option(
@@ -141,6 +147,7 @@ def run(
     interval: float | None,
     valid_for: float | None,
     adopt: bool,
+    managed_cluster_scores: bool,
     addon_name: str,
     addon_namespace: str | None,
     lease: bool,
@@ -168,6 +175,7 @@ def run(
             interval=interval,
             valid_for=valid_for,
             adopt=adopt,
+            managed_cluster_scores=managed_cluster_scores,
             add_on=addon_name,
             namespace=addon_namespace,
             lease=lease,

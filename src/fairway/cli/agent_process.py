@@ -94,6 +94,7 @@ class Job:
     interval: float | None
     valid_for: float | None
     adopt: bool
+    managed_cluster_scores: bool
     add_on: str
     namespace: str | None
     lease: bool
@@ -145,6 +146,7 @@ class Agent:
                     interval=self.job.interval,
                     valid_for=self.job.valid_for,
                     adopt=self.job.adopt,
+                    managed_cluster_scores=self.job.managed_cluster_scores,
                 )
                 try:
                     self._runner = Runner(providers, client=hub, settings=settings, meters=self.meters)

@@ -66,6 +66,7 @@ _OPTIONS: Final[Mapping[str, _Kind]] = {
     "--interval": _Kind.TEXT,
     "--valid-for": _Kind.TEXT,
     "--adopt": _Kind.FLAG,
+    "--managed-cluster-scores": _Kind.FLAG,
     "--addon-name": _Kind.TEXT,
     "--addon-namespace": _Kind.TEXT,
     "--lease": _Kind.FLAG,

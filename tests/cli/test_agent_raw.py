@@ -1,0 +1,150 @@
+"""Raw values besides: `--managed-cluster-scores` of `fairway agent run`, and of the add-on that brings the agent."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.live_hub import act
+from cli.test_addon import NAME, addon
+from cli.test_agent import CLUSTER, SCORE, Hubs, hubs
+from cli.up_process import logging, until
+from fairway.api import crds
+from fairway.cli.addon_hub import NO_RAW
+from fairway.cli.addon_objects import Plan, documents
+from fairway.cli.main import run
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
+from fairway.providers.rules import RAW_RULES
+from fairway.testing.hub import HubAddress, hub_in_thread
+
+Capture = pytest.CaptureFixture[str]
+
+RBAC = "rbac.authorization.k8s.io"
+OPTION = "--managed-cluster-scores"
+
+__all__ = ["hubs"]
+
+
+def role(*, raw: bool) -> dict[str, Any]:
+    """Of the agents, as an installation writes it."""
+    plan = Plan(provider="resource-usage", managed_cluster_scores=raw)
+    return next(each for each in documents(plan) if each["kind"] == "ClusterRole")
+
+
+def agent_arguments(*, raw: bool) -> list[str]:
+    plan = Plan(provider="resource-usage", managed_cluster_scores=raw)
+    template = next(each for each in documents(plan) if each["kind"] == "AddOnTemplate")
+    deployment = template["spec"]["agentSpec"]["workload"]["manifests"][-1]
+    found: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    return found
+
+
+def test_it_is_off_unless_asked_for() -> None:
+    assert OPTION not in agent_arguments(raw=False)
+    assert "managedclusterscores" not in json.dumps(list(documents(Plan(provider="resource-usage"))))
+    assert OPTION in agent_arguments(raw=True)
+    assert role(raw=True)["rules"] == [*role(raw=False)["rules"], *(each.document() for each in RAW_RULES)]
+
+
+@pytest.fixture(params=[True, False], ids=["granted", "not granted"])
+def granted(request: pytest.FixtureRequest, hubs: Hubs, tmp_path: Path) -> Iterator[tuple[bool, Path]]:
+    """Whether an agent has the rights for it, and the hub as such an agent."""
+    raw: bool = request.param
+    name = f"agent-{raw}".lower()
+
+    async def grant(client: Client) -> None:
+        rules = role(raw=raw)["rules"]
+        path = f"/apis/{RBAC}/v1"
+        await client.request(
+            "POST", f"{path}/clusterroles", body={"metadata": {"name": name}, "rules": rules}
+        )
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": name}],
+        }
+        await client.request("POST", f"{path}/namespaces/{CLUSTER}/rolebindings", body=binding)
+
+    async def forget(client: Client) -> None:
+        resources: tuple[Resource[Any], ...] = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
+        for resource in resources:
+            await client.delete_collection(resource, namespace=CLUSTER)
+
+    act(hubs.hub.kubeconfig, grant)
+    content = yaml.safe_load(hubs.hub.kubeconfig.read_text())
+    content["users"][0]["user"]["as"] = name
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    yield raw, kubeconfig
+    act(hubs.hub.kubeconfig, forget)
+
+
+def test_raw_values_are_published_with_the_rights_an_installation_gives(
+    hubs: Hubs, granted: tuple[bool, Path]
+) -> None:
+    raw, kubeconfig = granted
+
+    def scored(store: Any) -> bool:
+        found = store.get((CLUSTER, f"{CLUSTER}-cpuavailable"))
+        return found is not None and found.status.score == 50  # cores, of which nothing is used
+
+    def published(store: Any) -> bool:
+        found = store.get((CLUSTER, SCORE))
+        return found is not None and bool(found.status.scores)
+
+    with logging("agent", "run", "--hub-kubeconfig", kubeconfig, *hubs.given[2:], OPTION) as agent:
+        act(hubs.hub.kubeconfig, lambda client: until(client, ADD_ON_PLACEMENT_SCORES, published))
+        if raw:
+            act(hubs.hub.kubeconfig, lambda client: until(client, MANAGED_CLUSTER_SCORES, scored))
+        else:
+            agent.read_until(lambda line: "but not as ManagedClusterScores" in line["msg"])
+        assert agent.stop() == 0
+    complaints = [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")]
+    assert bool(complaints) is not raw, complaints
+
+
+async def _raw(client: Client, *, name: str, provider: str) -> None:
+    labels = {"app.kubernetes.io/managed-by": "fairway", "fairway.dev/provider": provider}
+    body = {"metadata": {"name": name, "labels": labels}}
+    await client.create(MANAGED_CLUSTER_SCORES, body, namespace="c1")
+
+
+def test_what_was_published_goes_with_the_add_on(fairway_hub: HubAddress, capsys: Capture) -> None:
+    async def publish(client: Client) -> None:
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
+        await _raw(client, name="c1-cpuavailable", provider="resource-usage")
+        await _raw(client, name="c1-health", provider="health")
+
+    async def left(client: Client) -> list[str]:
+        return [each.metadata.name for each in (await client.list(MANAGED_CLUSTER_SCORES)).items]
+
+    assert addon(fairway_hub, "install", OPTION) == 0
+    act(fairway_hub.kubeconfig, publish)
+    capsys.readouterr()
+    assert addon(fairway_hub, "uninstall", "-o", "json") == 0
+    removed = json.loads(capsys.readouterr().out)["removed"]
+    assert removed[-1]["kind"] == "ManagedClusterScore"
+    assert act(fairway_hub.kubeconfig, left) == ["c1-health"]
+
+
+def test_a_hub_that_does_not_know_the_kind(tmp_path: Path, capsys: Capture) -> None:
+    """As hubs of OCM do not."""
+    kinds = [each for each in crds() if not each["metadata"]["name"].startswith("managedclusterscores.")]
+    with hub_in_thread(folder=tmp_path, definitions=kinds) as hub:
+        assert addon(hub, "install", OPTION) == 2
+        assert NO_RAW in " ".join(capsys.readouterr().err.split())
+        assert addon(hub, "install") == 0
+        assert addon(hub, "uninstall") == 0
+
+
+def test_what_is_printed_for_gitops_has_it(capsys: Capture) -> None:
+    assert run(["addon", "install", "resource-usage", OPTION, "--dry-run", "-o", "json"]) == 0
+    items = json.loads(capsys.readouterr().out)["items"]
+    rules = next(each for each in items if each["kind"] == "ClusterRole")["rules"]
+    assert {"managedclusterscores", "managedclusterscores/status"} <= {
+        resource for rule in rules for resource in rule["resources"]
+    }
+    assert items[-1]["metadata"]["name"] == NAME
