@@ -6,6 +6,9 @@ the watch has passed by without a word is not there any more, such as what was d
 restored backup has never seen.
 """
 
+from fairway.api.decision import PlacementDecision
+from fairway.api.placement import Placement
+
 Key = tuple[str, str]
 """(namespace, name)"""
 
@@ -48,3 +51,19 @@ class Ahead:
         self._reached = 0
         self._versions.clear()
         return known
+
+
+def same(one: Placement | PlacementDecision | None, other: Placement | PlacementDecision) -> bool:
+    """Whether both are one version of one object."""
+    if one is None:
+        return False
+    before, after = one.metadata, other.metadata
+    return before.uid == after.uid and before.resourceVersion == after.resourceVersion
+
+
+def newer(new: Placement | PlacementDecision, old: Placement | PlacementDecision) -> bool:
+    """By their versions; where those are no numbers, any other one is."""
+    after, before = new.metadata.resourceVersion, old.metadata.resourceVersion
+    if after.isdecimal() and before.isdecimal():
+        return int(after) > int(before)
+    return after != before

@@ -4,24 +4,25 @@ No I/O: changes come in, names of placements to look at again go out, and a look
 written counts as written at once, so that the next placement in a burst sees what the last one chose even though the
 hub has not answered yet; if the write fails, it counts as what the hub really has.
 
-The hub's answers to our own writes are news too, and come before the watch tells them. An object therefore only ever
-gets newer here, by its resource version, whoever tells of it; what we deleted stays deleted.
+What the hub answers to our own writes counts like what its watch tells, for placements too (see ``known``).
 """
 
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
-from fairway.api.placement import PLACEMENT_LABEL, SORT_BY_SCORE, Placement
+from fairway.api.placement import SORT_BY_SCORE, Placement
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
-from fairway.controllers.placement.ahead import Ahead
+from fairway.controllers.placement.ahead import Ahead, newer, same
+from fairway.controllers.placement.echoes import Echoes
 from fairway.controllers.placement.interest import Interest, Owner, concern_of
+from fairway.controllers.placement.known import Known, placement_of
 from fairway.controllers.placement.proposal import Proposal, due_of, propose
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.sources import Sources
@@ -55,23 +56,6 @@ log: Final = logging.getLogger(__name__)
 
 NOT_DIGESTED: Final = "%s %s/%s cannot be made sense of; what was known of it before is kept"
 
-K = TypeVar("K")
-
-
-@dataclass(slots=True)
-class _Writing:
-    """A placement's writes that are on their way.
-
-    A watch is often quicker than the answer: what is heard meanwhile is the echo of our own write or somebody else's,
-    and only when all answers are there can it be told which. Writes are known by the version they led to, deletions
-    by the uid of what is gone.
-    """
-
-    pages: set[str] = field(default_factory=set)
-    """Those that count as written."""
-    heard: set[str] = field(default_factory=set)
-    answered: set[str] = field(default_factory=set)
-
 
 class Book:
     """``wake`` is told whom to look at again, ``lost`` whom never again.
@@ -95,23 +79,16 @@ class Book:
         self._memory = Memory()
         self._interest = Interest()
         self._workloads: dict[Owner, PlacementWorkload] = {}
-        self._decisions: dict[str, dict[str, PlacementDecision]] = {}
-        """By namespace and name, as the hub has them."""
-        self._own: dict[Owner, dict[str, PlacementDecision]] = {}
-        """The same by the placement they are labelled with."""
-        self._removed: dict[tuple[str, str], str] = {}
-        """The uid of what we deleted and the watch has not told of yet."""
-        self._writing: dict[Owner, _Writing] = {}
+        self._decisions = Known()
+        self._echoes = Echoes()
         self._settled: dict[Owner, frozenset[str]] = {}
         """What was chosen when a placement was last found, or made, right."""
         self._meddled: set[Owner] = set()
         """Placements of which somebody else changed the status or a decision, since they were last looked at."""
         self._repairing: set[Owner] = set()
         """Those of them that were looked at, until all of it is put right."""
-        self._told_decisions: Mapping[Owner, PlacementDecision] = {}
-        """All that the watch has told of, which may be behind what the hub has answered to us."""
         self._told_placements: Mapping[Owner, Placement] = {}
-        self._ahead = Ahead()
+        """All that the watch has told of, which may be behind what the hub has answered to us."""
         self._placements_ahead = Ahead()
         self._epochs: dict[str, tuple[int, str]] = {}
         """By kind, with the version of the list that an epoch began with."""
@@ -125,7 +102,8 @@ class Book:
         if calculators:
             sources.of(MANAGED_CLUSTER_SCORES).subscribe(_guarded(self.cluster_scores))
         decisions, placements = sources.of(PLACEMENT_DECISIONS), sources.of(PLACEMENTS)
-        self._told_decisions, self._told_placements = decisions.store, placements.store
+        self._decisions.follow(decisions.store)
+        self._told_placements = placements.store
         decisions.subscribe(_guarded(self.seen_decisions))
         placements.subscribe(_guarded(self.seen_placements))
 
@@ -208,7 +186,7 @@ class Book:
                 self._see_removal(change.object)
             else:
                 self._see_decision(_new(change), again=again)
-        for key in self._ahead.reach(batch.resource_version):
+        for key in self._decisions.reach(batch.resource_version):
             self._believe_decision(key)
 
     def _went_back(self, kind: str, batch: Batch[Any]) -> bool:
@@ -217,8 +195,7 @@ class Book:
         if epoch == batch.epoch:
             return batch.resource_version == began  # the same list, told once more in parts
         self._epochs[kind] = (batch.epoch, batch.resource_version)
-        removed, self._removed = self._removed, {}
-        for key in (*self._ahead.restart(), *removed):
+        for key in self._decisions.restart():
             self._believe_decision(key)
         for key in self._placements_ahead.restart():
             self._believe_placement(key)
@@ -226,32 +203,29 @@ class Book:
 
     def _believe_decision(self, key: Owner) -> None:
         """The watch, not what the hub answered to us."""
-        ours, told = self.decision(*key), self._told_decisions.get(key)
+        ours, told = self._decisions.get(*key), self._decisions.told(key)
         if told is None:
             if ours is not None:
                 self._see_removal(ours)
-        elif not _same(ours, told):
+        elif not same(ours, told):
             self._see_decision(told, again=True)
 
     def _believe_placement(self, key: Owner) -> None:
         ours, told = self.placements.get(key), self._told_placements.get(key)
-        if ours is not None and told is not None and not _same(ours, told):
+        if ours is not None and told is not None and not same(ours, told):
             self._see_placement(told, again=True)
 
     def _see_placement(self, new: Placement, *, again: bool) -> None:
         meta = new.metadata
         owner = (meta.namespace, meta.name)
         old = self.placements.get(owner)
-        if old is not None and not again and not _newer(new, old):
+        if old is not None and not again and not newer(new, old):
             return
         self.placements[owner] = new
         if old is None or _asks_otherwise(old, new):
             self._workloads[owner] = PlacementWorkload(new)
             self._memory.forget(*owner)
-        elif old.status == new.status:
-            return
-        elif (writing := self._writing.get(owner)) is not None:
-            writing.heard.add(meta.resourceVersion)
+        elif old.status == new.status or self._echoes.heard(owner, meta.resourceVersion):
             return
         else:
             self._meddled.add(owner)
@@ -274,54 +248,37 @@ class Book:
     def _see_decision(self, new: PlacementDecision, *, again: bool) -> None:
         """Somebody else's write, or the echo of our own."""
         meta = new.metadata
-        old = self._decisions.get(meta.namespace, {}).get(meta.name)
-        if self._removed.get((meta.namespace, meta.name)) == meta.uid:
+        old = self._decisions.get(meta.namespace, meta.name)
+        if not self._decisions.see(new, again=again):
             return
-        if old is not None and not again and not _newer(new, old):
-            return
-        self._store(new)
         if not self._concerned(old, new, meddled=old is not None, sign=meta.resourceVersion):
             self._tell("PlacementDecision", self.fleet.upsert_decision(new))
 
     def _see_removal(self, gone: PlacementDecision) -> None:
-        meta = gone.metadata
-        self._removed.pop((meta.namespace, meta.name), None)
-        known = self._decisions.get(meta.namespace, {}).get(meta.name)
-        if known is None or known.metadata.uid != meta.uid:
+        known = self._decisions.see_removal(gone)
+        if known is None:
             return
-        self._drop(known)
+        meta = gone.metadata
         if not self._concerned(known, meddled=True, sign=meta.uid):
             self._tell("PlacementDecision", self.fleet.delete_decision(meta.namespace, meta.name))
 
     def _concerned(self, *decisions: PlacementDecision | None, meddled: bool, sign: str) -> bool:
         """Wakes whose decisions they are. Whether one of those is being written, and the fleet has to wait."""
-        owners = {_owner(each) for each in decisions if each is not None}
+        owners = {placement_of(each) for each in decisions if each is not None}
         names = {each.metadata.name for each in decisions if each is not None}
+        waits = False
         for owner in owners:
-            if (writing := self._writing.get(owner)) is not None:
-                writing.heard.add(sign)
-                writing.pages |= names
+            if self._echoes.heard(owner, sign, pages=names):
+                waits = True
             else:
                 self._disturbed(owner, meddled=meddled)
-        return any(owner in self._writing for owner in owners)
+        return waits
 
     def _disturbed(self, owner: Owner, *, meddled: bool) -> None:
         self._settled.pop(owner, None)
         if meddled:
             self._meddled.add(owner)
         self._wake(owner)
-
-    def _store(self, decision: PlacementDecision) -> None:
-        meta = decision.metadata
-        self._drop(self._decisions.get(meta.namespace, {}).get(meta.name))
-        self._decisions.setdefault(meta.namespace, {})[meta.name] = decision
-        self._own.setdefault(_owner(decision), {})[meta.name] = decision
-
-    def _drop(self, decision: PlacementDecision | None) -> None:
-        if decision is not None:
-            meta = decision.metadata
-            _discard(self._decisions, meta.namespace, meta.name)
-            _discard(self._own, _owner(decision), meta.name)
 
     def _tell(self, kind: str, change: Change) -> None:
         if change is NOTHING:
@@ -368,8 +325,8 @@ class Book:
         return propose(
             verdict.conclude(outcome, workload, existing=None),
             placement,
-            named=self._decisions.get(owner[0], {}),
-            own=self._own.get(owner, {}),
+            named=self._decisions.named(owner[0]),
+            own=self._decisions.own(owner),
             refresh=refresh or owner in self._repairing,
             now=now,
             until=until,
@@ -396,16 +353,16 @@ class Book:
 
     def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
         """The decisions of a placement by name, as the hub has them. The caller must not write to it."""
-        return self._own.get(owner, {})
+        return self._decisions.own(owner)
 
     def decision(self, namespace: str, name: str) -> PlacementDecision | None:
-        return self._decisions.get(namespace, {}).get(name)
+        return self._decisions.get(namespace, name)
 
     # Writes
 
     def begin(self, owner: Owner, proposal: Proposal) -> None:
         """Counts what is proposed as written. ``end`` must follow."""
-        self._writing[owner] = writing = _Writing()
+        writing = self._echoes.begin(owner)
         if proposal.pages is None:
             return
         namespace, names = owner[0], writing.pages
@@ -414,55 +371,41 @@ class Book:
             self.fleet.hold(
                 namespace=namespace, name=page.name, holding=Holding(owner=owner, clusters=page.clusters)
             )
-        for name in self._own.get(owner, {}):
+        for name in self._decisions.own(owner):
             if name not in names:
                 names.add(name)
                 self.fleet.hold(namespace=namespace, name=name, holding=None)
 
     def wrote(self, decision: PlacementDecision) -> None:
         """The hub's answer to a write of ours."""
-        meta = decision.metadata
-        self._answered(_owner(decision), meta.resourceVersion)
-        known = self.decision(meta.namespace, meta.name)
-        if known is not None and not _newer(decision, known):
-            return
-        if self._ahead.answered((meta.namespace, meta.name), meta.resourceVersion):
-            self._store(decision)
+        self._echoes.answered(placement_of(decision), decision.metadata.resourceVersion)
+        self._decisions.wrote(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
         """The hub has deleted it for us."""
-        meta = decision.metadata
-        self._answered(_owner(decision), meta.uid)
-        known = self._decisions.get(meta.namespace, {}).get(meta.name)
-        if known is not None and known.metadata.uid == meta.uid:
-            self._drop(known)
-            self._ahead.forget((meta.namespace, meta.name))
-            self._removed[(meta.namespace, meta.name)] = meta.uid
+        self._echoes.answered(placement_of(decision), decision.metadata.uid)
+        self._decisions.removed(decision)
 
     def wrote_placement(self, placement: Placement) -> None:
         owner = (placement.metadata.namespace, placement.metadata.name)
-        self._answered(owner, placement.metadata.resourceVersion)
+        self._echoes.answered(owner, placement.metadata.resourceVersion)
         known = self.placements.get(owner)
-        if known is not None and _newer(placement, known):
+        if known is not None and newer(placement, known):
             if _asks_otherwise(known, placement):
                 return  # the watch will tell, and then it is looked at
             if self._placements_ahead.answered(owner, placement.metadata.resourceVersion):
                 self.placements[owner] = placement
 
-    def _answered(self, owner: Owner, sign: str) -> None:
-        if (writing := self._writing.get(owner)) is not None:
-            writing.answered.add(sign)
-
     def end(self, owner: Owner) -> None:
         """However the writes went: from now on the hub's word counts again."""
-        namespace, writing = owner[0], self._writing.pop(owner)
+        namespace, writing = owner[0], self._echoes.end(owner)
         for name in writing.pages:
             actual = self.decision(namespace, name)
             if actual is None:
                 self.fleet.delete_decision(namespace, name)
             else:
                 self.fleet.upsert_decision(actual)
-        if writing.heard - writing.answered:
+        if writing.meddled:
             self._disturbed(owner, meddled=True)
 
     def settle(self, owner: Owner, proposal: Proposal) -> None:
@@ -491,18 +434,8 @@ def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], No
     return told
 
 
-def _discard(groups: dict[K, dict[str, PlacementDecision]], key: K, name: str) -> None:
-    del groups[key][name]
-    if not groups[key]:
-        del groups[key]
-
-
 def _new(change: Any) -> Any:
     return change.new if isinstance(change, Updated) else change.object
-
-
-def _owner(decision: PlacementDecision) -> Owner:
-    return (decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, ""))
 
 
 def _asks_otherwise(old: Placement, new: Placement) -> bool:
@@ -513,17 +446,3 @@ def _asks_otherwise(old: Placement, new: Placement) -> bool:
         or before.annotations != after.annotations
         or (before.deletionTimestamp is None) != (after.deletionTimestamp is None)
     )
-
-
-def _same(one: Placement | PlacementDecision | None, other: Placement | PlacementDecision) -> bool:
-    if one is None:
-        return False
-    before, after = one.metadata, other.metadata
-    return before.uid == after.uid and before.resourceVersion == after.resourceVersion
-
-
-def _newer(new: Placement | PlacementDecision, old: Placement | PlacementDecision) -> bool:
-    after, before = new.metadata.resourceVersion, old.metadata.resourceVersion
-    if after.isdecimal() and before.isdecimal():
-        return int(after) > int(before)
-    return after != before

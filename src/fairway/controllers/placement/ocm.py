@@ -11,7 +11,7 @@ from typing import Final
 
 from fairway.api.lease import Lease
 from fairway.kube import Client, Forbidden, KubeError, NotFound
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 
 log: Final = logging.getLogger(__name__)
 
