@@ -20,7 +20,8 @@ from chaos.things import Thing
 from fairway.kube.clock import Backoff
 from fairway.kube.errors import Conflict, KubeError
 from fairway.kube.fence import Fence, LeaderError, Lost
-from fairway.kube.leader import Elector, HubLease, Timing
+from fairway.kube.leader import Elector
+from fairway.kube.lease import HubLease, Timing
 from fairway.kube.resource import Resource
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry

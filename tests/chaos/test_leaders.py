@@ -15,7 +15,7 @@ from chaos.leadership import Entry, Guarded, Held, problems
 from chaos.lines import Line, Party, Switchboard, switchboard
 from chaos.nursery import PATIENCE, POLL, Child, Nursery
 from chaos.servers import RealServer, Server, client_of, embedded_server
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.rest import Client
 
 STOPPED: Final = "T"

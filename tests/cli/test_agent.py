@@ -20,7 +20,7 @@ from fairway.cli.agent_process import CHANGED, NO_HUB, WHICH_CLUSTER
 from fairway.cli.main import run
 from fairway.cli.provider_options import duration
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, NotFound
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.providers import health, hosted, usage
 from fairway.providers.rules import LEASE_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread

@@ -36,7 +36,7 @@ from fairway.kube import (
     Client,
 )
 from fairway.kube.kubeconfig import load
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.testing.hub import HubAddress
 from fairway.whatif.moving_creation import NAMESPACES, ensure
 

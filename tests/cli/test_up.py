@@ -32,7 +32,7 @@ from fairway.kube import (
     Client,
     Patch,
 )
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.resource import key_of
 from fairway.whatif.moving import AGENT, LEASE, STOPPED
 from fairway.whatif.moving_creation import NAMESPACES, ensure

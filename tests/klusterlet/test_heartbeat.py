@@ -7,7 +7,7 @@ from fairway.klusterlet import names
 from fairway.klusterlet.heartbeat import Heartbeat
 from fairway.klusterlet.membership import Membership
 from fairway.kube import MANAGED_CLUSTERS, Patch
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, until
 
 

@@ -17,7 +17,7 @@ from fairway.klusterlet.kinds import DEFINITIONS
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Patch
 from fairway.kube.core import NODES
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.signing import SIGNING_REQUESTS
 from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
 from klusterlet.fleet import Fleet, controllers, gone, join, until

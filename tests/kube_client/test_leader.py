@@ -15,7 +15,6 @@ from fairway.kube.connection import Connection
 from fairway.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
 from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, LeaderError, Lost, Unconfirmed
 from fairway.kube.leader import (
-    BAD_TIMING,
     DELETED,
     DISTURBED,
     FAILED,
@@ -24,10 +23,9 @@ from fairway.kube.leader import (
     TAKEN,
     UNCONFIRMED,
     Elector,
-    HubLease,
-    Timing,
     unique_identity,
 )
+from fairway.kube.lease import BAD_TIMING, HubLease, Timing
 from fairway.kube.rest import Client
 from kube_client.lease_hub import START, Hub, ReplicaClock
 from kube_client.small_hub import small_hub

@@ -25,7 +25,7 @@ from fairway.kube import (
     TransportError,
 )
 from fairway.kube.kubeconfig import load
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.resource import KubeStruct, T
 from fairway.testing.hub import HubAddress
 from fairway.whatif.moving import AGENT, LEASE, LEASE_SECONDS, MISSED, STOPPED, Motion, create, moving

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from fairway.api.lease import format_micro_time
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Patch
-from fairway.kube.leader import LEASES, unique_identity
+from fairway.kube.leader import unique_identity
+from fairway.kube.lease import LEASES
 from fairway.kube.notice import Notices
 
 log: Final = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from fairway.api.lease import Lease
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 from fairway.klusterlet.addons import install_namespace, say_of
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.notice import Notices
 
 log: Final = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from fairway.api.lease import format_micro_time
 from fairway.klusterlet import names
 from fairway.klusterlet.membership import FIELD_MANAGER, Membership
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, NotFound
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.notice import Notices
 
 log: Final = logging.getLogger(__name__)

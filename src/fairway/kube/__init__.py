@@ -31,7 +31,8 @@ from fairway.kube.events import HubEvents, Recorder
 from fairway.kube.fence import Fence, LeaderError, Lost, Unconfirmed
 from fairway.kube.informer import Informer
 from fairway.kube.kubeconfig import Kubeconfig, load
-from fairway.kube.leader import Elector, HubLease, Timing
+from fairway.kube.leader import Elector
+from fairway.kube.lease import HubLease, Timing
 from fairway.kube.options import Patch
 from fairway.kube.resource import (
     ADD_ON_DEPLOYMENT_CONFIGS,

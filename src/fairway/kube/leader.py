@@ -37,26 +37,20 @@ import asyncio
 import logging
 import random
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from uuid import uuid4
 
 from fairway.api.lease import Lease, format_micro_time
 from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, Lost, Term, Unconfirmed
-from fairway.kube.options import Patch
-from fairway.kube.resource import Resource
-from fairway.kube.rest import Client
+from fairway.kube.lease import LeaseStore, Timing
 
 log: Final = logging.getLogger(__name__)
-
-LEASES: Final = Resource(
-    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True, type=Lease
-)
 
 LEADER_ELECTION: Final = "LeaderElection"
 """The reason of the events."""
@@ -67,66 +61,11 @@ STOPPED: Final = "was asked to stop"
 FAILED: Final = "the work of the leader failed"
 UNCONFIRMED: Final = "the hub did not confirm the lease in time"
 DISTURBED: Final = "the lease is being changed by somebody else"
-BAD_TIMING: Final = "must be lease > renew > retry × (1 + jitter) > 0"
 
 _TICK: Final = 0.001
 """Seconds. Timers run by another clock than the term; a shorter wait might end before the term and be repeated."""
 
 _CONFLICTS: Final = 3  # as many strange edits of the lease in a row are taken for bad luck
-
-
-class LeaseStore(Protocol):
-    """One Lease. Raises KubeErrors: NotFound, AlreadyExists, Conflict."""
-
-    async def read(self) -> Lease:
-        """As the hub has it at the moment, not from a cache."""
-
-    async def create(self, spec: Mapping[str, Any]) -> Lease: ...
-
-    async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
-        """Change these fields only, None removing one. Conflict if the Lease is not of that version any more."""
-
-
-class HubLease:
-    """On a hub. Best with a client of its own: a renewal must not queue up behind a thousand other requests."""
-
-    def __init__(self, client: Client, *, namespace: str, name: str) -> None:
-        self._client = client
-        self.namespace, self.name = namespace, name
-
-    async def read(self) -> Lease:
-        return await self._client.get(LEASES, self.name, namespace=self.namespace)
-
-    async def create(self, spec: Mapping[str, Any]) -> Lease:
-        body = {"metadata": {"name": self.name, "namespace": self.namespace}, "spec": spec}
-        return await self._client.create(LEASES, body, namespace=self.namespace)
-
-    async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
-        body = {"metadata": {"resourceVersion": resource_version}, "spec": spec}
-        return await self._client.patch(LEASES, self.name, body, kind=Patch.MERGE, namespace=self.namespace)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Seconds."""
-
-    lease: int = 15
-    """For so long others leave the Lease alone after they saw it renewed."""
-    renew: float = 10.0
-    """For so long the leader goes on without a confirmed renewal."""
-    retry: float = 2.0
-    """Between renewals, and between the looks of those who wait."""
-    jitter: float = 0.5
-    """Those who wait add up to this share of ``retry``, so that they do not come all at once."""
-
-    def __post_init__(self) -> None:
-        if not self.lease > self.renew > self.retry * (1 + self.jitter) > 0:
-            raise ValueError(BAD_TIMING)
-
-    @property
-    def request(self) -> float:
-        """For one request; leaves time for a second one."""
-        return self.renew / 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from fairway.api import GROUP
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.rules import Rule
 
 _STATUS: Final = Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",))

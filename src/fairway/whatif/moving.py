@@ -34,7 +34,7 @@ from fairway.kube import (
     Patch,
     Updated,
 )
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.whatif import moving_creation
 from fairway.whatif.moving_agent import Agent, Pace, Turnstile, Values
 from fairway.whatif.moving_objects import AVAILABLE, AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC

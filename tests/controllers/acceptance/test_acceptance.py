@@ -47,7 +47,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.credentials import Impersonation
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.rules import Rule
 from fairway.observe.meters import Meters
 

@@ -12,7 +12,7 @@ from fairway.api.lease import Lease, LeaseSpec, format_micro_time
 from fairway.controllers.addons import RULES, AddOns, conditions, ocm
 from fairway.controllers.addons.names import deploy_work
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Client, NotFound
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
 
 

@@ -24,7 +24,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.change import difference
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

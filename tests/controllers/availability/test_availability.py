@@ -20,7 +20,7 @@ from fairway.controllers.availability.heartbeats import LEASE
 from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, NAMESPACES
 from fairway.kube import MANAGED_CLUSTERS, SYSTEM_CLOCK, Client
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
 
 LONG = 3600

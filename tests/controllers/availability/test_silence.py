@@ -16,7 +16,7 @@ from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOP
 from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE, WEBHOOK_STAMPS
 from fairway.controllers.leadership import ALONE
 from fairway.kube import MANAGED_CLUSTERS, BadRequest
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
 
 pytestmark = pytest.mark.looptime

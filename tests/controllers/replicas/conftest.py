@@ -19,7 +19,7 @@ from controllers.replicas.relay import Relay
 from controllers.world import World
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import Client, Connection
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.testing.restricted import restricted, write_kubeconfig
 
 PROGRAM = "controllers.replicas.replica"

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from chaos.lines import Caller
 from fairway.cli import main as cli
 from fairway.kube.errors import KubeError
-from fairway.kube.leader import Timing
+from fairway.kube.lease import Timing
 from fairway.kube.transport import Response, Transport
 
 TIMING: Final = Timing(lease=6, renew=5.0, retry=0.25)

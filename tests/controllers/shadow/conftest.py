@@ -11,7 +11,7 @@ from chaos.nursery import Nursery
 from fairway.api.lease import format_micro_time
 from fairway.controllers.placement import ocm
 from fairway.kube import AlreadyExists, Client, NotFound
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 
 HOLDER = "cluster-manager-placement-controller-7d9f_4711"
 

@@ -24,7 +24,7 @@ from fairway.controllers.placement import ocm
 from fairway.controllers.placement.ocm import OcmRuns
 from fairway.controllers.placement.shadow import Shadow
 from fairway.kube import PLACEMENTS, AlreadyExists, Client, NotFound
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.testing.processes import LOOPBACK, POLL, Port, Process
 
 PROGRAM = "FAIRWAY_OCM_PLACEMENT"

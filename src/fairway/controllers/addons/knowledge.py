@@ -30,7 +30,7 @@ from fairway.kube import (
     Batch,
     Updated,
 )
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.resource import Key
 from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
 

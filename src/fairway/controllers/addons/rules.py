@@ -11,7 +11,7 @@ from fairway.api.addon import ADD_ON_GROUP
 from fairway.api.work import WORK_GROUP
 from fairway.controllers.addons.ocm import LEASE
 from fairway.controllers.kinds import RBAC_GROUP
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.rules import Rule
 from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
 

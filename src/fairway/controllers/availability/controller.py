@@ -39,7 +39,7 @@ from fairway.kube import (
     Informer,
     Updated,
 )
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
 
 DURATION: Final = 60

@@ -4,7 +4,7 @@ from typing import Final
 
 from fairway.api import GROUP
 from fairway.controllers.availability.heartbeats import LEASE
-from fairway.kube.leader import LEASES
+from fairway.kube.lease import LEASES
 from fairway.kube.rules import Rule
 
 RULES: Final = (
