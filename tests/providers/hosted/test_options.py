@@ -26,7 +26,23 @@ def test_its_variables_count_unless_the_options_say_something() -> None:
     ("maximum", "threshold"), [("ten", "5"), ("0", "0"), ("10", "20"), ("-1", "-2"), ("", "")]
 )
 def test_variables_that_cannot_be_used_count_for_nothing(maximum: str, threshold: str) -> None:
-    assert read({}, HC_MAX_NUMBER=maximum, HC_THRESHOLD_NUMBER=threshold).limits == Limits()
+    found = read({}, HC_MAX_NUMBER=maximum, HC_THRESHOLD_NUMBER=threshold)
+    assert found.limits == Limits()
+    assert found.note == (
+        f"HC_MAX_NUMBER={maximum!r}, HC_THRESHOLD_NUMBER={threshold!r} cannot be used, so 80 and 60 are the limits"
+    )
+
+
+def test_one_of_two_variables_may_be_enough_to_be_of_no_use() -> None:
+    assert (
+        read({}, HC_MAX_NUMBER="50").note == "HC_MAX_NUMBER='50' cannot be used, so 80 and 60 are the limits"
+    )
+    assert read({}, HC_MAX_NUMBER="60").note == read({}).note == ""
+
+
+def test_limits_that_contradict_each_other_are_named() -> None:
+    with pytest.raises(OptionsError, match="a maximum of 5 and a threshold of 6 cannot be limits"):
+        read({"maximum": 5, "threshold": 6})
 
 
 def test_sizes_are_added_and_replaced() -> None:

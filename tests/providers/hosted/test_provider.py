@@ -12,6 +12,7 @@ from fairway.providers import following
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ZERO, Limits, claimed
 from fairway.providers.hosted.hosts import Hosts
+from fairway.providers.hosted.options import Options
 from fairway.providers.hosted.provider import (
     API_HEADROOM,
     CANNOT_HOST,
@@ -68,6 +69,16 @@ async def test_what_is_there_takes_room_and_is_counted(cluster: Cluster) -> None
     assert (found.values[COUNT], found.values["hcpSlotsSmall"], found.values["hcpSlotsSingle"]) == (2, 1, 1)
     assert found.values[HEADROOM] == pytest.approx(1 / 3)
     assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "true", ZERO: "false"}
+
+
+async def test_limits_that_were_not_understood_are_told_with_the_scores(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HC_MAX_NUMBER", "many")
+    provider = HostedClusters(cluster.client, Options.read({}))
+    async with provider.running(lambda: None):
+        found = await provider.read()
+    assert found.note == "HC_MAX_NUMBER='many' cannot be used, so 80 and 60 are the limits"
 
 
 async def test_a_full_host_has_no_room_whatever_is_free(cluster: Cluster) -> None:
@@ -183,7 +194,15 @@ async def test_claims_are_written_when_they_change_and_not_before(cluster: Clust
 
 @pytest.mark.parametrize(
     ("count", "expected"),
-    [(0, "false false true"), (59, "false false false"), (60, "false true false"), (80, "true true false")],
+    [
+        (0, "false false true"),
+        (1, "false false false"),
+        (59, "false false false"),
+        (60, "false true false"),
+        (79, "false true false"),
+        (80, "true true false"),
+        (101, "true true false"),
+    ],
 )
 def test_claims_at_the_default_limits(count: int, expected: str) -> None:
     found = claimed(count, Limits())

@@ -33,7 +33,8 @@ NOT_SERVED: Final = (
     "or set claims to false"
 )
 NOT_LIMITS: Final = (
-    "{maximum} and {threshold} cannot be limits: both are at least 1, and the first is not less"
+    "a maximum of {maximum} and a threshold of {threshold} cannot be limits: "
+    "both must be at least 1, and the maximum not less than the threshold"
 )
 
 

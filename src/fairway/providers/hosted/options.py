@@ -33,6 +33,7 @@ from fairway.providers.provider import INTERVAL_SECONDS
 VARIABLES: Final = {"maximum": "HC_MAX_NUMBER", "threshold": "HC_THRESHOLD_NUMBER"}
 """Of the hypershift add-on, for what the options do not say."""
 
+NOT_USED: Final = "{variables} cannot be used, so {maximum} and {threshold} are the limits"
 BAD_NAME: Final = "{name!r} is no name for a size: use letters and digits, the first of them a letter"
 BAD_AMOUNT: Final = "must be more than 0, such as {example}"
 BAD_COUNT: Final = "must be at least 1"
@@ -63,6 +64,8 @@ class Options:
     baseline: Baseline = field(default_factory=Baseline)
     prometheus: Endpoint | None = None
     interval: float = INTERVAL_SECONDS
+    note: str = ""
+    """What people should know of these."""
 
     @classmethod
     def read(
@@ -90,8 +93,10 @@ class Options:
             baseline = Baseline.parse(entry.baseline)
         except SizingError as error:
             raise OptionsError(str(error), field="baseline") from None
+        limits, note = _limits(entry, environment)
         return cls(
-            limits=_limits(entry, environment),
+            limits=limits,
+            note=note,
             claims=entry.claims,
             profiles=_profiles(entry.profiles),
             baseline=baseline,
@@ -100,26 +105,32 @@ class Options:
         )
 
 
-def _limits(entry: _Entry, environment: Mapping[str, str]) -> Limits:
+def _limits(entry: _Entry, environment: Mapping[str, str]) -> tuple[Limits, str]:
+    """And what is to be said of them."""
     if entry.maximum is None and entry.threshold is None:
         return _limits_of(environment)
     maximum = MAXIMUM if entry.maximum is None else entry.maximum
     threshold = min(THRESHOLD, maximum) if entry.threshold is None else entry.threshold
     try:
-        return Limits(maximum=maximum, threshold=threshold)
+        return Limits(maximum=maximum, threshold=threshold), ""
     except ValueError as error:
         raise OptionsError(str(error), field="maximum") from None
 
 
-def _limits_of(environment: Mapping[str, str]) -> Limits:
+def _limits_of(environment: Mapping[str, str]) -> tuple[Limits, str]:
     """What cannot be used counts for nothing, as in the hypershift add-on: it set these variables, not a person."""
     try:
-        return Limits(
+        found = Limits(
             maximum=int(environment.get(VARIABLES["maximum"], MAXIMUM)),
             threshold=int(environment.get(VARIABLES["threshold"], THRESHOLD)),
         )
     except ValueError:
-        return Limits()
+        given = [f"{name}={environment[name]!r}" for name in VARIABLES.values() if name in environment]
+        limits = Limits()
+        return limits, NOT_USED.format(
+            variables=", ".join(given), maximum=limits.maximum, threshold=limits.threshold
+        )
+    return found, ""
 
 
 def _profiles(given: Mapping[str, _ProfileEntry]) -> tuple[Profile, ...]:

@@ -157,6 +157,7 @@ class HostedClusters(ClusterProvider):
             values=values,
             problem="; ".join(words for _, words in problems),
             reason=problems[0][0] if problems else "",
+            note=self.options.note,
         )
 
     def _carried(self, count: int) -> dict[str, float]:
