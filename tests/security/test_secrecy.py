@@ -114,6 +114,27 @@ async def stir(place: Place) -> list[str]:
     return [WORD, CODED, token, *token.split(".")[1:], *TOKENS.values()]
 
 
+async def test_the_audit_log_tells_what_policies_note(attentive: Place) -> None:
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    ]
+    base = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
+    policy = {
+        "matchConstraints": {"resourceRules": rules},
+        "validations": [{"expression": "false", "message": "seen"}],
+        "auditAnnotations": [{"key": "size", "valueExpression": "string(size(object.data))"}],
+    }
+    binding = {"policyName": "note", "validationActions": ["Audit"]}
+    for path, spec in (("policies", policy), ("policybindings", binding)):
+        body = {"metadata": {"name": "note"}, "spec": spec}
+        assert (await ask(attentive, "POST", f"{base}{path}", body=body)).code == 201
+    body = {"metadata": {"name": "a"}, "data": {"word": WORD}}
+    assert (await ask(attentive, "POST", "/api/v1/namespaces/default/configmaps", body=body)).code == 201
+    noted = [line["annotations"] for line in await audited_until(attentive, "a") if "annotations" in line]
+    failure = '[{"message":"seen","policy":"note","binding":"note","expressionIndex":0,"validationActions":["Audit"]}]'
+    assert noted == [{"note/size": "1", "validation.policy.admission.k8s.io/validation_failure": failure}]
+
+
 async def test_nothing_secret_is_logged(attentive: Place, heard: Heard) -> None:
     hidden = await stir(attentive)
     lines = await audited_until(attentive, "the-end")
