@@ -69,6 +69,11 @@ class Kubelet:
     async def stop(self) -> None:
         await asyncio.gather(*(self._end(name) for name in tuple(self.pods)))
 
+    async def runs(self, count: int) -> None:
+        """Until there are so many: what ends is there for a moment longer than Kubernetes counts it."""
+        while len(self.pods) != count:
+            await asyncio.sleep(POLL)
+
     def log(self, name: str) -> str:
         return self.pods[name].process.log.read_text(encoding="utf-8")
 

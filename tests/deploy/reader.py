@@ -1,6 +1,8 @@
 """Somebody who follows a document on a hub of their own, which starts pods as processes."""
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from fairway.kube.kubeconfig import load
 from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, real_hub
 from fairway.testing.processes import POLL
 from fairway.whatif import moving
+from kube.definitions import known
 
 MACHINERY = (
     *CONTROLLERS,
@@ -34,9 +37,22 @@ class Reader:
     connection: Connection
     """The administrator's."""
     kubeconfig: Path
+    tools: Tools
 
     async def kubectl(self, arguments: str) -> str:
         return await self.shell.run(f"kubectl {arguments}")
+
+    async def served(self) -> None:
+        """Until everything that was defined can be used."""
+        definitions = json.loads(await self.kubectl("get crds -o json"))["items"]
+        await known(self.tools, definitions, kubeconfig=self.kubeconfig)
+
+    async def shows(self, commands: str, *patterns: str, first: str = "") -> str:
+        """What is printed once it has lines like these, which come a moment after what makes them come."""
+        printed = first or await self.shell.run(commands)
+        while not all(re.search(each, printed, re.MULTILINE) for each in patterns):
+            printed = await self.shell.run(commands)
+        return printed
 
     @asynccontextmanager
     async def fleet(self) -> AsyncIterator[None]:
@@ -55,7 +71,9 @@ async def reader(tools: Tools, folder: Path) -> AsyncIterator[Reader]:
         async with kubelet(
             connection, folder=folder / "node", authority=hub.authority, elsewhere=stand_in.is_ocm
         ) as node:
-            yield Reader(shell=shell, node=node, connection=connection, kubeconfig=hub.kubeconfig)
+            yield Reader(
+                shell=shell, node=node, connection=connection, kubeconfig=hub.kubeconfig, tools=tools
+            )
 
 
 async def told(url: str, line: str) -> None:

@@ -52,12 +52,18 @@ async def test_a_hub_of_its_own(kube_tools: Tools, tmp_path: Path) -> None:
         assert "successfully rolled out" in await me.shell.run(apply)
         assert len(me.node.pods) == 2
         async with me.fleet():
-            holders = await me.shell.run(leases)
-            assert re.search(r"^fairway-placement +fairway-\w+-\w+", holders, re.MULTILINE)
-            assert re.search(r"^fairway-controllers +fairway-\w+-\w+", holders, re.MULTILINE)
+            await me.shows(
+                leases,
+                r"^fairway-placement +fairway-\w+-\w+",
+                r"^fairway-controllers +fairway-\w+-\w+",
+            )
             printed = await me.shell.run(first)
+            await me.shows(
+                "kubectl describe placement most-free-cpu",
+                r"DecisionCreate .* placement-controller",
+                first=printed,
+            )
         assert "most-free-cpu-decision-1" in printed
-        assert re.search(r"DecisionCreate .* placement-controller", printed)
         assert "default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled" in printed
         (upgrade,) = PAGE[UPGRADE]
         assert "successfully rolled out" in await me.shell.run(upgrade)
@@ -83,12 +89,12 @@ async def uninstall(me: Reader) -> None:
 async def test_beside_ocm_then_instead_and_back(kube_tools: Tools, tmp_path: Path) -> None:
     async with reader(kube_tools, tmp_path) as me:
         await me.kubectl("apply -k deploy/crds/ocm")
-        await me.kubectl("wait --for=condition=Established crds --all")
+        await me.served()
         await stand_in.install(me.connection)
         working = stand_in.at_work(me.connection, me.node, kubeconfig=me.kubeconfig, folder=tmp_path)
         async with me.fleet(), working:
             await me.kubectl("apply -f examples/most-free-cpu.yaml")
-            await me.kubectl("wait --for=condition=PlacementSatisfied placement/most-free-cpu")
+            await me.kubectl("wait --for=condition=PlacementSatisfied placement/most-free-cpu --timeout=120s")
             decided = selected(await me.kubectl("get placementdecisions -o yaml"))
             assert len(decided) == 3
             await beside(me)
@@ -122,7 +128,7 @@ async def instead(me: Reader) -> None:
     await in_force(me)
     assert "No resources found" in await me.shell.run(stop)
     assert "successfully rolled out" in await me.shell.run(take_over)
-    assert len(me.node.pods) == 2
+    await me.node.runs(2)
     assert all(running.restarts == 0 for running in me.node.pods.values())
 
 

@@ -86,7 +86,7 @@ async def test_the_commands(kube_tools: Tools, tmp_path: Path) -> None:
         async with me.fleet():
             await me.shell.run("fairway clusterset bind default --namespace default")
             await me.kubectl("apply -f examples/most-free-cpu.yaml")
-            await me.kubectl("wait --for=condition=PlacementSatisfied placement/most-free-cpu")
+            await me.kubectl("wait --for=condition=PlacementSatisfied placement/most-free-cpu --timeout=120s")
             await flags(me)
             await alerts(me)
             await why(me)
@@ -104,7 +104,7 @@ async def alerts(me: Reader) -> None:
     """Where the Prometheus operator is; here its kinds will do."""
     for kind in MONITORING:
         await me.shell.run(f"cat <<'EOF' | kubectl create -f -\n{json.dumps(definition(kind))}\nEOF")
-    await me.kubectl("wait --for=condition=Established crds --all")
+    await me.served()
     (commands,) = PAGE[ALERTS]
     printed = await me.shell.run(commands)
     assert "servicemonitor.monitoring.coreos.com/fairway created" in printed
@@ -134,7 +134,7 @@ async def why(me: Reader) -> None:
     assert "DecisionCreate" in printed
     assert "default/most-free-cpu: 3 of 3 clusters" in printed
     await me.shell.run(rights)
-    running = next(iter(me.node.pods.values()))
+    running = next(each for each in reversed(me.node.pods.values()) if each.ready)  # not one that is ending
     shown = await me.shell.run(debug.replace("127.0.0.1:9443", f"127.0.0.1:{running.ports['debug']}"))
     answer = json.loads(shown)
     assert answer["placement"]["metadata"]["name"] == "most-free-cpu"
@@ -145,7 +145,10 @@ async def shards(me: Reader) -> None:
     (commands,) = PAGE[SHARDS]
     printed = await me.shell.run(commands)
     (leases,) = PAGE[LEADS]
-    while not re.search(r"^fairway-placement-1-of-2 +fairway-second-\w+", printed, re.MULTILINE):
-        printed = await me.shell.run(leases)
-    assert re.search(r"^fairway-placement-0-of-2 +fairway-\w+-\w+", printed, re.MULTILINE)
-    assert len(me.node.pods) == 4
+    await me.shows(
+        leases,
+        r"^fairway-placement-1-of-2 +fairway-second-\w+",
+        r"^fairway-placement-0-of-2 +fairway-\w+-\w+",
+        first=printed,
+    )
+    await me.node.runs(4)

@@ -122,7 +122,7 @@ class RealHub:
         await self.processes[API_SERVER].restart(grace=grace)
         await self.ready()
 
-    async def ready(self, *, deadline: float = 60) -> None:
+    async def ready(self, *, deadline: float = 180) -> None:
         needed = (self.processes[API_SERVER], self.processes[ETCD])
         tls = ssl.create_default_context(cafile=self.ca_file)
         await ready(f"{self.url}/readyz", *needed, deadline=deadline, tls=tls, token=self.token)
@@ -139,7 +139,7 @@ async def real_hub(
     service_accounts: bool = False,
     users: Mapping[str, tuple[str, ...]] = USERS,
     extra_args: Sequence[str] = (),
-    deadline: float = 60,
+    deadline: float = 180,
 ) -> AsyncIterator[RealHub]:
     """A hub on free ports of the loopback; everything it writes lies in the folder, and the data goes at the end.
 
@@ -209,7 +209,7 @@ async def controller_manager(
     signer: Pair | None = None,
     service_account_key: Path | None = None,
     extra_args: Sequence[str] = (),
-    deadline: float = 60,
+    deadline: float = 180,
 ) -> AsyncIterator[Process]:
     """kube-controller-manager on any hub. Without a signer or a key, the controllers that need them stay idle.
 
@@ -254,7 +254,7 @@ async def kwok(
     kubeconfig: Path,
     folder: Path,
     extra_args: Sequence[str] = (),
-    deadline: float = 60,
+    deadline: float = 180,
 ) -> AsyncIterator[Process]:
     """Kubelets for every node of any hub: nodes become Ready, bound pods Running, deleted ones go."""
     folder.mkdir(parents=True, exist_ok=True)

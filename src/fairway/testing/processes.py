@@ -140,7 +140,7 @@ class Process:
 
 
 async def ready(
-    url: str, *processes: Process, deadline: float = 60, tls: SSLContext | None = None, token: str = ""
+    url: str, *processes: Process, deadline: float = 180, tls: SSLContext | None = None, token: str = ""
 ) -> None:
     """Wait until the URL answers 200. The first process is the one that answers, the others are those it needs."""
     asked = processes[0]

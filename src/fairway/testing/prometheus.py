@@ -1,4 +1,4 @@
-"""A real Prometheus server for tests: it scrapes what the test exposes, many times a second.
+"""A real Prometheus server for tests: it scrapes what the test exposes, every second.
 
 Where the program comes from is not decided here: ``prometheus_server`` takes its path.
 """
@@ -16,7 +16,8 @@ from aiohttp import web
 
 from fairway.testing.processes import LOOPBACK, POLL, Port, Process, StartFailed, ready
 
-SCRAPE_INTERVAL: Final = "200ms"
+SCRAPE_INTERVAL: Final = "1s"
+"""Also what an exporter may take to answer: of one that takes longer nothing is known until the next time."""
 NEVER_SEEN: Final = "{query} was not as awaited within {seconds:g} s; the last answer: {answer}"
 
 
@@ -48,7 +49,7 @@ class PrometheusServer:
         awaited: Callable[[Mapping[str, float]], bool],
         *,
         label: str = "cluster",
-        deadline: float = 30,
+        deadline: float = 120,
     ) -> Mapping[str, float]:
         """Ask again and again until the values are as awaited."""
         answer: Mapping[str, float] = {}
