@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from fairway.providers.definition import is_name, is_resource, is_score
 from fairway.providers.document import Document, Seconds, Steps
-from fairway.providers.provider import DEADBAND, INTERVAL_SECONDS, Scale, Score
+from fairway.providers.provider import DEADBAND, HIGHEST, INTERVAL_SECONDS, LOWEST, Scale, Score
 from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Quantile, Spread
 
 SHORTEST_INTERVAL: Final = 1.0
@@ -39,6 +39,8 @@ BAD_RESOURCE: Final = (
 BAD_SCORE_NAME: Final = (
     "{given!r} is no name for a score: use 1 to 100 letters, digits, '-', '_', '.' and ':', such as queueFree"
 )
+BAD_DEADBAND: Final = "must be from 0 to 200 points, not {given}"
+BAD_THRESHOLD: Final = "must be a score, from -100 to 100, not {given}"
 TWO_SCORES: Final = "the score {name!r} is declared twice"
 NO_SCORES: Final = "declares no score; write at least one under scores"
 TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
@@ -100,6 +102,11 @@ class ScoreEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
                 raise document.error(str(error), *path, "scale") from None
         if scale is None:
             raise document.error(NO_SCALE, *path)
+        if not 0 <= self.deadband <= HIGHEST - LOWEST:
+            raise document.error(BAD_DEADBAND.format(given=self.deadband), *path, "deadband")
+        for index, line in enumerate(self.thresholds):
+            if not LOWEST <= line <= HIGHEST:
+                raise document.error(BAD_THRESHOLD.format(given=line), *path, "thresholds", index)
         return Score(
             name=self.name,
             scale=scale,

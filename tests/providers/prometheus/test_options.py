@@ -82,6 +82,8 @@ def test_what_is_assumed() -> None:
         (options(warnings="ignore"), "warnings", "'ignore'"),
         (options(tiemout="5s"), "tiemout", "did you mean 'timeout'?"),
         (options(timeout=0), "timeout", "must be more than 0"),
+        (options(score={"deadband": -1}), "scores[0].deadband", "must be from 0 to 200 points, not -1"),
+        (options(score={"thresholds": [0, 101]}), "scores[0].thresholds[1]", "from -100 to 100, not 101"),
         (options(maxBytes=0), "maxBytes", "must be at least 1"),
         (options(maxAge="0s"), "maxAge", "must be more than 0"),
         (options(concurrency=0), "concurrency", "must be at least 1"),

@@ -110,6 +110,7 @@ def test_what_everybody_means_the_same_by_needs_no_words() -> None:
         ({"file": "nowhere.yaml"}, "file", "nowhere.yaml: cannot be read"),
         ({"defaults": {"price": 1}, "interval": "0s"}, "interval", "must be at least 1s"),
         ({"defaults": {"price": 1}, "name": "No Name"}, "name", "is no name"),
+        ({"defaults": {"price": 1}, "checkEvery": 0}, "checkEvery", "must be at least 0.01s"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, Any], field: str, words: str) -> None:

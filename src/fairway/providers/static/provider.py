@@ -30,6 +30,8 @@ from fairway.providers.static.declaration import (
 
 NAME: Final = "static"
 BOTH: Final = "{field} and file exclude each other: keep one"
+SHORTEST_CHECK: Final = 0.01
+TOO_OFTEN: Final = f"must be at least {SHORTEST_CHECK:g}s"
 KEPT: Final = "{error}; what it said before stays"
 NO_CLUSTER: Final = "%s: there is no managed cluster %s"
 
@@ -174,6 +176,8 @@ def _created(options: dict[str, Any], context: Context) -> Static:
     entry = document.convert(StaticEntry)
     name, resource = entry.names(document, default=NAME)
     scores = declared(entry.scores, document, "scores")
+    if entry.check_every < SHORTEST_CHECK:
+        raise document.error(TOO_OFTEN, "checkEvery")
     said = Document(inline, context.name)
     file = seen = None
     if entry.file:
