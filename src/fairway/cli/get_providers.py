@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast
 
 from fairway.api.addon import ADD_ON_GROUP
+from fairway.api.meta import format_time
 from fairway.api.score import ManagedClusterScore
 from fairway.cli import get_listing
 from fairway.cli.get_view import Lines, Lot, View, Wanted
@@ -200,7 +201,7 @@ def rows_of(health: Health, *, detailed: bool, now: datetime, absolute: bool) ->
         if moment is None:
             return ""
         if absolute:
-            return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            return format_time(moment)
         return age(moment, now)
 
     named: dict[str, object] = {"provider": health.provider, "resource": health.resource}
@@ -210,9 +211,7 @@ def rows_of(health: Health, *, detailed: bool, now: datetime, absolute: bool) ->
             | {
                 "cluster": each.cluster,
                 "state": each.state.value,
-                "valid": ""
-                if each.valid_until is None
-                else each.valid_until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "valid": "" if each.valid_until is None else format_time(each.valid_until),
                 "written": ago(each.written),
                 "writer": each.writer,
                 "scores": list(each.scores),
