@@ -1,12 +1,36 @@
 """What becomes of decisions when their placement goes."""
 
+import asyncio
+from contextlib import suppress
+
 import pytest
 
 from controllers.figures import wakes
 from controllers.world import World
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, NotFound
 from fairway.kube.options import Propagation
+from fairway.testing.processes import POLL
+
+NOBODY = {
+    "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+    "kind": "Placement",
+    "name": "nobody",
+    "uid": "00000000-0000-0000-0000-000000000000",
+}
+
+
+async def collector_caught_up(world: World) -> None:
+    """The hub's garbage collector knows the decisions that are there once it has dealt with one that came later.
+
+    Of those that it does not know yet it makes no orphans: it removes them when their owner is gone.
+    """
+    room = await world.room("stray")
+    stray = {"metadata": {"name": "stray", "ownerReferences": [NOBODY]}}
+    await world.client.create(PLACEMENT_DECISIONS, stray, namespace=room)
+    with suppress(NotFound):
+        while await world.client.get(PLACEMENT_DECISIONS, "stray", namespace=room):
+            await asyncio.sleep(POLL)
 
 
 @pytest.mark.parametrize("how", ["Background", "Foreground"])
@@ -26,6 +50,7 @@ async def test_decisions_that_are_orphaned_stay_and_nobody_cares_for_them(
     await world.clusters("a")
     await world.place()
     await world.chooses("p", "a")
+    await collector_caught_up(world)
     await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
     await world.eventually(lambda: world.placement("p") is None)
     await world.after_deleting(manager, PLACEMENTS, "p", namespace=world.namespace)
@@ -57,6 +82,7 @@ async def test_one_takes_over_what_was_orphaned(manager: Manager, world: World) 
     await world.clusters("a", "b")
     await world.place()
     await world.chooses("p", "a", "b")
+    await collector_caught_up(world)
     await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
     await world.eventually(lambda: world.placement("p") is None)
     (orphan,) = world.decisions("p")
