@@ -68,6 +68,7 @@ class World:
             user=JO,
             resource=resource,
             subresource=subresource,
+            place=("", ""),
             new=new,
             old=old,
             dry_run=False,

@@ -250,7 +250,8 @@ async def test_bindings_and_evictions_of_pods_are_asked_about(hub: Place, room: 
     await force(
         {
             "expression": "!has(request.subResource)",
-            "messageExpression": "request.subResource + ' ' + object.kind + ' ' + object.apiVersion",
+            "messageExpression": "request.subResource + ' ' + object.kind + ' ' + object.apiVersion + ' ' + "
+            "request.namespace + '/' + request.name",
         },
         rules=parts,
     )
@@ -271,11 +272,19 @@ async def test_bindings_and_evictions_of_pods_are_asked_about(hub: Place, room: 
         await ask(hub, "POST", f"{base}/pods/web/eviction", body={"metadata": {"name": "web"}}),
         await ask(hub, "POST", f"{base}/serviceaccounts/sailor/token", body={"spec": {}}),
     ]
-    assert [(each.code, each.message.partition("request: ")[2]) for each in answers] == [
-        (422, "binding Binding v1"),
-        (422, "eviction Eviction policy/v1"),
-        (422, "token TokenRequest authentication.k8s.io/v1"),
+    assert [each.code for each in answers] == [422] * 3
+    assert [
+        (each.message.partition(" is ")[0], each.message.partition("request: ")[2]) for each in answers
+    ] == [
+        ('pods "web"', f"binding Binding v1 {room}/web"),
+        ('pods "web"', f"eviction Eviction policy/v1 {room}/web"),
+        ('serviceaccounts "sailor"', f"token TokenRequest authentication.k8s.io/v1 {room}/sailor"),
     ]
+    elsewhere = "/api/v1/namespaces/default/serviceaccounts"
+    other = f"sailor-{room}"
+    await ask(hub, "POST", elsewhere, body={"metadata": {"name": other}})
+    assert (await ask(hub, "POST", f"{elsewhere}/{other}/token", body={"spec": {}})).code == 201
+    await ask(hub, "DELETE", f"{elsewhere}/{other}")
 
 
 async def test_conditions_and_rights_decide(hub: Place, room: str, force: Force) -> None:

@@ -19,6 +19,8 @@ class Attempt:
     resource: Resource
     """As the request names it."""
     subresource: str
+    place: tuple[str, str]
+    """The namespace and the name in its path, for bodies that don't tell."""
     new: Document | None
     old: Document | None
     """Both as they are kept, without kind and version, unless a subresource has a body of its own."""
@@ -34,7 +36,18 @@ class Attempt:
         return CREATE if self.old is None else UPDATE
 
     @property
-    def metadata(self) -> Document:
+    def namespace(self) -> str:
+        """Of a namespace, its own name."""
+        if self.resource.key == "namespaces":
+            return self.name
+        return str(self._metadata.get("namespace") or self.place[0])
+
+    @property
+    def name(self) -> str:
+        return str(self._metadata.get("name") or self.place[1])
+
+    @property
+    def _metadata(self) -> Document:
         document = self.new or self.old
         assert document is not None
         found: Document = document.get("metadata") or {}

@@ -157,10 +157,7 @@ class Admission:
     # What they say
 
     def _subject(self, attempt: Attempt) -> Subject:
-        metadata = attempt.metadata
-        name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
-        if attempt.resource.key == "namespaces":
-            namespace = name
+        namespace = attempt.namespace
         labels = tuple(
             (document.get("metadata") or {}).get("labels") or {}
             for document in (attempt.new, attempt.old)
@@ -171,7 +168,7 @@ class Admission:
             found = self._objects.document("namespaces", "", namespace)
             return None if found is None else found["metadata"].get("labels") or {}
 
-        return Subject(name=name, namespace=namespace, labels=labels, namespace_labels=of_namespace)
+        return Subject(name=attempt.name, namespace=namespace, labels=labels, namespace_labels=of_namespace)
 
     def _ask(
         self, hook: _Hook, endpoint: Endpoint, subject: Subject, attempt: Attempt, findings: _Findings
@@ -244,7 +241,7 @@ def _failure(policy: Policy, binding: _Binding, denial: Denial) -> Document:
 
 def _refusal(attempt: Attempt, message: str, denial: Denial) -> status.Refusal:
     resource = attempt.resource
-    refused = status.forbidden(resource.group, resource.plural, attempt.metadata.get("name", ""), message)
+    refused = status.forbidden(resource.group, resource.plural, attempt.name, message)
     refused.reason, refused.code = (
         (denial.reason, _CODES[denial.reason]) if denial.reason in _CODES else _INVALID
     )

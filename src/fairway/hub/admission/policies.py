@@ -110,7 +110,7 @@ class Policy:
                 denial = self._found(run, index, validation)
                 if denial is not None:
                     denials.append(denial)
-            annotations = tuple(self._noted(inputs, denials))
+            annotations = tuple(self._noted(inputs, denials)) if self._annotations else ()
         except _OutOfBudget as fault:
             return self._failed(str(fault))
         return Verdict(denials=tuple(denials), annotations=annotations)
@@ -120,6 +120,8 @@ class Policy:
 
     def _applies(self, inputs: Mapping[str, object]) -> bool:
         """Whether no condition is false; raises if that can't be told."""
+        if not self._conditions:
+            return True
         run = _Run(self._variables, inputs, CONDITIONS_BUDGET)
         faults: list[str] = []
         for condition in self._conditions:

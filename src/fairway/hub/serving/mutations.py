@@ -108,6 +108,7 @@ class Mutations:
                     user=exchange.user,
                     resource=resource,
                     subresource=found.subresource,
+                    place=(found.namespace, found.name),
                     new=new,
                     old=old,
                     dry_run=dry_run,
