@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from engine.toys import Work, fleet_of
 from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
-from fairway.engine.memory import FEW, Memory
+from fairway.engine.following import FEW
+from fairway.engine.memory import Memory
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.profile import Profile, Weighted
 from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
