@@ -1,6 +1,7 @@
 """The way to the hub: TLS with real certificates, proxies, and what is said when it does not work."""
 
 import asyncio
+import errno
 import logging
 import ssl
 from base64 import b64encode
@@ -259,9 +260,20 @@ async def test_a_path_in_the_address(hub: FaultyHub) -> None:
 
 
 async def test_nobody_there() -> None:
-    with pytest.raises(TransportError, match="cannot be reached") as caught:
-        await ask(Connection(server="http://127.0.0.1:1"))
-    assert not caught.value.sent
+    for scheme in ("http", "https"):
+        with pytest.raises(TransportError, match="cannot be reached") as caught:
+            await ask(Connection(server=f"{scheme}://127.0.0.1:1"))
+        assert not caught.value.sent
+        # And not where an object of Python is in memory, which is another place each time.
+        assert str(caught.value) == (
+            f"{scheme}://127.0.0.1:1 cannot be reached: [Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.1', 1)"
+        )
+
+
+async def test_nobody_there_at_the_proxy() -> None:
+    proxied = Connection(server="http://hub.example", proxy=Proxy("http://127.0.0.1:1"))
+    with pytest.raises(TransportError, match=r"the proxy 127\.0\.0\.1:1 cannot be reached: \[Errno"):
+        await ask(proxied)
 
 
 async def test_a_redirection_is_not_followed(hub: FaultyHub) -> None:

@@ -371,6 +371,13 @@ def why_of(error: aiohttp.ClientError | OSError) -> str:
     """In words for people; aiohttp's own for a cut answer are about how HTTP is encoded."""
     if isinstance(error, aiohttp.ClientPayloadError):
         return "what was announced did not all come"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return str(error.certificate_error)
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return f"the proxy {error.host}:{error.port} cannot be reached: {error.os_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # What aiohttp adds is the name of the server once more, and where an object of Python is in memory.
+        return why_of(error.os_error)
     return str(error) or type(error).__name__
 
 

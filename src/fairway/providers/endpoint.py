@@ -282,9 +282,7 @@ class Endpoint:
             message = NOT_TRUSTED.format(server=self.server, why=error.certificate_error)
             raise ProviderError(message, reason=UNTRUSTED) from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            # What aiohttp says itself names the server once more, and the address of an object in memory.
-            why = why_of(error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error)
-            message = CANNOT_REACH.format(server=self.server, why=why)
+            message = CANNOT_REACH.format(server=self.server, why=why_of(error))
             raise ProviderError(message, reason=UNREACHABLE) from None
         except (aiohttp.ClientError, OSError) as error:
             message = NO_WHOLE_ANSWER.format(server=self.server, why=why_of(error))
