@@ -266,7 +266,8 @@ async def test_nobody_there() -> None:
         assert not caught.value.sent
         # And not where an object of Python is in memory, which is another place each time.
         assert str(caught.value) == (
-            f"{scheme}://127.0.0.1:1 cannot be reached: [Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.1', 1)"
+            f"{scheme}://127.0.0.1:1 cannot be reached: "
+            f"[Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.1', 1)"
         )
 
 
