@@ -3,8 +3,9 @@
 import pytest
 
 from fairway.cel import CompileError, Dialect, Environment, Program, cluster_environment, rule_environment
+from fairway.cel.containers import Keyed
 from fairway.cel.types import INT, STRING, Type, list_of, optional_of, struct
-from fairway.cel.values import Keyed, equal, type_of_value
+from fairway.cel.values import equal, type_of_value
 
 BOAT = struct("boat")
 STRUCTS: dict[str, dict[str, Type]] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fairway.cel.containers import CelMap
 from fairway.cel.cost import CREATE_LIST, CREATE_MAP
 from fairway.cel.errors import Abort, Failure
 from fairway.cel.frame import Frame, Step, charge
-from fairway.cel.values import CelMap, Optional
+from fairway.cel.values import Optional
 
 NOT_OPTIONAL_ELEMENT = "cannot initialize optional list element from non-optional value"
 NOT_OPTIONAL_ENTRY = "cannot initialize optional entry from non-optional value"

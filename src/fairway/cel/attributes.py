@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from fairway.cel.containers import LISTS, MAPS, find, length
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
 from fairway.cel.frame import Frame, Step, charge_units
-from fairway.cel.values import LISTS, MAPS, Optional, Uint, find, index_of, length, type_of_value
+from fairway.cel.scalars import Uint
+from fairway.cel.values import Optional, index_of, type_of_value
 
 NO_SUCH_KEY: Final = "no such key: {}"
 NO_SUCH_INDEX: Final = "index out of bounds: {}"

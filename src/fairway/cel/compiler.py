@@ -36,6 +36,7 @@ from fairway.cel.frame import Frame, Step, charge
 from fairway.cel.libraries.regex import CONSTANT_PATTERN_FUNCTIONS
 from fairway.cel.libraries.scores import scores
 from fairway.cel.regex import compile_pattern
+from fairway.cel.scalars import TypeValue
 from fairway.cel.syntax import (
     Call,
     Comprehension,
@@ -47,7 +48,7 @@ from fairway.cel.syntax import (
     Literal,
     Select,
 )
-from fairway.cel.values import Optional, TypeValue, equal, size_of, type_of_value
+from fairway.cel.values import Optional, equal, size_of, type_of_value
 
 _INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
 

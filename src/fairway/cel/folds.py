@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from fairway.cel.attributes import lookup
+from fairway.cel.containers import LISTS, MAPS, CelMap, List
 from fairway.cel.cost import CREATE_LIST
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
 from fairway.cel.frame import Frame, Step, charge, charge_units
-from fairway.cel.values import LISTS, MAPS, CelMap, List, type_of_value
+from fairway.cel.values import type_of_value
 
 REPEATED_KEY: Final = "insert failed: key {} already exists"
 NOT_ITERABLE: Final = "got '{}', expected iterable type"

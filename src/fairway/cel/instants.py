@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from fairway.cel.errors import INT_OVERFLOW, TIMESTAMP_OVERFLOW, Failure
 from fairway.cel.numbers import positional
-from fairway.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
+from fairway.cel.scalars import INT_MAX, INT_MIN, Duration, Timestamp
 
 MIN_SECONDS = -62_135_596_800
 MAX_SECONDS = 253_402_300_799

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fairway.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+from fairway.cel.scalars import INT_MAX, INT_MIN, UINT_MAX, Uint
 
 INVALID_INT = "invalid int literal"
 INVALID_UINT = "invalid uint literal"

@@ -14,7 +14,7 @@ from fairway.cel.errors import (
     UINT_OVERFLOW,
     Failure,
 )
-from fairway.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+from fairway.cel.scalars import INT_MAX, INT_MIN, UINT_MAX, Uint
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")

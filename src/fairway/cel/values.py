@@ -2,27 +2,26 @@
 
 bool, int, float, str, bytes and None stand for themselves; lists are ``list``, ``tuple`` or `Concat`; a map with
 only string keys may be a ``dict``, any other map is a `CelMap`. Types that Python lacks, or whose Python twin
-behaves differently, have a class here. A library may add classes of its own by deriving from `Opaque`.
+behaves differently, have a class: in `scalars`, in `containers`, and `Optional` here. A library may add classes of its
+own by deriving from `Opaque`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final
+from collections.abc import Iterator
+from typing import Final
 
+from fairway.cel.containers import LISTS, MAPS, CelMap, Concat, Keyed, find, length
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.scalars import INT_MAX, INT_MIN, UINT_MAX, Duration, Opaque, Timestamp, Uint
 from fairway.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
-    DURATION,
     DYN,
     INT,
     NULL,
     STRING,
-    TIMESTAMP,
-    TYPE,
     UINT,
     Kind,
     Type,
@@ -31,75 +30,9 @@ from fairway.cel.types import (
     optional_of,
 )
 
-INT_MIN: Final = -(1 << 63)
-INT_MAX: Final = (1 << 63) - 1
-UINT_MAX: Final = (1 << 64) - 1
-
 LIST = list_of(DYN)
 MAP = map_of(DYN, DYN)
 OPTIONAL = optional_of(DYN)
-
-
-class Uint(int):
-    """An unsigned 64-bit integer: never the same type as ``int``, though possibly an equal number."""
-
-    __slots__ = ()
-
-
-class Opaque(ABC):
-    """Base of the values a library adds. ``size`` is what an equality or traversal is charged for."""
-
-    __slots__ = ()
-    cel_type: ClassVar[Type]
-
-    def size(self) -> int:
-        return 1
-
-    @abstractmethod
-    def equals(self, other: object) -> bool:
-        """Raises `Failure` when the reference has no answer for this pair."""
-
-
-class TypeValue(Opaque):
-    """A type as a value: ``type(1)``, ``int``."""
-
-    __slots__ = ("type",)
-    cel_type = TYPE
-
-    def __init__(self, type_: Type) -> None:
-        self.type = type_
-
-    def equals(self, other: object) -> bool:
-        return isinstance(other, TypeValue) and other.type.name == self.type.name
-
-    def __repr__(self) -> str:
-        return self.type.name
-
-
-class Timestamp(Opaque):
-    """An instant. ``zone`` is the UTC offset in seconds it was written with; it matters only for printing."""
-
-    __slots__ = ("nanos", "seconds", "zone")
-    cel_type = TIMESTAMP
-
-    def __init__(self, seconds: int, nanos: int, zone: int = 0) -> None:
-        self.seconds = seconds
-        self.nanos = nanos
-        self.zone = zone
-
-    def equals(self, other: object) -> bool:
-        return isinstance(other, Timestamp) and (self.seconds, self.nanos) == (other.seconds, other.nanos)
-
-
-class Duration(Opaque):
-    __slots__ = ("nanos",)
-    cel_type = DURATION
-
-    def __init__(self, nanos: int) -> None:
-        self.nanos = nanos
-
-    def equals(self, other: object) -> bool:
-        return isinstance(other, Duration) and self.nanos == other.nanos
 
 
 class Optional(Opaque):
@@ -122,178 +55,6 @@ class Optional(Opaque):
 
 
 NONE = Optional(present=False)
-
-
-class Concat:
-    """Two lists seen as one, so that adding lists costs the same whatever their length."""
-
-    __slots__ = ("_left", "_right", "_size")
-
-    def __init__(self, left: List, right: List) -> None:
-        self._left = left
-        self._right = right
-        self._size = length(left) + length(right)
-
-    def __len__(self) -> int:
-        return self._size if self._size <= INT_MAX else INT_MAX
-
-    def __getitem__(self, index: int) -> object:
-        node: List = self
-        while isinstance(node, Concat):
-            split = length(node._left)
-            if index < split:
-                node = node._left
-            else:
-                index -= split
-                node = node._right
-        return node[index]
-
-    def __iter__(self) -> Iterator[object]:
-        pending: list[List] = [self]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, Concat):
-                pending.append(node._right)
-                pending.append(node._left)
-            else:
-                yield from node
-
-
-class Keyed(list[object]):
-    """A list whose order means nothing: elements are known by the entries ``names`` of theirs, or by themselves if
-    there are no names. Adding to it replaces elements with the same key."""
-
-    __slots__ = ("names",)
-
-    def __init__(self, elements: Iterable[object], names: tuple[str, ...] = ()) -> None:
-        super().__init__(elements)
-        self.names = names
-
-    def _key(self, element: object) -> tuple[tuple[str, object], ...]:
-        if not self.names:
-            return (_slot(element),)
-        return tuple(
-            [_slot(find(element, name)[0] if isinstance(element, MAPS) else None) for name in self.names]
-        )
-
-    def pairs(self, other: Iterable[object]) -> Iterator[tuple[object, object]] | None:
-        """The elements of both with the same keys; None if there are others."""
-        mine = {self._key(element): element for element in self}
-        found: list[tuple[object, object]] = []
-        for element in other:
-            key = self._key(element)
-            if key not in mine:
-                return None
-            found.append((mine[key], element))
-        return iter(found)
-
-    def merged(self, other: Iterable[object]) -> Keyed:
-        places = {self._key(element): index for index, element in enumerate(self)}
-        elements = [*self]
-        for element in other:
-            key = self._key(element)
-            if key not in places:
-                places[key] = len(elements)
-                elements.append(element)
-            elif self.names:
-                elements[places[key]] = element
-        return Keyed(elements, self.names)
-
-
-List = list[object] | tuple[object, ...] | Concat
-LISTS: Final = (list, tuple, Concat)
-
-
-def length(value: List) -> int:
-    return value._size if isinstance(value, Concat) else len(value)
-
-
-class CelMap:
-    """A map with keys of any type. Numbers that are equal across types find each other's entries."""
-
-    __slots__ = ("_entries",)
-
-    def __init__(self) -> None:
-        self._entries: dict[tuple[str, object], tuple[object, object]] = {}
-
-    def put(self, key: object, value: object) -> None:
-        self._entries[_slot(key)] = (key, value)
-
-    def remove(self, key: object) -> None:
-        self._entries.pop(_slot(key), None)
-
-    def find(self, key: object) -> tuple[object, bool]:
-        for slot in _slots(key):
-            entry = self._entries.get(slot)
-            if entry is not None:
-                return entry[1], True
-        return None, False
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[object]:
-        for key, _ in self._entries.values():
-            yield key
-
-    def items(self) -> Iterator[tuple[object, object]]:
-        yield from self._entries.values()
-
-
-MAPS: Final = (dict, CelMap)
-
-
-def _slot(key: object) -> tuple[str, object]:
-    kind = type(key)
-    if kind is str:
-        return "string", key
-    if kind is bool:
-        return "bool", key
-    if kind is int:
-        return "int", key
-    if kind is Uint:
-        return "uint", key
-    if kind is float:
-        # Every NaN is a key of its own.
-        return "double", key if key == key else object()
-    if key is None:
-        return "null", None
-    if isinstance(key, Timestamp):
-        return "timestamp", (key.seconds, key.nanos, key.zone)
-    if isinstance(key, Duration):
-        return "duration", key.nanos
-    # Lists, maps and the like are found again only by identity.
-    return "identity", _Identity(key)
-
-
-class _Identity:
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-def _slots(key: object) -> Iterator[tuple[str, object]]:
-    """Where an entry for ``key`` may be, best first."""
-    yield _slot(key)
-    if type(key) is float:
-        if key.is_integer():
-            whole = int(key)
-            if INT_MIN <= whole <= INT_MAX:
-                yield "int", whole
-            if 0 <= whole <= UINT_MAX:
-                yield "uint", Uint(whole)
-    elif type(key) is int:
-        if key >= 0:
-            yield "uint", key
-    elif type(key) is Uint and key <= INT_MAX:
-        yield "int", int(key)
 
 
 _BY_CLASS: dict[type, Type] = {
@@ -449,17 +210,6 @@ def _aggregates_equal(left: object, right: object) -> bool:
             except Failure:
                 continue
     return True
-
-
-def find(map_: object, key: object) -> tuple[object, bool]:
-    """The entry of a map, and whether there is one."""
-    if isinstance(map_, CelMap):
-        return map_.find(key)
-    if type(key) is str:
-        assert isinstance(map_, dict)
-        value = map_.get(key, map_)
-        return (None, False) if value is map_ else (value, True)
-    return None, False
 
 
 def compare(left: object, right: object) -> int:

@@ -9,15 +9,12 @@ from fairway.cel.instants import (
     Calendar,
     in_zone,
 )
+from fairway.cel.scalars import Duration, Timestamp
 from fairway.cel.types import (
     DURATION,
     INT,
     STRING,
     TIMESTAMP,
-)
-from fairway.cel.values import (
-    Duration,
-    Timestamp,
 )
 
 

@@ -10,8 +10,9 @@ from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
 from fairway.cel.instants import parse_timestamp
 from fairway.cel.libraries.urls import valid_request_uri
+from fairway.cel.scalars import Opaque
 from fairway.cel.types import STRING, list_of, optional_of, struct
-from fairway.cel.values import NONE, Opaque, Optional
+from fairway.cel.values import NONE, Optional
 
 FORMAT_TYPE = struct("kubernetes.NamedFormat")
 

@@ -7,20 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fairway.cel.containers import LISTS, MAPS, CelMap
 from fairway.cel.errors import Failure, Overrun
 from fairway.cel.instants import format_duration, format_timestamp
 from fairway.cel.numbers import positional
+from fairway.cel.scalars import Duration, Timestamp, TypeValue, Uint
 from fairway.cel.types import Kind
-from fairway.cel.values import (
-    LISTS,
-    MAPS,
-    CelMap,
-    Duration,
-    Timestamp,
-    TypeValue,
-    Uint,
-    type_of_value,
-)
+from fairway.cel.values import type_of_value
 
 MAX_PRECISION: Final = 100
 DEFAULT_PRECISION: Final = 6

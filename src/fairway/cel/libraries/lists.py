@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fairway.cel.containers import List, length
 from fairway.cel.declarations import Function, Implementation, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
 from fairway.cel.libraries.operators import add
+from fairway.cel.scalars import Duration, Uint
 from fairway.cel.types import (
     BOOL,
     BYTES,
@@ -20,7 +22,7 @@ from fairway.cel.types import (
     list_of,
     param,
 )
-from fairway.cel.values import MAX_COMPARISONS, ORDERED, Duration, List, Uint, compare, equal, length
+from fairway.cel.values import MAX_COMPARISONS, ORDERED, compare, equal
 
 EMPTY = "{} called on empty list"
 

@@ -7,8 +7,8 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.scalars import Opaque
 from fairway.cel.types import BOOL, INT, STRING, opaque
-from fairway.cel.values import Opaque
 
 IP_TYPE = opaque("net.IP")
 CIDR_TYPE = opaque("net.CIDR")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairway.cel import cost
+from fairway.cel.containers import LISTS, MAPS, Concat, Keyed, find, length
 from fairway.cel.declarations import CostRule, Function, Implementation, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
 from fairway.cel.instants import (
@@ -18,6 +19,7 @@ from fairway.cel.numbers import (
     multiply,
 )
 from fairway.cel.regex import compile_pattern
+from fairway.cel.scalars import Duration, Timestamp, TypeValue, Uint
 from fairway.cel.types import (
     BOOL,
     BYTES,
@@ -34,23 +36,7 @@ from fairway.cel.types import (
     param,
     type_of,
 )
-from fairway.cel.values import (
-    LISTS,
-    MAPS,
-    MAX_COMPARISONS,
-    Concat,
-    Duration,
-    Keyed,
-    Timestamp,
-    TypeValue,
-    Uint,
-    compare,
-    equal,
-    find,
-    length,
-    size_of,
-    type_of_value,
-)
+from fairway.cel.values import MAX_COMPARISONS, compare, equal, size_of, type_of_value
 
 _A = param("A")
 _B = param("B")

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+from fairway.cel.containers import List, length
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import Failure, Overrun
+from fairway.cel.scalars import Duration, Timestamp
 from fairway.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, param
-from fairway.cel.values import (
-    MAX_COMPARISONS,
-    NONE,
-    OPTIONAL,
-    Duration,
-    List,
-    Optional,
-    Timestamp,
-    length,
-    size_of,
-)
+from fairway.cel.values import MAX_COMPARISONS, NONE, OPTIONAL, Optional, size_of
 
 DEREFERENCED_NONE = "optional.none() dereference"
 

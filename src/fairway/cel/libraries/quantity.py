@@ -5,8 +5,8 @@ from __future__ import annotations
 from fairway.api.quantity import Quantity, QuantityError
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.scalars import Opaque
 from fairway.cel.types import BOOL, DOUBLE, INT, STRING, struct
-from fairway.cel.values import Opaque
 
 QUANTITY_TYPE = struct("kubernetes.Quantity")
 NOT_AN_INTEGER = "cannot convert value to integer"

@@ -7,10 +7,11 @@ from math import ceil
 from typing import Any, Final
 
 from fairway.cel import cost
+from fairway.cel.containers import LISTS, MAPS
 from fairway.cel.cost import PER_CHARACTER, Rule
 from fairway.cel.declarations import Function, Library
 from fairway.cel.libraries.network import Cidr
-from fairway.cel.values import LISTS, MAPS, size_of
+from fairway.cel.values import size_of
 
 _NAME_PATTERN: Final = 32
 """A quarter of the size that patterns of named formats are taken to have."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from fairway.cel.containers import LISTS, MAPS, find, length
 from fairway.cel.cost import CREATE_LIST, CREATE_MAP, SELECT
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Abort, Failure
 from fairway.cel.types import DYN, STRING, list_of
-from fairway.cel.values import LISTS, MAPS, find, length
 
 NO_METADATA = "failed to get cluster metadata"
 NO_NAME = "failed to get cluster name"

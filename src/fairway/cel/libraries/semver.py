@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.scalars import UINT_MAX, Opaque
 from fairway.cel.types import BOOL, INT, STRING, struct
-from fairway.cel.values import UINT_MAX, Opaque
 
 SEMVER_TYPE = struct("kubernetes.Semver")
 

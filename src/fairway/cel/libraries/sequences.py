@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import Any, Final
 
+from fairway.cel.containers import LISTS, List, length
 from fairway.cel.cost import CREATE_LIST
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
@@ -26,7 +27,7 @@ from fairway.cel.types import (
     map_of,
     param,
 )
-from fairway.cel.values import LISTS, MAX_COMPARISONS, ORDERED, List, compare, equal, length, size_of
+from fairway.cel.values import MAX_COMPARISONS, ORDERED, compare, equal, size_of
 
 NEGATIVE_SLICE: Final = "cannot slice({}, {}), negative indexes not supported"
 REVERSED_SLICE: Final = "cannot slice({}, {}), start index must be less than or equal to end index"

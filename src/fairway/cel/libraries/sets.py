@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fairway.cel import cost
+from fairway.cel.containers import List
 from fairway.cel.declarations import Function, Implementation, Library, Overload
 from fairway.cel.errors import Failure
 from fairway.cel.types import BOOL, list_of, param
-from fairway.cel.values import List, equal
+from fairway.cel.values import equal
 
 
 def _has(values: List, item: object) -> bool:

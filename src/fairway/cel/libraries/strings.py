@@ -6,12 +6,13 @@ from math import ceil
 from typing import Any, Final
 
 from fairway.cel import cost
+from fairway.cel.containers import List, length
 from fairway.cel.cost import PER_CHARACTER
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import Failure, Overrun
 from fairway.cel.libraries.formatting import MAX_OUTPUT, render
 from fairway.cel.types import DYN, INT, STRING, list_of
-from fairway.cel.values import MAX_COMPARISONS, List, length, size_of
+from fairway.cel.values import MAX_COMPARISONS, size_of
 
 INDEX_OUT_OF_RANGE: Final = "index out of range: {}"
 INVALID_RANGE: Final = "invalid substring range. start: {}, end: {}"

@@ -13,8 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 from fairway.cel.declarations import Function, Library, Overload
 from fairway.cel.errors import Failure
+from fairway.cel.scalars import Opaque
 from fairway.cel.types import BOOL, STRING, list_of, map_of, struct
-from fairway.cel.values import Opaque
 
 URL_TYPE = struct("kubernetes.URL")
 PARSE_ERROR: Final = "URL parse error during conversion from string: {}"

@@ -11,8 +11,8 @@ import msgspec
 
 from fairway.cel import Function, Library, Overload, Type
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.scalars import Opaque
 from fairway.cel.types import BOOL, STRING, struct
-from fairway.cel.values import Opaque
 from fairway.hub.access.authz import Attributes, Authorizer, Decision
 from fairway.hub.access.tokens import ACCOUNTS, username
 from fairway.hub.schemas import naming

@@ -9,9 +9,10 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
+from fairway.cel.containers import Keyed
 from fairway.cel.errors import Failure
 from fairway.cel.instants import parse_timestamp
-from fairway.cel.values import Duration, Keyed
+from fairway.cel.scalars import Duration
 from fairway.hub.schema import ARRAY, MAP, OBJECT, SET, Node
 from fairway.hub.schemas.escaping import SELECTABLE, escape
 from fairway.hub.schemas.formats import parse_duration

@@ -9,8 +9,8 @@ from msgspec import structs
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition
 from fairway.api.work import CEL, WELL_KNOWN_CONDITIONS, WORK_COMPLETE, ConditionRule
 from fairway.cel import DEFAULT_LIBRARIES, CelError, Environment, Function, Library, Overload, Program
+from fairway.cel.containers import LISTS, MAPS, find
 from fairway.cel.types import BOOL, DYN
-from fairway.cel.values import LISTS, MAPS, find
 from fairway.klusterlet.works.words import shortened
 
 PREFIX: Final = "ConditionRule"
