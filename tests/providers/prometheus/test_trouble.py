@@ -105,15 +105,24 @@ async def test_no_more_is_read_than_allowed(proxy: Proxy) -> None:
     assert told == endpoint.TOO_LARGE
 
 
-async def test_an_incomplete_answer_is_none_unless_that_is_accepted(proxy: Proxy) -> None:
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"warnings": ["store-3 did not answer"]}, "store-3 did not answer"),
+        ({"isPartial": True, "warnings": None}, "the server says that it is partial"),
+    ],
+)
+async def test_an_incomplete_answer_is_none_unless_that_is_accepted(
+    proxy: Proxy, more: dict[str, Any], words: str
+) -> None:
     def warn(answer: bytes) -> bytes:
-        return json.dumps({**json.loads(answer), "warnings": ["store-3 did not answer"]}).encode()
+        return json.dumps({**json.loads(answer), **more}).encode()
 
     proxy.rewrite = warn
     async with open_provider("prometheus", options(proxy)) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == api.INCOMPLETE
-    assert said == "free: the answer is not complete: store-3 did not answer"
+    assert said == f"free: the answer is not complete: {words}"
     async with open_provider("prometheus", options(proxy, warnings="accept")) as found:
         assert await values(found, fleet("c1")) == GOOD
 

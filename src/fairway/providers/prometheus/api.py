@@ -28,6 +28,7 @@ RANGE_VECTOR: Final = (
     "or write mode: range"
 )
 NOT_COMPLETE: Final = "the answer is not complete: {warnings}"
+PARTIAL: Final = "the server says that it is partial"
 NOT_UNDERSTOOD: Final = "{server} gives an answer that is none of Prometheus' API: {why}"
 
 _SPEAKING: Final = frozenset({400, 404, 405, 422, 500, 502, 503, 504})
@@ -71,7 +72,9 @@ class _Answer(Struct, rename="camel"):
     data: _Data | None = None
     error_type: str = ""
     error: str = ""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] | None = None
+    is_partial: bool = False
+    """How VictoriaMetrics says what others say in warnings."""
 
 
 class Api:
@@ -103,11 +106,15 @@ class Api:
             if said.data.result_type != wanted:
                 raise _wrong(said.data.result_type)
             items = msgspec.convert(said.data.result, list[_Item])
-            warnings = tuple(each for each in said.warnings if not each.startswith(_ADVICE))
-            return Result(tuple(_series(each) for each in items), warnings)
+            return Result(tuple(_series(each) for each in items), _warnings(said))
         except (msgspec.ValidationError, ValueError) as error:
             message = NOT_UNDERSTOOD.format(server=self._endpoint.server, why=error)
             raise ProviderError(message, reason=UNREADABLE) from None
+
+
+def _warnings(said: _Answer) -> tuple[str, ...]:
+    found = tuple(each for each in said.warnings or () if not each.startswith(_ADVICE))
+    return found or ((PARTIAL,) if said.is_partial else ())
 
 
 def _seconds(duration: float) -> str:

@@ -10,7 +10,8 @@ from msgspec import Struct, field
 
 from fairway.providers.declared import ScoreEntry, declared
 from fairway.providers.document import Document, Seconds
-from fairway.providers.endpoint import Endpoint, RemoteEntry
+from fairway.providers.endpoint import Endpoint
+from fairway.providers.endpoint_entry import RemoteEntry
 from fairway.providers.prometheus.attribution import ClusterEntry
 from fairway.providers.prometheus.reduction import Reduction
 from fairway.providers.provider import Score
