@@ -25,7 +25,8 @@ from fairway.api.quantity import Quantity, QuantityError
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.declared import SHORTEST_INTERVAL, TOO_OFTEN
 from fairway.providers.document import Document, DocumentError, Seconds
-from fairway.providers.endpoint import Endpoint, EndpointEntry
+from fairway.providers.endpoint import Endpoint
+from fairway.providers.endpoint_entry import EndpointEntry
 from fairway.providers.hosted.claims import MAXIMUM, THRESHOLD, Limits
 from fairway.providers.hosted.sizing import PROFILES, REPLICAS, Baseline, Profile, SizingError
 from fairway.providers.provider import INTERVAL_SECONDS

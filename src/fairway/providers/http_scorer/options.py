@@ -8,7 +8,8 @@ from msgspec import Struct, field
 
 from fairway.providers.declared import ScoreEntry
 from fairway.providers.document import Document, Seconds
-from fairway.providers.endpoint import Endpoint, EndpointEntry, RemoteEntry
+from fairway.providers.endpoint import Endpoint
+from fairway.providers.endpoint_entry import EndpointEntry, RemoteEntry
 from fairway.providers.http_scorer.breaker import Limits
 from fairway.providers.http_scorer.contract import split_queries
 from fairway.providers.prometheus.api import Api
