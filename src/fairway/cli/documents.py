@@ -103,11 +103,12 @@ def _is_tab(data: bytes, line: int, column: int) -> bool:
     return 0 < line <= len(lines) and lines[line - 1].decode()[column - 1 : column] == "\t"
 
 
-_OPEN: Final = object()  # what an anchor stands for until its node is complete
-_MERGE: Final = (
-    object()
-)  # the key of a merge until its mapping is complete; a quoted "<<" is a key like any other
-_WANTED: Final = object()  # the pending key of a mapping that expects a key next
+_OPEN: Final = object()
+"""What an anchor stands for until its node is complete."""
+_MERGE: Final = object()
+"""The key of a merge until its mapping is complete; a quoted "<<" is a key like any other."""
+_WANTED: Final = object()
+"""The pending key of a mapping that expects a key next."""
 _TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp"})
 _PLAIN_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 _CONTAINER_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
@@ -123,9 +124,8 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
     mapping, mapping_end = yaml.MappingStartEvent, yaml.MappingEndEvent
     sequence, sequence_end = yaml.SequenceStartEvent, yaml.SequenceEndEvent
     get_event = loader.get_event
-    stack: list[
-        tuple[Any, Any, str | None, int]
-    ] = []  # outer container, its pending key, own anchor, nodes before
+    # The outer container, its pending key, its own anchor, and the nodes before.
+    stack: list[tuple[Any, Any, str | None, int]] = []
     anchors: dict[str, tuple[Any, int]] = {}  # value and the number of nodes it stands for
     container: Any = None
     key: Any = None  # None in a list

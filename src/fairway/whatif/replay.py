@@ -7,6 +7,7 @@ from typing import Any
 from fairway.api.kinds import decode
 from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL, PlacementStatus
+from fairway.engine.outcome import Outcome
 from fairway.fleet.instant import from_micros, to_micros
 from fairway.plugins.verdict import Verdict
 from fairway.whatif.world import Key, World
@@ -38,45 +39,17 @@ def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
         "numberOfSelectedClusters": status.numberOfSelectedClusters,
         "selectedInRankOrder": None if left_alone else outcome.selected,
         "conditions": _conditions(status),
-        "decisionGroups": [
-            {
-                "decisionGroupIndex": each.decisionGroupIndex,
-                "decisionGroupName": each.decisionGroupName,
-                "decisions": list(each.decisions),
-                "clusterCount": each.clusterCount,
-            }
-            for each in status.decisionGroups
-        ],
+        "decisionGroups": _groups(status),
         "decisions": _decisions(world, key),
     }
     if left_alone or found.frozen:
         return answer
-    stages: dict[str, list[str]] = {}
-    passed: list[str] = []
-    for stage in outcome.details.stages:
-        passed.append(stage.plugin)
-        stages[",".join(passed)] = outcome.names(stage.survivors)
-    if stages:
-        answer["filters"] = stages
-    names = outcome.snapshot.hosts.names
-    rows = outcome.details.rows.tolist()
-    if outcome.details.scored:
-        answer["prioritizers"] = sorted(
-            (
-                {
-                    "name": each.plugin,
-                    "weight": each.weight,
-                    "scores": {
-                        names[row]: score
-                        for at, (row, score) in enumerate(zip(rows, each.scores.tolist(), strict=True))
-                        if each.present is None or each.present[at]
-                    },
-                }
-                for each in outcome.details.scored
-            ),
-            key=lambda each: (each["name"], each["weight"]),
-        )
-    if rows:
+    details = outcome.details
+    if details.stages:
+        answer["filters"] = _filters(outcome)
+    if details.scored:
+        answer["prioritizers"] = _prioritizers(outcome)
+    if len(details.rows):
         answer["totalScores"] = outcome.totals_by_name()
     if outcome.wake is not None:
         answer["requeueAt"] = format_time(from_micros(outcome.wake))
@@ -91,6 +64,46 @@ def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
             for each in found.writes.events
         ]
     return answer
+
+
+def _groups(status: PlacementStatus) -> list[dict[str, Any]]:
+    return [
+        {
+            "decisionGroupIndex": each.decisionGroupIndex,
+            "decisionGroupName": each.decisionGroupName,
+            "decisions": list(each.decisions),
+            "clusterCount": each.clusterCount,
+        }
+        for each in status.decisionGroups
+    ]
+
+
+def _filters(outcome: Outcome) -> dict[str, list[str]]:
+    """Who was left after each, by the names of all up to it."""
+    stages: dict[str, list[str]] = {}
+    passed: list[str] = []
+    for stage in outcome.details.stages:
+        passed.append(stage.plugin)
+        stages[",".join(passed)] = outcome.names(stage.survivors)
+    return stages
+
+
+def _prioritizers(outcome: Outcome) -> list[dict[str, Any]]:
+    names = outcome.snapshot.hosts.names
+    rows = outcome.details.rows.tolist()
+    found = [
+        {
+            "name": each.plugin,
+            "weight": each.weight,
+            "scores": {
+                names[row]: score
+                for at, (row, score) in enumerate(zip(rows, each.scores.tolist(), strict=True))
+                if each.present is None or each.present[at]
+            },
+        }
+        for each in outcome.details.scored
+    ]
+    return sorted(found, key=lambda each: (each["name"], each["weight"]))
 
 
 def _conditions(status: PlacementStatus) -> list[dict[str, Any]]:

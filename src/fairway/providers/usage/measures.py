@@ -77,6 +77,12 @@ def _unknown(words: str, given: str, known: list[str], at: str) -> OptionsError:
 
 
 def _ours(options: Options) -> Iterator[Measure]:
+    yield from _amounts(options)
+    yield from _pods(options)
+    yield from _fitting(options)
+
+
+def _amounts(options: Options) -> Iterator[Measure]:
     scales = options.scales
     for key in ("cpu", "mem"):
         if resource := options.resources.get(key):
@@ -115,10 +121,13 @@ def _ours(options: Options) -> Iterator[Measure]:
                 ),
                 take=take,
             )
+
+
+def _pods(options: Options) -> Iterator[Measure]:
     yield Measure(
         score=Score(
             name=PODS_AVAILABLE,
-            scale=_scale(options, scales.pods, PODS_AVAILABLE, PODS, _MOST_PODS, PODS),
+            scale=_scale(options, options.scales.pods, PODS_AVAILABLE, PODS, _MOST_PODS, PODS),
             unit="pods",
             meaning="How many more pods the nodes admit, whatever their size.",
         ),
@@ -133,12 +142,15 @@ def _ours(options: Options) -> Iterator[Measure]:
         ),
         take=lambda totals: float(totals.waiting),
     )
+
+
+def _fitting(options: Options) -> Iterator[Measure]:
     for shape in options.shapes:
         name = SLOTS.format(shape=shape.name)
         yield Measure(
             score=Score(
                 name=name,
-                scale=_scale(options, scales.slots, name, "slots", _MOST_SLOTS, PODS),
+                scale=_scale(options, options.scales.slots, name, "slots", _MOST_SLOTS, PODS),
                 unit="pods",
                 meaning=f"How many pods of the shape {shape.name} fit, node by node.",
             ),
