@@ -201,7 +201,7 @@ async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIte
 def _factories(job: Job) -> Factories:
     """Before a hub is looked for: whoever mistypes a file is not told of kubeconfigs."""
     for target in job.targets:
-        if job.config is None and target in CATALOGUE and CATALOGUE[target].configured:
+        if job.config is None and target in CATALOGUE and CATALOGUE[target].fleet:
             raise BadInputError(NEEDS_CONFIG.format(target=target))
     try:
         return {target: load(target) for target in job.targets}

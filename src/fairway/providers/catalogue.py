@@ -72,8 +72,8 @@ class Entry:
 
     target: str
     meaning: str
-    configured: bool = False
-    """Whether there is nothing it could do without options."""
+    fleet: bool = False
+    """Whether it scores all clusters of a hub. All that do can do nothing without options."""
 
     def factory(self) -> Factory:
         module, _, attribute = self.target.partition(":")
@@ -96,21 +96,21 @@ CATALOGUE: Final[dict[str, Entry]] = {
     "prometheus": Entry(
         "fairway.providers.prometheus.provider:create",
         "What a Prometheus or Thanos knows of the fleet: one query per score.",
-        configured=True,
+        fleet=True,
     ),
     "http-scorer": Entry(
         "fairway.providers.http_scorer.provider:create",
         "What an HTTP service answers that speaks OCM's Dynamic Scoring contract.",
-        configured=True,
+        fleet=True,
     ),
     "static": Entry(
         "fairway.providers.static.provider:create",
         "What is written down: cost, carbon, latency or preference, by cluster, label or hour.",
-        configured=True,
+        fleet=True,
     ),
     "forecast": Entry(
         "fairway.providers.forecast.provider:create",
         "What another provider will probably say in a while, and by how much that is wrong.",
-        configured=True,
+        fleet=True,
     ),
 }

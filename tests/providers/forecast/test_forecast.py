@@ -182,7 +182,16 @@ OF = {"provider": "static", "options": {"scores": [{"name": "cost"}], "defaults"
 @pytest.mark.parametrize(
     ("more", "field", "words"),
     [
-        ({"of": {"provider": "nothing"}}, "of.provider", "there is no provider 'nothing'; there are "),
+        (
+            {"of": {"provider": "nothing"}},
+            "of.provider",
+            "there is no provider 'nothing'; there are http-scorer, prometheus, static",
+        ),
+        (
+            {"of": {"provider": "resource-usage"}},
+            "of.provider",
+            "resource-usage reads one cluster; a forecast needs a provider of the whole fleet",
+        ),
         ({"of": {"provider": "forecast"}}, "of.provider", "a forecast of a forecast is none"),
         ({"of": {**OF, "options": {"scores": []}}}, "of.options", "declares no score"),
         ({"of": {"provider": "static", "config": "no.yaml"}}, "of.config", "no.yaml: cannot be read"),

@@ -123,8 +123,10 @@ def _inner(entry: InnerEntry, document: Document, context: Context) -> FleetProv
     if entry.provider == NAME:
         raise document.error(ITSELF, "of", "provider")
     if found is None:
-        known = ", ".join(sorted(set(CATALOGUE) - {NAME}))
+        known = ", ".join(sorted(name for name, each in CATALOGUE.items() if each.fleet and name != NAME))
         raise document.error(UNKNOWN_PROVIDER.format(name=entry.provider, known=known), "of", "provider")
+    if not found.fleet:
+        raise document.error(NOT_OF_THE_HUB.format(name=entry.provider), "of", "provider")
     if entry.config and entry.options:
         raise document.error(BOTH, "of")
     options: Mapping[str, Any] = entry.options
@@ -140,6 +142,5 @@ def _inner(entry: InnerEntry, document: Document, context: Context) -> FleetProv
         raise document.error(str(error), *at) from None
     except DocumentError as error:
         raise document.error(str(error), "of", "config") from None
-    if not isinstance(provider, FleetProvider):
-        raise document.error(NOT_OF_THE_HUB.format(name=entry.provider), "of", "provider")
+    assert isinstance(provider, FleetProvider)
     return provider
