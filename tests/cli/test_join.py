@@ -14,6 +14,7 @@ from cli.live_hub import act
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.cli.errors import BadInputError
+from fairway.cli.join import A_NAME
 from fairway.cli.join_leave import LEFT
 from fairway.cli.join_options import (
     HALF,
@@ -24,6 +25,7 @@ from fairway.cli.join_options import (
     BootstrapChoice,
 )
 from fairway.cli.join_process import FORGOTTEN, NO_BOOTSTRAP, NO_NAME, RUN_OUT
+from fairway.cli.join_words import CLOCK, CLUSTER_CONFIG, PLAIN, UNTRUSTED, cluster_words, hub_words
 from fairway.cli.main import run
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
 from fairway.controllers.kinds import CLUSTER_ROLES
@@ -31,17 +33,19 @@ from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.grounds import KINDS
 from fairway.klusterlet.kinds import DEFINITIONS
-from fairway.klusterlet.registration import NOT_YET
+from fairway.klusterlet.registration import ALIVE, ELSEWHERE, NOT_YET
 from fairway.klusterlet.state import NOT_A_FOLDER, OTHER_CLUSTER, State
 from fairway.kube import (
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     Client,
+    Connection,
     NotFound,
     Patch,
     load,
 )
 from fairway.kube.core import NODES
+from fairway.kube.errors import UntrustedError
 from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
 from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
 from fairway.testing.processes import Port, background
@@ -379,6 +383,7 @@ def refused(*arguments: object) -> str:
         (["--name", "Not_A_Name"], "cannot be the name of a namespace"),
         (["--name", "c1", "token"], "for joining, not for `fairway join token`"),
         (["--name", "c1", "tokne"], "Did you mean 'token'?"),
+        (["c1"], f"No such command 'c1'; there are token, leave, forget; {A_NAME.format(name='c1')}"),
     ],
 )
 def test_what_nobody_can_join_as_is_refused_at_once(
@@ -426,6 +431,9 @@ def test_a_hub_that_cannot_be_reached_or_does_not_know_us(fleet: Fleet, tmp_path
     assert "is the hub running, and is that its address?" in nowhere
     untrusted = refused(*common, "--hub-server", known.server, "--hub-token", "t")
     assert "give the authority of the hub with --hub-ca" in untrusted
+    plain = known.server.replace("https://", "http://")
+    clear = refused(*common, "--hub-server", plain, "--hub-token", "t")
+    assert clear.endswith(PLAIN.format(why="", server=plain))
     wrong = ("--hub-server", known.server, "--hub-token", "wrong", "--hub-ca", authority)
     assert "does not know who asks (401)" in refused(*common, *wrong)
 
@@ -466,7 +474,36 @@ def test_a_cluster_that_cannot_be_reached_or_refuses(fleet: Fleet, tmp_path: Pat
     nowhere.write_text(json.dumps(config))
     common = ("--name", "c1", "--state", tmp_path / "s", "--hub-bootstrap-kubeconfig", fleet.hub)
     assert "the cluster that joins cannot be talked to" in refused(*common, "--kubeconfig", nowhere)
-    assert "does not exist" in refused(*common, "--kubeconfig", tmp_path / "missing")
+    missing = tmp_path / "missing"
+    wanted = CLUSTER_CONFIG.format(why=f"{missing}: does not exist; check the path")
+    assert refused(*common, "--kubeconfig", missing) == wanted
+
+
+@pytest.mark.parametrize("why", ["certificate is not yet valid", "certificate has expired", "self-signed"])
+def test_a_certificate_that_is_good_at_another_time_is_a_matter_of_clocks(why: str) -> None:
+    connection = Connection(server="https://hub")
+    error = UntrustedError(f"the certificate of https://hub is not trusted: {why}")
+    about_time = why != "self-signed"
+    for said in (hub_words(error, connection), cluster_words(error, connection)):
+        assert (CLOCK.format(why=error, now="|").partition("|")[0] in said) is about_time
+    assert (hub_words(error, connection) == UNTRUSTED.format(why=error)) is not about_time
+
+
+def test_a_name_that_an_agent_answers_for_is_told(fleet: Fleet, tmp_path: Path) -> None:
+    """Whoever took the name of another cluster would be taken for it."""
+    name = fresh()
+    with join(tmp_path, *joining(fleet, tmp_path, name, "--cluster-url", "https://first")) as process:
+        let_in(fleet, name, process)
+        seen_available(fleet, name)
+        other = ("--name", name, "--hub-bootstrap-kubeconfig", fleet.bootstrap_file(tmp_path))
+        here = ("--kubeconfig", fleet.cluster, "--state", tmp_path / "other")
+        server, where = load(fleet.hub).context().server, ELSEWHERE.format(url="https://first")
+        for url, told in (("https://second", where), ("https://first", "")):
+            with join(tmp_path, *other, *here, "--cluster-url", url) as second:
+                said = second.until("is on hub")
+                assert said == ALIVE.format(name=name, server=server, where=told)
+                assert second.stop() == 0
+        assert process.stop() == 0
 
 
 def test_a_folder_that_cannot_be_written_to(fleet: Fleet, tmp_path: Path) -> None:
@@ -495,8 +532,11 @@ def test_an_identity_that_has_run_out_needs_a_token(fleet: Fleet, tmp_path: Path
         past = datetime(2026, 1, 1, tzinfo=UTC)
         state.keep(signed(subject, begins=past, life=timedelta(hours=1)), hub=load(fleet.hub).context())
     arguments = ("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
-    wanted = RUN_OUT.format(name="c1", folder=tmp_path / "s", ends="2026-01-01T01:00:00Z")
-    assert refused(*arguments) == wanted
+    wanted = RUN_OUT.format(name="c1", folder=tmp_path / "s", ends="2026-01-01T01:00:00Z", now="|")
+    before, after = wanted.split("|")
+    said = refused(*arguments)
+    assert said.startswith(before)
+    assert said.endswith(after)
 
 
 def test_a_token_is_printed_as_the_line_that_joins(fairway_hub: HubAddress, capsys: Capture) -> None:

@@ -10,7 +10,7 @@ from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.cli.clusterset import DRY_RUN
 from fairway.cli.join_forget import ANSWERS, MEMBER, NOTHING, RELEASED, STAY_THERE, STAYS
 from fairway.cli.main import run
-from fairway.klusterlet.names import AVAILABLE
+from fairway.klusterlet.names import AVAILABLE, CLUSTER_LABEL
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Patch
 from fairway.testing.hub import HubAddress
 
@@ -23,7 +23,7 @@ def forget(hub: HubAddress, *arguments: str) -> int:
 
 
 async def _namespace(client: Client, name: str, *finalizers: str) -> None:
-    body = {"metadata": {"name": name, "finalizers": finalizers}}
+    body = {"metadata": {"name": name, "labels": {CLUSTER_LABEL: name}, "finalizers": finalizers}}
     await client.request("POST", "/api/v1/namespaces", body=body)
 
 

@@ -2,12 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from fairway.api.lease import Lease
 from fairway.klusterlet import names
-from fairway.klusterlet.heartbeat import Heartbeat
+from fairway.klusterlet.heartbeat import AHEAD_OF, BEHIND, Heartbeat
 from fairway.klusterlet.membership import Membership
 from fairway.kube import MANAGED_CLUSTERS, Patch
 from fairway.kube.lease import LEASES
+from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, until
 
 
@@ -51,3 +54,29 @@ async def test_nothing_is_renewed_while_the_cluster_is_not_accepted(fleet: Fleet
             await asyncio.to_thread(fleet.accept, member.name)
             await lease_of(member, not_at=before.spec.renewTime)
             assert membership.accepted
+
+
+@pytest.mark.parametrize(("ahead", "words"), [(-120.0, BEHIND), (0.0, ""), (120.0, AHEAD_OF)])
+async def test_a_clock_that_is_wrong_is_told_once(
+    member: Joined, caplog: pytest.LogCaptureFixture, ahead: float, words: str
+) -> None:
+    clock = ShiftedClock()
+    clock.ahead = ahead
+    made = await lease_of(member)
+    async with Membership(member.hub, member.name) as membership:
+        heartbeat = Heartbeat(member.hub, membership, clock=clock)
+        await heartbeat.renew()
+        await heartbeat.renew()
+    said = [each for each in caplog.messages if each.startswith("the clock of this machine")]
+    assert len(said) == bool(words)
+    assert all(words in each for each in said)
+    await lease_of(member, not_at=made.spec.renewTime)
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Mon, 32 Foo 2026 99:99:99 GMT"])
+async def test_a_hub_that_does_not_say_what_time_it_is(
+    member: Joined, caplog: pytest.LogCaptureFixture, date: str
+) -> None:
+    async with Membership(member.hub, member.name) as membership:
+        Heartbeat(member.hub, membership)._mind_clock(date)
+    assert caplog.messages == []

@@ -31,6 +31,7 @@ from fairway.kube import (
     load,
 )
 from fairway.kube.kubeconfig import VARIABLE
+from fairway.kube.notice import Notices
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
@@ -160,6 +161,7 @@ class Agent:
 
     async def _greet(self, hub: Client) -> None:
         """Until the hub answers at all. What it may not do yet, it waits for; who it is, it must be able to tell."""
+        notices = Notices(log, every=60.0)
         while True:
             try:
                 await hub.list(ADD_ON_PLACEMENT_SCORES, namespace=self.job.cluster, limit=1)
@@ -171,7 +173,7 @@ class Agent:
             except KubeError as error:
                 if getattr(error, "code", 0):
                     return  # it has answered
-                log.warning(UNREACHABLE, error)
+                notices.say(logging.WARNING, type(error), UNREACHABLE, error)
                 await asyncio.sleep(WAIT_SECONDS)
             else:
                 return

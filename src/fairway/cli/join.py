@@ -26,8 +26,24 @@ SHORTEST_CERTIFICATE: Final = 600
 """Seconds; Kubernetes signs none that are shorter."""
 
 
+A_NAME: Final = "a cluster is named with --name {name}"
+
+
+class JoinGroup(DataGroup):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if ctx.params.get("name") is not None:
+                raise
+            hint = A_NAME.format(name=args[0])
+            raise click.UsageError(f"{error.message.rstrip('.')}; {hint}", ctx) from None
+
+
 @click.group(
-    cls=DataGroup,
+    cls=JoinGroup,
     invoke_without_command=True,
     short_help="Join a cluster to a hub, and look after it there.",
     epilog="""\b

@@ -73,13 +73,13 @@ async def _refuse_members(client: "Client", name: str) -> None:
     from fairway.cli.live_objects import listed
     from fairway.controllers.acceptance.names import PREFIX, WORK
     from fairway.controllers.kinds import ROLE_BINDINGS
-    from fairway.klusterlet.names import AVAILABLE
+    from fairway.klusterlet.names import AVAILABLE, CLUSTER_LABEL
     from fairway.kube import MANAGED_CLUSTERS, NotFound
 
     try:
         place = await client.get(NAMESPACES, name)
     except NotFound:
-        there = [each.metadata.name for each in await listed(client, NAMESPACES)]
+        there = [each.metadata.name for each in await listed(client, NAMESPACES, labels=CLUSTER_LABEL)]
         raise unknown("namespace of a cluster", name, there) from None
     try:
         cluster = await client.get(MANAGED_CLUSTERS, name)

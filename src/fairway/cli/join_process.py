@@ -34,8 +34,8 @@ NO_BOOTSTRAP: Final = (
     "--hub-server and --hub-token; `fairway join token`, run on the hub, prints them"
 )
 RUN_OUT: Final = (
-    "the certificate of cluster {name} in {folder} ran out at {ends}: join it anew with a token, which "
-    "`fairway join token` makes on the hub"
+    "the certificate of cluster {name} in {folder} ran out at {ends}, and here it is {now}: if the clock is right, "
+    "join it anew with a token, which `fairway join token` makes on the hub"
 )
 REACHED: Final = "cluster {name} is at {server}, Kubernetes {version}"
 PREPARED: Final = "{kind} is made on the cluster"
@@ -214,7 +214,8 @@ async def _is_forgotten(bootstrap: Connection, state: State) -> bool:
 def _lacking(settings: Settings, certificate: Certificate | None) -> str:
     if certificate is None:
         return NO_BOOTSTRAP.format(name=settings.name, folder=settings.folder)
-    return RUN_OUT.format(name=settings.name, folder=settings.folder, ends=format_time(certificate.ends))
+    ends, now = format_time(certificate.ends), format_time(datetime.now(UTC))
+    return RUN_OUT.format(name=settings.name, folder=settings.folder, ends=ends, now=now)
 
 
 def tell(text: str) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import random
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 import msgspec
@@ -22,6 +24,14 @@ EARLIER: Final = 0.1
 """Up to this share of the duration a renewal comes early: not all of a fleet at the same moment."""
 RETRY_SECONDS: Final = 2.0
 
+NOTEWORTHY_SECONDS: Final = 30.0
+
+CLOCK_OFF: Final = (
+    "the clock of this machine is %.0f s %s that of the hub: a hub that goes by the time in the lease may take the "
+    "cluster for lost, and certificates end at another moment than it seems. Set the clock"
+)
+AHEAD_OF: Final = "ahead of"
+BEHIND: Final = "behind"
 NOT_RENEWED: Final = "the lease of cluster %s could not be renewed: %s"
 
 
@@ -30,6 +40,7 @@ class Heartbeat:
         self._hub, self._membership, self._clock = hub, membership, clock
         self._changed = asyncio.Event()
         self._notices = Notices(log)
+        self._clock_notices = Notices(log, every=3600.0)
         membership.subscribe(self._heard)
         self._terms = self._read()
 
@@ -72,8 +83,21 @@ class Heartbeat:
     async def renew(self) -> None:
         path = LEASES.path(namespace=self._membership.name, name=names.LEASE)
         # All of it goes back as it came but for one field: the agent may replace the lease, not patch it.
-        lease = msgspec.json.decode((await self._hub.request("GET", path)).body)
+        answer = await self._hub.request("GET", path)
+        self._mind_clock(answer.headers.get("Date", ""))
+        lease = msgspec.json.decode(answer.body)
         lease.setdefault("spec", {})["renewTime"] = format_micro_time(self._clock.wall())
         await self._hub.update(
             LEASES, names.LEASE, lease, namespace=self._membership.name, field_manager=FIELD_MANAGER
         )
+
+    def _mind_clock(self, date: str) -> None:
+        """Every answer of a hub says what time it is there."""
+        try:
+            there = parsedate_to_datetime(date)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return
+        ahead = (self._clock.wall() - there.replace(tzinfo=there.tzinfo or UTC)).total_seconds()
+        if abs(ahead) > NOTEWORTHY_SECONDS:
+            words = AHEAD_OF if ahead > 0 else BEHIND
+            self._clock_notices.say(logging.WARNING, words, CLOCK_OFF, abs(ahead), words)

@@ -20,6 +20,11 @@ from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Informer, NotF
 
 MADE: Final = "ManagedCluster {name} is made on hub {server}"
 FOUND: Final = "ManagedCluster {name} is on hub {server} already"
+ALIVE: Final = (
+    "ManagedCluster {name} is on hub {server} already, and an agent answers for it{where}: if that is another cluster, "
+    "end this and join under another name"
+)
+ELSEWHERE: Final = ", whose API is at {url}"
 BEING_REMOVED: Final = "cluster {name} is being removed from the hub; join it when it is gone"
 NOT_LET_IN: Final = "the hub does not let cluster {name} in: {why}"
 ASKED: Final = "certificate request {request} waits for approval; on the hub run: fairway accept {name}"
@@ -79,8 +84,9 @@ async def register(
     name = introduction.name
     server = bootstrap.connection.server
     try:
-        _check(await bootstrap.get(MANAGED_CLUSTERS, name))
-        tell(FOUND.format(name=name, server=server))
+        found = await bootstrap.get(MANAGED_CLUSTERS, name)
+        _check(found)
+        tell(_found(found, introduction, server=server))
     except NotFound as error:
         if not error.details.name:
             raise  # no cluster at all can be made there: the kind is not served
@@ -95,6 +101,18 @@ async def register(
     state.keep(pair, hub=bootstrap.connection)
     enrolment.kept()
     tell(SIGNED.format(ends=format_time(pair.check().ends)))
+
+
+def _found(cluster: ManagedCluster, introduction: Introduction, *, server: str) -> str:
+    """One that was made for this cluster, or left behind by it, has no agent that answers."""
+    name = introduction.name
+    available = find_condition(cluster.status.conditions or (), names.AVAILABLE)
+    if available is None or available.status != TRUE:
+        return FOUND.format(name=name, server=server)
+    urls = [each.url for each in cluster.spec.managedClusterClientConfigs if each.url]
+    other = urls and introduction.url not in urls
+    where = ELSEWHERE.format(url=", ".join(urls)) if other else ""
+    return ALIVE.format(name=name, server=server, where=where)
 
 
 async def admitted(bootstrap: Client, name: str, *, tell: Tell) -> None:
