@@ -160,6 +160,17 @@ def test_a_rehearsal_for_programs(
     assert item["status"]["conditions"][0]["message"] == "free 75 slots"
 
 
+def test_a_rehearsal_leaves_no_file(at_hub: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inner = {"provider": "static", "options": {"scores": [{"name": "cost"}], "defaults": {"cost": 3}}}
+    (folder / "forecast.yaml").write_text(json.dumps({"of": inner, "state": "seen.npz"}))
+    command = ["provider", "run", "forecast", "--config", "forecast.yaml"]
+    assert run([*command, "--dry-run"]) == 1
+    assert "NotEnoughHistory" in capsys.readouterr().out
+    assert not (folder / "seen.npz").exists()
+    assert run([*command, "--once"]) == 1
+    assert (folder / "seen.npz").exists()
+
+
 def test_what_a_provider_prints_is_not_in_the_answer(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -132,7 +132,7 @@ def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
 async def _once(job: Job, factories: Factories, connection: Connection | None, *, dry_run: bool) -> Runner:
     async with AsyncExitStack() as stack:
         hub = None if connection is None else await stack.enter_async_context(Client(connection))
-        providers = await stack.enter_async_context(_built(job, factories, hub))
+        providers = await stack.enter_async_context(_built(job, factories, hub, rehearsal=dry_run))
         settings = job.settings
         if dry_run and settings.cluster is None and isinstance(providers[0], ClusterProvider):
             settings = replace(settings, cluster=SOMEWHERE)
@@ -174,7 +174,9 @@ def _check_together(providers: Sequence[Provider]) -> None:
 
 
 @asynccontextmanager
-async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIterator[tuple[Provider, ...]]:
+async def _built(
+    job: Job, factories: Factories, hub: Client | None, *, rehearsal: bool = False
+) -> AsyncIterator[tuple[Provider, ...]]:
     """The providers, with a client of their cluster that is open as long as the block runs."""
     document = None if job.config is None else _document(job.config)
     async with AsyncExitStack() as stack:
@@ -192,6 +194,7 @@ async def _built(job: Job, factories: Factories, hub: Client | None) -> AsyncIte
                     hub=hub,
                     local=local,
                     folder=Path() if job.config is None else job.config.parent,
+                    rehearsal=rehearsal,
                 ),
             )
             for target, factory in factories.items()

@@ -49,6 +49,8 @@ class Context:
     folder: Path = field(default_factory=Path)
     """Of the file with the options: what they name by a relative path is there."""
     clock: Clock = SYSTEM_CLOCK
+    rehearsal: bool = False
+    """Whether only what would be published is told: then nothing is written anywhere, to no file of its own either."""
 
     def local_client(self) -> "Client":
         """Raises OptionsError."""

@@ -161,6 +161,11 @@ async def test_a_restart_keeps_what_was_seen(tmp_path: Path) -> None:
         after = (await second.read(fleet("c1")))["c1"]
     assert isinstance(after, Reading)
     assert after.values.keys() == before.values.keys()
+    # What has seen nothing leaves the file as it is.
+    state.write_bytes(b"damaged")
+    async with forecast(load, state=state).running(lambda: None):
+        pass
+    assert state.read_bytes() == b"damaged"
     # Without the file it has to begin anew.
     third = forecast(load, state=tmp_path / "other.npz")
     async with third.running(lambda: None):

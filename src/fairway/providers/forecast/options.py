@@ -74,6 +74,8 @@ class Options:
     uses_current: bool
     state: Path | None
     max_series: int
+    saves: bool = True
+    """Whether what was seen is written to ``state``."""
 
 
 def options_of(given: Mapping[str, Any], context: Context) -> Options:
@@ -115,6 +117,7 @@ def options_of(given: Mapping[str, Any], context: Context) -> Options:
         uses_current=entry.fallback == "current",
         state=context.folder / Path(entry.state).expanduser() if entry.state else None,
         max_series=entry.max_series,
+        saves=not context.rehearsal,
     )
 
 

@@ -227,7 +227,7 @@ class Forecast(FleetProvider):
         )
 
     def _save(self) -> None:
-        if self._options.state is None:
+        if self._options.state is None or not self._options.saves or not self._book.keys:
             return
         try:
             self._book.save(self._options.state)
