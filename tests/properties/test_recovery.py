@@ -5,6 +5,7 @@ book is kept of what each promise is about.
 """
 
 from collections import defaultdict
+from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -69,8 +70,8 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(name=names, of=sets)
     def join(self, name: str, of: frozenset[str]) -> None:
-        known = self.clusters.get(name)
-        self._see(Seen(cluster=name, sets=of, tainted=known is not None and known.tainted))
+        known = self.clusters.get(name, Seen(cluster=name))
+        self._see(replace(known, sets=of, exempt=False))
 
     @rule(name=names, score=scores)
     def publish(self, name: str, score: int | None) -> None:
@@ -111,15 +112,20 @@ class Fleet(RuleBasedStateMachine):
     @rule(data=st.data(), off=st.booleans())
     def override(self, data: st.DataObject, off: bool) -> None:
         name = data.draw(st.sampled_from(sorted(self.clusters)))
-        known = self.clusters[name]
-        self._see(Seen(cluster=name, sets=known.sets, tainted=known.tainted, exempt=off))
+        self._see(replace(self.clusters[name], exempt=off))
 
     @precondition(lambda self: self.clusters)
     @rule(data=st.data())
     def take_the_taint_away(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.clusters)))
-        known = self.clusters[name]
-        self._see(Seen(cluster=name, sets=known.sets, tainted=False, exempt=known.exempt))
+        self._see(replace(self.clusters[name], tainted=False))
+
+    @precondition(lambda self: self.clusters)
+    @rule(data=st.data(), away=st.booleans())
+    def lose_sight_of(self, data: st.DataObject, away: bool) -> None:
+        """By its lease; and it comes back."""
+        name = data.draw(st.sampled_from(sorted(self.clusters)))
+        self._see(replace(self.clusters[name], away=away))
 
     @rule()
     def start_anew(self) -> None:
@@ -156,11 +162,11 @@ class Fleet(RuleBasedStateMachine):
                     self.machine.refused(name)
                     self.uncertain.discard(name)
                 elif fate == "done":
-                    self._see(Seen(cluster=name, sets=known.sets, tainted=True))
+                    self._see(replace(known, tainted=True))
             case Untaint():
                 self._justify_return(name, decision)
                 if fate == "done":
-                    self._see(Seen(cluster=name, sets=known.sets, tainted=False, exempt=known.exempt))
+                    self._see(replace(known, tainted=False))
             case Held():
                 assert decision.reason in HELD
                 assert not known.tainted
@@ -180,6 +186,8 @@ class Fleet(RuleBasedStateMachine):
             out = {each.cluster for each in inside if each.tainted or each.cluster in self.uncertain}
             assert len(out | {name}) <= self._budget(scope).of(len(inside))
             assert len(out | {name}) < len(inside)
+            # Somewhere it can go.
+            assert any(not each.away for each in inside if each.cluster not in out | {name})
         for other, moment in self.low.items():
             if other in self.clusters and other not in self.uncertain and self._is_sicker(other, than=name):
                 # Whoever is worse and has waited long enough is only passed over if no budget has room for it.

@@ -36,8 +36,10 @@ class Told:
             self.see(name)
             self.hear(name, score)
 
-    def see(self, name: str, *, tainted: bool = False, exempt: bool = False, sets: str = "") -> bool:
-        seen = Seen(cluster=name, tainted=tainted, exempt=exempt, sets=frozenset(sets.split()))
+    def see(
+        self, name: str, *, tainted: bool = False, exempt: bool = False, away: bool = False, sets: str = ""
+    ) -> bool:
+        seen = Seen(cluster=name, tainted=tainted, exempt=exempt, away=away, sets=frozenset(sets.split()))
         return self.machine.handle(seen, now=self.now)
 
     def hear(self, name: str, score: int | None) -> bool:
@@ -232,6 +234,42 @@ def test_those_that_are_nowhere_any_more_are_forgotten() -> None:
     told.hear("a", None)
     assert told.machine.low() == set()
     assert told.machine._cases.keys() == {"b"}
+
+
+def test_nobody_is_given_up_for_clusters_that_are_not_available() -> None:
+    told = Told(ROOMY, *"abc")
+    told.see("b", away=True)
+    told.see("c", away=True, sets="east")
+    told.hear("a", -50)
+    held = told.after(300).decide("a")
+    assert isinstance(held, Held)
+    assert (held.reason, held.scope, held.alone) == (OVER_BUDGET, "", True)
+    words = Words(ROOMY, now=300.0, wall=datetime(2031, 5, 5, 12, 5, tzinfo=UTC))
+    assert words.held(held).message.endswith("not tainted: no other cluster of the fleet is available")
+    assert told.see("b")  # others may be decided upon differently now
+    assert isinstance(told.decide("a"), Taint)
+    told.see("a", sets="east")
+    told.after(300)
+    held = told.decide("a")
+    assert isinstance(held, Held)
+    assert words.held(held).message.endswith("no other cluster of cluster set east is available")
+
+
+def test_the_last_that_is_available_stays_when_several_are_due() -> None:
+    told = Told(ROOMY, *"abcd")
+    told.see("d", away=True)
+    for name, score in (("a", -30), ("b", -90), ("c", -60)):
+        told.after(1000).hear(name, score)
+    told.after(300)
+    assert told.machine.admitted(now=told.now) == ["b", "c"]
+    assert isinstance(told.decide("a"), Held)
+
+
+def test_one_that_is_not_available_itself_is_given_up_like_any_other() -> None:
+    told = Told(ROOMY, *"ab")
+    told.see("a", away=True)
+    told.hear("a", -50)
+    assert isinstance(told.after(300).decide("a"), Taint)
 
 
 def test_what_is_said_of_the_only_cluster_of_the_fleet() -> None:

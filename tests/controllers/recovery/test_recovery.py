@@ -154,6 +154,29 @@ async def test_every_cluster_set_has_a_budget_of_its_own(hub: HubUnderTest, worl
 
 
 @EMBEDDED
+async def test_nobody_moves_off_the_last_cluster_that_is_available(hub: HubUnderTest, world: World) -> None:
+    away = Taint(key="cluster.open-cluster-management.io/unreachable", effect="NoSelect")
+    async with ward(hub, world, policy=ROOMY) as here:
+        await here.clusters("a", "b", "c")
+        for word in ("b", "c"):
+            written = await world.change_cluster(word, taints=(away,))
+            await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.publish("a", SICK)
+        await here.passes(300)
+        assert await here.tainted() == []
+        said = await here.condition("a")
+        assert said is not None
+        assert (said.reason, said.message.rpartition(": ")[2]) == (
+            OVER_BUDGET,
+            "no other cluster of the fleet is available",
+        )
+        written = await world.change_cluster("b", taints=())
+        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.settled()
+        assert await here.tainted() == ["a"]
+
+
+@EMBEDDED
 async def test_the_only_cluster_of_a_set_has_nowhere_to_go(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
     async with ward(hub, world, policy=ROOMY) as here:

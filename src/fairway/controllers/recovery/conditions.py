@@ -32,6 +32,7 @@ OVER_SET: Final = (
     "{used} of {limit} clusters that may be tainted at once are"
 )
 NOWHERE_TO_GO: Final = "{why}, but it is not tainted: it is the only cluster of {scope}"
+NOBODY_ELSE: Final = "{why}, but it is not tainted: no other cluster of {scope} is available"
 SUSPECTED: Final = (
     "{why}, but it is not tainted: {used} of {limit} clusters became unhealthy within {window:g} s, "
     "which looks like a fault of whoever publishes {health}"
@@ -94,10 +95,10 @@ class Words:
         text = SUSPECTED
         if decision.reason == OVER_BUDGET:
             text = OVER_SET if decision.scope else OVER_FLEET
-            if decision.limit == 0:
-                text = NOWHERE_TO_GO
+            if decision.limit == 0 or decision.alone:
+                text = NOBODY_ELSE if decision.alone else NOWHERE_TO_GO
         scope = decision.scope
-        if text == NOWHERE_TO_GO:
+        if text in (NOWHERE_TO_GO, NOBODY_ELSE):
             scope = A_SET.format(name=scope) if scope else THE_FLEET
         message = text.format(
             why=self._low(decision.facts),

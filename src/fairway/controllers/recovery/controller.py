@@ -227,6 +227,7 @@ class Recovery(Reconciler):
             sets=self._groups.of(name),
             tainted=taints.ours(cluster.spec.taints) is not None,
             exempt=exempt(cluster),
+            away=any(map(taints.is_away, cluster.spec.taints)),
         )
         self._tell(seen)
 

@@ -35,12 +35,14 @@ _WORST: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A cluster as it is on the hub. ``tainted``: by us. ``exempt``: somebody wants it left alone."""
+    """A cluster as it is on the hub. ``tainted``: by us. ``exempt``: somebody wants it left alone. ``away``: it is not
+    available, so nothing could move there."""
 
     cluster: str
     sets: frozenset[str] = frozenset()
     tainted: bool = False
     exempt: bool = False
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,18 +100,20 @@ class Untaint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """It would be tainted, but for the reason, one of HELD. Over budget: ``used`` of at most ``limit`` in ``scope``,
-    which is a set or, if empty, the fleet. Suspect: ``used`` clusters became unhealthy together of ``limit``."""
+    which is a set or, if empty, the fleet; ``alone``: no other cluster there is available. Suspect: ``used`` clusters
+    became unhealthy together of ``limit``."""
 
     reason: str
     facts: Facts
     scope: str = ""
     used: int
     limit: int
+    alone: bool = False
 
 
 Decision = Wait | Taint | Untaint | Held
-_Full = tuple[str, int, int]
-"""A scope, how many are used of its budget, and how many may be."""
+_Full = tuple[str, int, int, bool]
+"""A scope, how many are used of its budget, how many may be, and whether it is for want of others to move to."""
 WAIT: Final = Wait()
 
 
@@ -122,6 +126,7 @@ class _Case:
     sets: frozenset[str] = frozenset()
     tainted: bool = False
     exempt: bool = False
+    away: bool = False
     attempted: bool = False
     """A taint was asked for, and nobody knows whether it is there."""
     refused: bool = False
@@ -137,6 +142,11 @@ class _Case:
     def counts(self) -> bool:
         """Against the budgets."""
         return self.present and (self.tainted or self.attempted)
+
+    @property
+    def open(self) -> bool:
+        """Whether placements could move there."""
+        return self.present and not (self.counts or self.away)
 
     def rank(self) -> tuple[bool, int, float, str]:
         """The most unhealthy first, then the one for the longest time. Who cannot be helped keeps nobody waiting."""
@@ -169,6 +179,8 @@ class Machine:
         """Clusters by set; those of the fleet are under the empty name."""
         self._used: Counter[str] = Counter()
         """Those of them that count against the budgets."""
+        self._open: Counter[str] = Counter()
+        """Those of them that placements could move to."""
         self._known = 0
         self._exempt = 0
         self._together: int | None = None
@@ -193,10 +205,10 @@ class Machine:
     def _seen(self, event: Seen, *, now: float) -> bool:
         case = self._case(event.cluster)
         first, was, counted = not case.present, case.tainted, case.counts
-        others = first or case.sets != event.sets or case.exempt != event.exempt
+        others = first or (case.sets, case.exempt, case.away) != (event.sets, event.exempt, event.away)
         self._count(case, -1)
         case.present, case.sets = True, event.sets
-        case.tainted, case.exempt = event.tainted, event.exempt
+        case.tainted, case.exempt, case.away = event.tainted, event.exempt, event.away
         case.attempted = case.refused = False
         self._count(case, 1)
         if first:
@@ -215,7 +227,7 @@ class Machine:
             return False
         self._count(case, -1)
         # What is published about it may outlive it, and be there before it comes back.
-        case.present = case.tainted = case.exempt = case.attempted = case.refused = False
+        case.present = case.tainted = case.exempt = case.away = case.attempted = case.refused = False
         case.sets = frozenset()
         self._forget(case)
         return True
@@ -287,10 +299,10 @@ class Machine:
 
     def _within_budget(self, case: _Case, facts: Facts, *, now: float) -> Decision:
         # Only if there is room at all is it worth asking who comes first.
-        full = self._full(case, self._used) or self._admit(self.due(now=now), upto=case.name)[1]
+        full = self._full(case, self._used, self._open) or self._admit(self.due(now=now), upto=case.name)[1]
         if full is not None:
-            scope, used, limit = full
-            return Held(reason=OVER_BUDGET, facts=facts, scope=scope, used=used, limit=limit)
+            scope, used, limit, alone = full
+            return Held(reason=OVER_BUDGET, facts=facts, scope=scope, used=used, limit=limit, alone=alone)
         return Taint(reason=LOW if case.score is not None else MISSING, facts=facts)
 
     def admitted(self, *, now: float) -> list[str]:
@@ -299,25 +311,30 @@ class Machine:
 
     def _admit(self, due: Iterable[str], *, upto: str = "") -> tuple[list[str], _Full | None]:
         """Who gets the places, in this order; and which budget is used up when the turn comes to one of them."""
-        used = self._used.copy()
+        used, left = self._used.copy(), self._open.copy()
         found: list[str] = []
         for name in due:
             case = self._cases[name]
-            full = self._full(case, used)
+            full = self._full(case, used, left)
             if name == upto:
                 return found, full
             if full is None:
                 found.append(name)
                 if not case.attempted:
                     used.update(("", *case.sets))
+                if case.open:
+                    left.subtract(("", *case.sets))
         return found, None
 
-    def _full(self, case: _Case, used: Counter[str]) -> _Full | None:
+    def _full(self, case: _Case, used: Counter[str], left: Counter[str]) -> _Full | None:
+        """``left``: how many clusters of each scope placements could move to."""
         own = 1 if case.attempted else 0  # then its place is taken by itself
         for scope in ("", *sorted(case.sets)):
             limit = (self.policy.per_set if scope else self.policy.fleet).of(self._sizes[scope])
             if used[scope] - own >= limit:
-                return scope, used[scope] - own, limit
+                return scope, used[scope] - own, limit, False
+            if left[scope] - case.open < 1:
+                return scope, used[scope] - own, limit, True
         return None
 
     def due(self, *, now: float) -> list[str]:
@@ -402,6 +419,8 @@ class Machine:
             self._sizes[scope] += sign
             if case.counts:
                 self._used[scope] += sign
+            if case.open:
+                self._open[scope] += sign
         self._known += sign * case.heard
         self._exempt += sign * case.exempt
         self._together = None

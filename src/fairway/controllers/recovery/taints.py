@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fairway.api.cluster import NO_SELECT, NO_SELECT_IF_NEW, Taint
 from fairway.api.meta import format_time
+from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
 from fairway.controllers.recovery.machine import REASONS
 
 KEY: Final = "fairway.dev/unhealthy"
@@ -17,6 +18,11 @@ Patch = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 def is_ours(taint: Taint) -> bool:
     """Somebody may use our key for a taint of their own: with a value that we never give."""
     return taint.key == KEY and taint.value in REASONS and taint.effect in (NO_SELECT, NO_SELECT_IF_NEW)
+
+
+def is_away(taint: Taint) -> bool:
+    """Whether it says that the cluster is not available, as OCM's and our own controllers do."""
+    return taint.key in (UNREACHABLE, UNAVAILABLE) and taint.effect == NO_SELECT
 
 
 def ours(taints: Sequence[Taint]) -> Taint | None:
