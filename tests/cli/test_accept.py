@@ -30,7 +30,7 @@ from fairway.cli.accept_requests import (
 from fairway.cli.accept_wait import GONE, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing
 from fairway.cli.errors import BadInputError
 from fairway.cli.main import run
-from fairway.cli.patience import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, named
+from fairway.cli.patience import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, named
 from fairway.controllers.acceptance.names import GROUP_PREFIX as SUBJECT_PREFIX
 from fairway.klusterlet.certificates import Subject, new_key
 from fairway.klusterlet.certificates import request_for as request_for_key
@@ -448,6 +448,18 @@ def test_when_the_time_is_up_it_is_told_what_is_missing(
     told = capsys.readouterr()
     assert told.out.endswith("cluster c1 is accepted\n")
     assert f"fairway: {NOT_DONE.format(seconds=0, what=f'old ({why}), c1 ({NO_HUB})')}\n" in told.err
+
+
+def test_what_is_missing_is_told_while_it_waits(
+    hub: HubAddress, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairway.cli.patience.QUIET_SECONDS", 0.0)
+    assert accept(hub, "old", "--wait", "--timeout", "1") == 1
+    what = f"old ({NO_HUB})"
+    assert capsys.readouterr().err.splitlines() == [
+        WAITING.format(what=what),
+        f"fairway: {NOT_DONE.format(seconds=1, what=what)}",
+    ]
 
 
 def test_it_goes_on_as_soon_as_the_cluster_is_there(hub: HubAddress, tmp_path: Path) -> None:

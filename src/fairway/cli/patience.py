@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 WAIT_SECONDS: Final = 120.0
 PACE_SECONDS: Final = 0.5
 """Between looks: a fleet that comes up changes all the time."""
+QUIET_SECONDS: Final = 2.0
+"""What is there sooner needs no words."""
 NAMED: Final = 3
 """So many are named of those that are waited for."""
 
@@ -70,20 +72,22 @@ async def wait(
     from fairway.cli.watching import following
 
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
     told = ""
     sys.stdout.flush()  # what was done so far, whoever reads it
     async with following(client, feeds, hear) as bell:
+        began = loop.time()
+        deadline = began + seconds
         while missing := look():
-            words = named(missing)
-            left = deadline - loop.time()
-            if left <= 0:
+            words, now = named(missing), loop.time()
+            if now >= deadline:
                 raise NegativeAnswerError(NOT_DONE.format(seconds=seconds, what=words))
-            if words != told:
+            quiet = began + QUIET_SECONDS - now
+            if quiet <= 0 and words != told:
                 told = words
                 say(WAITING.format(what=words), stream=sys.stderr)
                 sys.stderr.flush()
-            await bell.wait(left)
+            left = deadline - now
+            await bell.wait(min(left, quiet) if quiet > 0 else left)
             await asyncio.sleep(min(PACE_SECONDS, max(0.0, deadline - loop.time())))
 
 

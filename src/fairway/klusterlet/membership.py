@@ -112,7 +112,7 @@ class Membership:
     def _heard(self, batch: Batch[ManagedCluster]) -> None:
         if any(isinstance(change, Deleted) for change in batch.changes) and self.cluster is None:
             self._removed.set()
-        if self._was_accepted and not self.accepted:
+        if self._was_accepted and self.cluster is not None and not self.accepted:
             log.warning(NOT_ACCEPTED, self.name)
         self._was_accepted = self.accepted
         for listener in self._listeners:
