@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from msgspec import Struct
@@ -259,4 +259,7 @@ def _slots_score(profile: Profile, maximum: int) -> Score:
 
 def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:
     """The factory of the catalogue. Raises OptionsError."""
-    return HostedClusters(context.local_client(), Options.read(options, folder=context.folder))
+    read = Options.read(options, folder=context.folder)
+    if context.rehearsal:
+        read = replace(read, claims=False)
+    return HostedClusters(context.local_client(), read)

@@ -1,0 +1,18 @@
+"""Whoever only wants to know what would be published leaves no claims behind."""
+
+import pytest
+
+from fairway.api import crds
+from fairway.providers.catalogue import Context
+from fairway.providers.hosted.provider import COUNT, hosted_clusters
+from providers.hosted.hosting import HOSTED_CLUSTER, hosting
+
+
+@pytest.mark.parametrize("rehearsal", [True, False])
+async def test_claims_are_written_only_in_earnest(rehearsal: bool) -> None:
+    async with hosting(*crds(), HOSTED_CLUSTER) as cluster:
+        await cluster.node("n1")
+        found = hosted_clusters({}, Context(name="hosted", local=cluster.client, rehearsal=rehearsal))
+        async with found.running(lambda: None):
+            assert (await found.read()).values[COUNT] == 0
+        assert bool(await cluster.claims()) is not rehearsal
