@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairway.hub.admission.acceptance import AUTO_UPDATE, NAME, documents, reconciled
+from fairway.hub.admission.acceptance import AUTO_UPDATE, NAME, brought, documents, reconciled
 from fairway.hub.admission.control import BINDINGS, POLICIES
 from fairway.hub.hub import Hub
 from fairway.hub.options import Write
@@ -76,3 +76,15 @@ def test_what_somebody_added_stays() -> None:
     restored = reconciled(fewer, policy)
     assert restored is not None
     assert restored["spec"] == policy["spec"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "own"),
+    [
+        ({"name": NAME}, True),
+        ({"name": NAME, "annotations": {AUTO_UPDATE: "false"}}, False),
+        ({"name": "mine"}, False),
+    ],
+)
+def test_what_somebody_made_of_it_is_theirs(metadata: Document, own: bool) -> None:
+    assert brought({"metadata": metadata}) is own

@@ -13,6 +13,7 @@ import msgspec
 
 from fairway.cli.export import export, format_for
 from fairway.cli.hub_data import STDOUT
+from fairway.hub.admission import acceptance
 from fairway.hub.hub import NAMESPACES
 from fairway.hub.kinds import priorities
 from fairway.hub.kinds.core import ACCOUNT_TOKEN
@@ -149,6 +150,8 @@ def everywhere(document: Document) -> bool:
             return document.get("type") == ACCOUNT_TOKEN
         case "scheduling.k8s.io/v1", "PriorityClass":
             return metadata["name"] in _PRIORITIES
+        case "admissionregistration.k8s.io/v1", _:
+            return acceptance.brought(document)
         case (("v1" | "coordination.k8s.io/v1" | "certificates.k8s.io/v1"), _) if kind in _PASSING:
             return True
     return api == _RBAC and _BOOTSTRAPPING in (metadata.get("labels") or {})

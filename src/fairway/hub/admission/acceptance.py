@@ -90,10 +90,15 @@ def documents() -> Iterator[tuple[str, Document]]:
         yield key, {"metadata": {"name": NAME}, "spec": copy.deepcopy(spec)}
 
 
+def brought(document: Document) -> bool:
+    """Whether it is one of these, and the hub's own to keep as they are."""
+    metadata = document["metadata"]
+    return metadata["name"] == NAME and (metadata.get("annotations") or {}).get(AUTO_UPDATE) != "false"
+
+
 def reconciled(kept: Document, wanted: Document) -> Document | None:
     """What is kept with what this Fairway brings, or None when nothing is to be done."""
-    annotations = kept["metadata"].get("annotations") or {}
-    if annotations.get(AUTO_UPDATE) == "false" or _covers(kept.get("spec"), wanted["spec"]):
+    if not brought(kept) or _covers(kept.get("spec"), wanted["spec"]):
         return None
     return copy.deepcopy(kept) | {"spec": copy.deepcopy(wanted["spec"])}
 
