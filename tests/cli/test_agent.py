@@ -25,11 +25,11 @@ from fairway.providers import health, hosted, usage
 from fairway.providers.rules import LEASE_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER
+from rights import grant
 
 CLUSTER = "cluster1"
 SCORE = "resource-usage-score"
-RBAC = "rbac.authorization.k8s.io"
-AGENT = {"name": "agent-of-three"}
+AGENT = "agent-of-three"
 HOME = "open-cluster-management-agent-addon"
 
 
@@ -122,15 +122,7 @@ async def _hosting(client: Client) -> None:
     """HyperShift, and somebody who may do what the three providers say they need, and renew the lease."""
     for definition in (*crds(), HOSTED_CLUSTER):
         await client.request("POST", DEFINITIONS, body=definition)
-    needed = (*usage.RULES, *hosted.RULES, *health.RULES, *LEASE_RULES)
-    rules = [each.document() for each in needed]
-    await client.request("POST", f"/apis/{RBAC}/v1/clusterroles", body={"metadata": AGENT, "rules": rules})
-    binding = {
-        "metadata": AGENT,
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", **AGENT},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", **AGENT}],
-    }
-    await client.request("POST", f"/apis/{RBAC}/v1/clusterrolebindings", body=binding)
+    await grant(client, AGENT, (*usage.RULES, *hosted.RULES, *health.RULES, *LEASE_RULES))
 
 
 async def _all_three(client: Client) -> dict[str, dict[str, int]]:
@@ -153,7 +145,7 @@ def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
     act(hubs.hub.kubeconfig, _forget)
     act(hubs.cluster.kubeconfig, _hosting)
     content = yaml.safe_load(hubs.cluster.kubeconfig.read_text())
-    content["users"][0]["user"]["as"] = AGENT["name"]
+    content["users"][0]["user"]["as"] = AGENT
     restricted = tmp_path / "kubeconfig"
     restricted.write_text(yaml.safe_dump(content))
     options = tmp_path / "options.yaml"

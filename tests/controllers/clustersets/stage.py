@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from controllers.hubs import HubUnderTest
-from fairway.controllers.kinds import RBAC_GROUP
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.sources import Sources
@@ -24,10 +23,10 @@ from fairway.kube import (
     Patch,
     Resource,
 )
-from fairway.kube.credentials import Impersonation
 from fairway.kube.resource import T
 from fairway.kube.rules import Rule
 from fairway.testing.processes import POLL
+from rights import grant
 
 DEADLINE: Final = 120.0
 """Seconds after which a test that waits in vain fails, and says for what."""
@@ -91,24 +90,11 @@ async def at_work(
 
 async def limited(administrator: Client, connection: Connection, rules: Iterable[Rule]) -> Connection:
     """As a user who may do exactly this."""
-    user = fresh("suite")
-    granted = [each.document() for each in rules]
-    path = f"/apis/{RBAC_GROUP}/v1"
-    await administrator.request(
-        "POST", f"{path}/clusterroles", body={"metadata": {"name": user}, "rules": granted}
-    )
-    binding = {
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": user},
-        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}],
-    }
-    await administrator.request("POST", f"{path}/clusterrolebindings", body=binding)
-    made = replace(connection, impersonation=Impersonation(user=user, groups=("system:authenticated",)))
-    asked = {
-        "group": granted[0]["apiGroups"][0],
-        "resource": granted[0]["resources"][0],
-        "verb": granted[0]["verbs"][0],
-    }
+    needed = tuple(rules)
+    granted = await grant(administrator, fresh("suite"), needed)
+    made = replace(connection, impersonation=granted.impersonation)
+    first = needed[0]
+    asked = {"group": first.groups[0], "resource": first.resources[0], "verb": first.verbs[0]}
     review = {"spec": {"resourceAttributes": asked}}
     async with Client(made) as client, asyncio.timeout(DEADLINE):
         while True:  # a real hub learns of new roles by watching itself

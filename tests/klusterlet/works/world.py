@@ -4,7 +4,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
@@ -29,8 +28,8 @@ from fairway.kube import (
     Patch,
     Resource,
 )
-from fairway.kube.credentials import Impersonation
 from fairway.kube.rules import Rule
+from rights import grant
 
 DEADLINE: Final = 120.0
 IN_VAIN: Final = "waited {seconds} seconds in vain; there is\n{seen}"
@@ -116,21 +115,7 @@ class World:
 
     async def restricted(self, client: Client, rights: Iterable[Rule], *, namespace: str = "") -> Connection:
         """As somebody who has these rights and no others, in one namespace or everywhere."""
-        user = f"{self.name}-agent"
-        where = f"namespaces/{namespace}/" if namespace else ""
-        role = "Role" if namespace else "ClusterRole"
-        group = "rbac.authorization.k8s.io"
-        plural = f"/apis/{group}/v1/{where}{role.lower()}"
-        rules = [each.document() for each in rights]
-        meta = {"name": user}
-        await client.request("POST", f"{plural}s", body={"metadata": meta, "rules": rules})
-        binding = {
-            "metadata": meta,
-            "roleRef": {"apiGroup": group, "kind": role, "name": user},
-            "subjects": [{"kind": "User", "apiGroup": group, "name": user}],
-        }
-        await client.request("POST", f"{plural}bindings", body=binding)
-        return replace(client.connection, impersonation=Impersonation(user=user))
+        return await grant(client, f"{self.name}-agent", rights, namespace=namespace)
 
     # Works
 

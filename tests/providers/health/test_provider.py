@@ -3,22 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fairway.api.meta import find_condition
 from fairway.api.score import AddOnPlacementScore
-from fairway.controllers.kinds import RBAC_GROUP
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Connection, Informer, Patch, load
-from fairway.kube.credentials import Impersonation
 from fairway.kube.rules import Rule
 from fairway.providers.health import RULES, Health, Options
 from fairway.providers.health.parts import ADD_ONS, API, HEALTH, NODES, RESTARTS
 from fairway.providers.provider import ProviderError, Reading
 from fairway.providers.runner import running
 from fairway.testing.hub import hub_in_thread
+from providers.tools.asking import StoppedClock
+from rights import grant
 
 DEADLINE = 120.0
 
@@ -34,22 +33,6 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 async def client(connection: Connection) -> AsyncIterator[Client]:
     async with Client(connection) as opened:
         yield opened
-
-
-async def limited(administrator: Client, connection: Connection, *rules: Rule) -> Connection:
-    path = f"/apis/{RBAC_GROUP}/v1"
-    await administrator.request(
-        "POST",
-        f"{path}/clusterroles",
-        body={"metadata": {"name": "agent"}, "rules": [each.document() for each in rules]},
-    )
-    binding = {
-        "metadata": {"name": "agent"},
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "agent"},
-        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": "agent"}],
-    }
-    await administrator.request("POST", f"{path}/clusterrolebindings", body=binding)
-    return replace(connection, impersonation=Impersonation(user="agent", groups=("system:authenticated",)))
 
 
 async def node(client: Client, name: str, *, ready: bool = True) -> None:
@@ -105,14 +88,16 @@ async def eventually(provider: Health, woken: asyncio.Event, **wanted: float) ->
             await woken.wait()
 
 
-async def test_all_parts_with_no_more_rights_than_it_says(client: Client, connection: Connection) -> None:
+async def test_all_parts_with_no_more_rights_than_it_says(client: Client) -> None:
     for name in ("n1", "n2", "n3", "n4"):
         await node(client, name)
     for name in ("dns", "proxy"):
         await pod(client, name)
-    agent = await limited(client, connection, *RULES)
+    agent = await grant(client, "agent", RULES)
     async with Client(agent) as mine:
-        provider = Health(mine)
+        provider = Health(
+            mine, clock=StoppedClock()
+        )  # how long requests take here must not be the worst part
         async with reading(provider) as woken:
             found = await eventually(provider, woken, **{NODES: 100, ADD_ONS: 100, RESTARTS: 0})
             assert found.problem == ""
@@ -141,13 +126,12 @@ async def test_what_a_cluster_does_not_have_is_left_out_and_said(client: Client)
 
 
 async def test_what_may_not_be_seen_is_left_out_as_a_problem(
-    client: Client, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.5)
     await node(client, "n1")
-    agent = await limited(
-        client, connection, Rule(groups=("",), resources=("nodes",), verbs=("list", "watch"))
-    )
+    nodes = Rule(groups=("",), resources=("nodes",), verbs=("list", "watch"))
+    agent = await grant(client, "agent", (nodes,))
     async with Client(agent) as mine:
         provider = Health(mine)
         async with reading(provider) as woken:

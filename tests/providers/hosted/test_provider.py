@@ -1,13 +1,12 @@
 """A hosting cluster with HostedClusters, nodes and pods on it: what is published, and what is claimed."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
 from fairway.api import crds
 from fairway.kube import CLUSTER_CLAIMS, Added, Batch, Change, Client, Deleted, Updated
-from fairway.kube.credentials import Impersonation
+from fairway.kube.rules import Rule
 from fairway.providers import following
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ZERO, Limits, claimed
@@ -26,13 +25,11 @@ from fairway.providers.provider import ProviderError
 from fairway.providers.usage.brief import PodUse
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER, Cluster, hosting, reading
 from providers.usage.objects import as_pod, pod
+from rights import grant
 
-RBAC = "rbac.authorization.k8s.io"
-HOSTED_RULE = {
-    "apiGroups": ["hypershift.openshift.io"],
-    "resources": ["hostedclusters"],
-    "verbs": ["get", "list", "watch"],
-}
+HOSTED_RULE = Rule(
+    groups=("hypershift.openshift.io",), resources=("hostedclusters",), verbs=("get", "list", "watch")
+)
 ZONE = "topology.kubernetes.io/zone"
 SET_ASIDE = "hypershift.openshift.io/control-plane"
 
@@ -134,15 +131,7 @@ async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
 
 async def test_who_may_not_look_is_told_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "PATIENCE_SECONDS", 0.2)
-    role = {"metadata": {"name": "hosted"}, "rules": [{**HOSTED_RULE}]}
-    binding = {
-        "metadata": {"name": "hosted"},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "hosted"},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "stranger"}],
-    }
-    await cluster.client.request("POST", f"/apis/{RBAC}/v1/clusterroles", body=role)
-    await cluster.client.request("POST", f"/apis/{RBAC}/v1/clusterrolebindings", body=binding)
-    stranger = replace(cluster.client.connection, impersonation=Impersonation(user="stranger"))
+    stranger = await grant(cluster.client, "stranger", (HOSTED_RULE,))
     async with Client(stranger) as client:
         provider = HostedClusters(client)
         async with provider.running(lambda: None):

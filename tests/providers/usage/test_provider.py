@@ -20,6 +20,7 @@ from fairway.testing.kubernetes import Tools, real_hub
 from providers.usage.conftest import PATIENCE, Cluster, watched
 from providers.usage.objects import Document, node, pod, recount
 from providers.usage.odd_server import odd_server
+from rights import grant
 
 ROOMY: Document = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 NO_METRICS: dict[str, Any] = {"basis": "requests"}
@@ -170,18 +171,9 @@ async def test_no_more_than_a_few_are_named() -> None:
     assert reading.problem.endswith("; and 4 more")
 
 
-async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster, administrator: Connection) -> None:
-    role = {"metadata": {"name": "usage-reader"}, "rules": [each.document() for each in RULES]}
-    binding = {
-        "metadata": {"name": "usage-reader"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "usage-reader"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "usage-reader"}],
-    }
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    await cluster.client.request("POST", f"{rbac}/clusterroles", body=role)
-    await cluster.client.request("POST", f"{rbac}/clusterrolebindings", body=binding)
+async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster) -> None:
     await cluster.node(node("n1", ROOMY))
-    reader = replace(administrator, impersonation=Impersonation(user="usage-reader"))
+    reader = await grant(cluster.client, "usage-reader", RULES)
     async with Client(reader) as client, watched(client) as seen:
         reading = await seen.until(cpuAvailable=16.0)
     assert reading.problem == ""

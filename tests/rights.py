@@ -1,0 +1,31 @@
+"""Users who may do exactly what they are granted."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from fairway.kube import Client, Connection
+from fairway.kube.credentials import Impersonation
+from fairway.kube.rules import Rule
+
+RBAC: Final = "rbac.authorization.k8s.io"
+
+
+async def grant(
+    administrator: Client, user: str, rules: Iterable[Rule], *, namespace: str = ""
+) -> Connection:
+    """The same hub, as somebody who may do this and nothing else, in one namespace or everywhere."""
+    place = f"namespaces/{namespace}/" if namespace else ""
+    role = "Role" if namespace else "ClusterRole"
+    path = f"/apis/{RBAC}/v1/{place}{role.lower()}"
+    meta = {"name": user}
+    granted = [each.document() for each in rules]
+    binding = {
+        "metadata": meta,
+        "roleRef": {"apiGroup": RBAC, "kind": role, "name": user},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+    await administrator.request("POST", f"{path}s", body={"metadata": meta, "rules": granted})
+    await administrator.request("POST", f"{path}bindings", body=binding)
+    who = Impersonation(user=user, groups=("system:authenticated",))
+    return replace(administrator.connection, impersonation=who)
