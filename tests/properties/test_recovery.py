@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairway.controllers.recovery.machine import (
+from fairway.controllers.recovery.decision import (
     EXEMPT,
     HELD,
     REASONS,
@@ -19,12 +19,12 @@ from fairway.controllers.recovery.machine import (
     Gone,
     Heard,
     Held,
-    Machine,
     Seen,
     Taint,
     Untaint,
     Wait,
 )
+from fairway.controllers.recovery.machine import Machine
 from fairway.controllers.recovery.policy import IGNORE, UNHEALTHY, Budget, Policy
 
 NAMES = [f"c{number}" for number in range(8)]

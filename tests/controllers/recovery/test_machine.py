@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fairway.controllers.recovery.conditions import Words
-from fairway.controllers.recovery.machine import (
+from fairway.controllers.recovery.decision import (
     LOW,
     MISSING,
     OVER_BUDGET,
@@ -16,12 +16,12 @@ from fairway.controllers.recovery.machine import (
     Gone,
     Heard,
     Held,
-    Machine,
     Seen,
     Taint,
     Untaint,
     Wait,
 )
+from fairway.controllers.recovery.machine import Machine
 from fairway.controllers.recovery.policy import UNHEALTHY, Budget, Policy
 
 ROOMY = Policy(fleet=Budget(percent=100), per_set=Budget(percent=100), suspect_percent=100)

@@ -19,7 +19,7 @@ from fairway.controllers.manager import BRIDGE, RECOVERY, Manager, Settings
 from fairway.controllers.recovery import Budget, Coordinate, Policy
 from fairway.controllers.recovery.conditions import RELEASED, RELIEVED
 from fairway.controllers.recovery.controller import HELD_EVENT, RECOVERED_EVENT, UNHEALTHY_EVENT
-from fairway.controllers.recovery.machine import EXEMPT, LOW, MISSING, OVER_BUDGET, RECOVERED, SUSPECT
+from fairway.controllers.recovery.decision import EXEMPT, LOW, MISSING, OVER_BUDGET, RECOVERED, SUSPECT
 from fairway.controllers.recovery.policy import UNHEALTHY
 from fairway.controllers.recovery.taints import KEY
 from fairway.controllers.scores.mark import silenced

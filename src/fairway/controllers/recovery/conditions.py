@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, format_time
-from fairway.controllers.recovery.machine import EXEMPT, OVER_BUDGET, Facts, Held, Taint, Untaint
+from fairway.controllers.recovery.decision import EXEMPT, OVER_BUDGET, Facts, Held, Taint, Untaint
 from fairway.controllers.recovery.policy import Policy
 
 HEALTHY: Final = "fairway.dev/Healthy"

@@ -27,9 +27,7 @@ from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.recovery import taints
 from fairway.controllers.recovery.conditions import HEALTHY, OFF, OVERRIDE, Words
 from fairway.controllers.recovery.coordinate import Health, read
-from fairway.controllers.recovery.figures import Figures
-from fairway.controllers.recovery.groups import Groups
-from fairway.controllers.recovery.machine import (
+from fairway.controllers.recovery.decision import (
     HELD,
     REASONS,
     Blind,
@@ -37,12 +35,14 @@ from fairway.controllers.recovery.machine import (
     Gone,
     Heard,
     Held,
-    Machine,
     Seen,
     Taint,
     Untaint,
     Wait,
 )
+from fairway.controllers.recovery.figures import Figures
+from fairway.controllers.recovery.groups import Groups
+from fairway.controllers.recovery.machine import Machine
 from fairway.controllers.recovery.policy import Policy
 from fairway.controllers.sources import Sources
 from fairway.controllers.writes import Writes, settled

@@ -15,106 +15,34 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from fairway.controllers.recovery.decision import (
+    EXEMPT,
+    LOW,
+    MISSING,
+    OVER_BUDGET,
+    RECOVERED,
+    SUSPECT,
+    WAIT,
+    Blind,
+    Decision,
+    Event,
+    Facts,
+    Gone,
+    Heard,
+    Held,
+    Seen,
+    Taint,
+    Untaint,
+    Wait,
+)
 from fairway.controllers.recovery.policy import UNHEALTHY, Policy
-
-LOW: Final = "HealthLow"
-MISSING: Final = "HealthMissing"
-REASONS: Final = (LOW, MISSING)
-"""The values of the taint."""
-
-RECOVERED: Final = "HealthRecovered"
-EXEMPT: Final = "RecoveryOff"
-
-OVER_BUDGET: Final = "OverBudget"
-SUSPECT: Final = "ProviderSuspected"
-HELD: Final = (OVER_BUDGET, SUSPECT)
 
 _WORST: Final = -(2**63)
 """Missing health, where that is unhealthy: no score is less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A cluster as it is on the hub. ``tainted``: by us. ``exempt``: somebody wants it left alone. ``away``: it is not
-    available, so nothing could move there."""
-
-    cluster: str
-    sets: frozenset[str] = frozenset()
-    tainted: bool = False
-    exempt: bool = False
-    away: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """``score`` is None when there is none, or it has run out."""
-
-    cluster: str
-    score: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Blind:
-    """For a while nobody could see what was published: nothing is known to have lasted."""
-
-
-Event = Seen | Gone | Heard | Blind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """``since`` is on the running clock."""
-
-    score: int | None
-    since: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    """Nothing is to be done before ``until``, or before something happens."""
-
-    until: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taint:
-    """``reason`` is one of REASONS."""
-
-    reason: str
-    facts: Facts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Untaint:
-    """``facts`` is None where somebody wants the cluster left alone."""
-
-    reason: str
-    facts: Facts | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """It would be tainted, but for the reason, one of HELD. Over budget: ``used`` of at most ``limit`` in ``scope``,
-    which is a set or, if empty, the fleet; ``alone``: no other cluster there is available. Suspect: ``used`` clusters
-    became unhealthy together of ``limit``."""
-
-    reason: str
-    facts: Facts
-    scope: str = ""
-    used: int
-    limit: int
-    alone: bool = False
-
-
-Decision = Wait | Taint | Untaint | Held
 _Full = tuple[str, int, int, bool]
 """A scope, how many are used of its budget, how many may be, and whether it is for want of others to move to."""
-WAIT: Final = Wait()
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fairway.api.cluster import NO_SELECT, NO_SELECT_IF_NEW, Taint
 from fairway.api.meta import format_time
 from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
-from fairway.controllers.recovery.machine import REASONS
+from fairway.controllers.recovery.decision import REASONS
 
 KEY: Final = "fairway.dev/unhealthy"
 
