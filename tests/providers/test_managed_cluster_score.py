@@ -249,7 +249,9 @@ def test_names_have_a_limit() -> None:
         object_name(cluster="c1", score="X", calculator="x" * (longest + 1))
 
 
-@pytest.mark.parametrize("name", ["", "-cpu", "cpu_available", "cpu/free", "zürich", "cpu free", "cpu."])
+@pytest.mark.parametrize(
+    "name", ["", "-cpu", "cpu_available", "cpu/free", "zürich", "cpu free", "cpu.", "cpu..free", "cpu.-free"]
+)
 def test_names_no_object_can_have_are_refused(name: str) -> None:
     with pytest.raises(CalculatorError) as refused:
         calculators([name])

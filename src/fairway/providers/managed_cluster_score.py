@@ -47,7 +47,7 @@ GREATEST: Final = 2**63 - 1
 
 NO_CALCULATOR: Final = (
     "score {name!r} cannot be a calculator of ManagedClusterScores: in lower case it is part of an object's name, "
-    "so use letters, digits, '-' and '.', and begin and end with a letter or digit"
+    "so use letters, digits, '-' and '.', and begin and end with a letter or digit, also beside a '.'"
 )
 SAME_CALCULATOR: Final = "scores {one!r} and {other!r} are the same calculator {calculator!r}: rename one"
 TOO_LONG: Final = (
@@ -61,7 +61,8 @@ FOREIGN: Final = (
 NOT_WHOLE: Final = "{value:g} cannot be published: it is no whole number of 64 bits"
 SKIPPED: Final = "ManagedClusterScore %s/%s is not made: %s"
 
-_CALCULATOR: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+_PART: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_CALCULATOR: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -181,16 +181,18 @@ async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
         await mirrored(world, "a", "health", 40)
         cluster = world.full("a")
 
-        async def say(condition: dict[str, str]) -> None:
-            said = {"status": {"conditions": [{**condition, "lastTransitionTime": format_time(began)}]}}
+        async def say(condition: dict[str, str], *, until: datetime | None) -> None:
+            said = {**condition, "lastTransitionTime": format_time(began)}
+            status = {"conditions": [said], "validUntil": None if until is None else format_time(until)}
             written = await world.edit(
-                ADD_ON_PLACEMENT_SCORES, "health-score", said, namespace=cluster, status=True
+                ADD_ON_PLACEMENT_SCORES, "health-score", {"status": status}, namespace=cluster, status=True
             )
             await stage.caught_up(ADD_ON_PLACEMENT_SCORES, written)
 
         clock.advance(600)  # longer than half a ttl: whoever stood by it would be believed anew
         await say(
-            {"type": "AddOnPlacementScoreUpdated", "status": "False", "reason": "NotListed", "message": "no"}
+            {"type": "AddOnPlacementScoreUpdated", "status": "False", "reason": "NotListed", "message": "no"},
+            until=end,
         )
         found = await until(
             world.client,
@@ -201,7 +203,8 @@ async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
         )
         (told,) = found.status.conditions
         assert (told.reason, told.message, told.lastUpdateTime) == ("NotListed", "no", began)
-        await say({"type": SILENT, "status": "True", "reason": "ScoreExpired", "message": "ran out"})
+        mark = {"type": SILENT, "status": "True", "reason": "ScoreExpired", "message": "ran out"}
+        await say(mark, until=None)
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 

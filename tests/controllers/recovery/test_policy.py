@@ -102,6 +102,7 @@ END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
         (published(5, 7, until=None), ADD_ON, None, Health(score=7)),
         (published(), ADD_ON, None, None),
         (published(-100, until=None, silent=True), ADD_ON, None, None),
+        (published(5, silent=True), ADD_ON, None, Health(score=5, expires=NOON)),  # published since
         (published(5), Coordinate.parse("other/health"), None, None),
         (calculated(5, NOON), CALCULATOR, None, Health(score=5)),
         (calculated(5, NOON), CALCULATOR, 60.0, Health(score=5, expires=LATE)),

@@ -23,7 +23,7 @@ SAME_SCORE: Final = (
 
 LONGEST_NAME: Final = 253
 _PART: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
-_NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
+NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
 
 
 class OptionsError(ValueError):
@@ -78,7 +78,7 @@ class Options:
         for calculator in (*self.calculators, *self.ranges, *self.names):
             if calculator != calculator.lower():
                 raise OptionsError(NOT_LOWER.format(calculator=calculator))
-        if len(self.resource) > LONGEST_NAME or not _NAME.fullmatch(self.resource):
+        if len(self.resource) > LONGEST_NAME or not NAME.fullmatch(self.resource):
             raise OptionsError(NO_RESOURCE.format(resource=self.resource))
         for calculator, each in self.ranges.items():
             if each.low >= each.high:

@@ -4,7 +4,6 @@ Only originals are read, only what the bridge made is written, and no object is 
 write more, whichever ways it leads: after one round of writes a second finds nothing to do.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,7 +16,7 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.controllers.bridge.options import LONGEST_NAME, Options
+from fairway.controllers.bridge.options import LONGEST_NAME, NAME, Options
 from fairway.controllers.bridge.origin import (
     DETAIL,
     FROM_ADD_ON,
@@ -26,8 +25,9 @@ from fairway.controllers.bridge.origin import (
     is_original,
     labels,
 )
+from fairway.controllers.scores.mark import is_stand_in
 from fairway.engine.points import Extent
-from fairway.fleet.scores import calculator_of, is_silent
+from fairway.fleet.scores import calculator_of
 from fairway.plugins.calculator import Calculator
 
 UPDATED: Final = "AddOnPlacementScoreUpdated"
@@ -45,7 +45,6 @@ NO_NAME: Final = "score {score} of {resource} cannot be part of an object's name
 LONG_NAME: Final = "score {score} of {resource} would make a name of more than {longest} characters"
 ANOTHERS: Final = "score {score} of {resource} is one of {other} already, and {name} can be only one of them"
 
-_CALCULATOR: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
 _ORIGINAL: Final = Calculator(name="any")
 
 Extents = Mapping[str, tuple[int, int]]
@@ -240,7 +239,7 @@ def plan_managed(
         resource, end = each.metadata.name, each.status.validUntil
         if not (options.to_managed and options.bridges_resource(resource) and is_original(each.metadata)):
             continue
-        if is_silent(each):
+        if is_stand_in(each):
             continue  # its values are the janitor's, not the cluster's
         if end is not None:
             if end <= now:
@@ -301,7 +300,7 @@ def _calculated(source: AddOnPlacementScore) -> Condition:
 def _name(cluster: str, resource: str, score: str) -> tuple[str, str]:
     """What is wrong with it, and the name of the ManagedClusterScore."""
     name = managed_cluster_score_name(cluster=cluster, calculator=score)
-    if not _CALCULATOR.fullmatch(score.lower()):
+    if not NAME.fullmatch(score.lower()):
         return NO_NAME.format(score=repr(score), resource=resource), name
     if len(name) > LONGEST_NAME:
         return LONG_NAME.format(score=repr(score), resource=resource, longest=LONGEST_NAME), name

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.fleet.scores import calculator_of, is_silent
+from fairway.controllers.scores.mark import is_stand_in
+from fairway.fleet.scores import calculator_of
 
 NO_COORDINATE: Final = (
     "{text!r} names no score: write RESOURCE/SCORE, like health-score/health, "
@@ -54,7 +55,7 @@ def read(
     """None if the object does not tell this cluster's health."""
     if isinstance(published, AddOnPlacementScore):
         # What the janitor put in the place of a silent score is nobody's word on the cluster's health.
-        if published.metadata.name != at.resource or is_silent(published):
+        if published.metadata.name != at.resource or is_stand_in(published):
             return None
         for item in reversed(published.status.scores):  # as placements read it, the last of its name counts
             if item.name == at.score:
