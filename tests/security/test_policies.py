@@ -571,6 +571,22 @@ async def test_what_is_left_out_is_filled_in(hub: Place) -> None:
     ]
 
 
+async def test_a_status_is_for_those_who_look_at_types(hub: Place, room: str, force: Force) -> None:
+    name = await force()
+    checked = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {"validations": []},
+        "status": {"observedGeneration": 1, "typeChecking": {}},
+    }
+    path = f"{POLICIES}/{name}/status?fieldManager=types&force=true"
+    answer = await ask(hub, "PATCH", path, body=checked, type_=APPLY)
+    assert (answer.code, answer.document["status"]) == (200, checked["status"])
+    assert answer.document["spec"]["validations"] == [PROBE]
+    assert answer.document["metadata"]["generation"] == 1
+
+
 async def test_nobody_reads_by_parameters_what_they_may_not_read(hub: Place, room: str) -> None:
     """A policy can tell in its refusals what is in its parameters."""
     policies = "validatingadmissionpolicies validatingadmissionpolicybindings"
