@@ -4,12 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clocks import START, LoopClock
 from fairway.api.cluster import ManagedCluster
 from fairway.api.event import NORMAL, WARNING, CoreEvent, Event, EventSeries, EventSource, ObjectReference
 from fairway.api.meta import ObjectMeta
@@ -32,7 +33,6 @@ from fairway.kube.events import NAMESPACE_TERMINATING, Api, HubEvents, Recorder,
 from fairway.kube.rest import Client
 from kube_client.small_hub import small_hub
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PLACEMENT = ObjectReference(
     apiVersion="cluster.open-cluster-management.io/v1beta1",
     kind="Placement",
@@ -41,14 +41,6 @@ PLACEMENT = ObjectReference(
     uid="u1",
     resourceVersion="7",
 )
-
-
-class LoopClock:
-    def wall(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 ANSWER_LOST = TransportError("reset after it was done")

@@ -4,12 +4,12 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clocks import LoopClock
 from fairway.kube import TransportError
 from fairway.whatif.moving_agent import (
     BURST,
@@ -24,16 +24,6 @@ from fairway.whatif.moving_agent import (
     share,
     stepped,
 )
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-class LoopClock:
-    def wall(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 class Paper:

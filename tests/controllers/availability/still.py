@@ -5,7 +5,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
@@ -25,21 +25,6 @@ from fairway.kube import (
 )
 from fairway.kube.change import difference
 from fairway.kube.lease import LEASES
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-class LoopClock:
-    """Both clocks are the loop's, which is virtual; the wall clock of the hub may be off."""
-
-    def __init__(self, *, off: timedelta = timedelta()) -> None:
-        self.off = off
-
-    def wall(self) -> datetime:
-        return START + self.off + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 @dataclass

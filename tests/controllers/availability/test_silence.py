@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controllers.availability.still import START, LoopClock, StillHub
+from clocks import START, LoopClock
+from controllers.availability.still import StillHub
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.availability import Availability

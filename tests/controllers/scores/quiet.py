@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from controllers.availability.still import START, LoopClock, StillHub
+from clocks import START, LoopClock
+from controllers.availability.still import StillHub
 from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.controllers.availability.controller import AVAILABLE

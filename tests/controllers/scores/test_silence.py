@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from controllers.availability.still import START, LoopClock
+from clocks import START, LoopClock
 from controllers.scores.quiet import USAGE, QuietHub, now, watching
 from fairway.api.meta import find_condition
 from fairway.controllers.scores import Orphans, Policy, Silence

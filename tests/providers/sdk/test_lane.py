@@ -5,11 +5,12 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from clocks import START, LoopClock
 from fairway.api.cluster import ManagedCluster
 from fairway.kube import Added, Batch, Change, Updated
 from fairway.observe.meters import values
@@ -23,19 +24,6 @@ from fairway.providers.sink import Detached, Foreign, Held, Refused, SinkError
 from fairway.testing.builders import cluster
 
 pytestmark = pytest.mark.looptime
-
-START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-class LoopClock:
-    def __init__(self) -> None:
-        self.set = timedelta(0)
-
-    def wall(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic()) + self.set
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 class Hand(Rehearsal):
@@ -243,10 +231,10 @@ async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.Log
 async def test_a_clock_that_is_set_back_makes_nothing_younger(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[object] = [Reading(values={"free": 10})]
     provider, sink, clock = Told(lambda: answers[0]), Hand(), LoopClock()
-    clock.set = timedelta(hours=3)
+    clock.off = timedelta(hours=3)
     async with at_work(provider, sink, clock=clock):
         await asyncio.sleep(61)
-        clock.set = timedelta(0)
+        clock.off = timedelta(0)
         answers[0] = ProviderError("the queue is away", reason="Away")
         await asyncio.sleep(7200)
     written = [(when, each.valid_until) for when, each in sink.writes]
@@ -257,11 +245,11 @@ async def test_a_clock_that_is_set_back_makes_nothing_younger(caplog: pytest.Log
 
 async def test_a_clock_that_is_set_back_lengthens_no_pause() -> None:
     provider, sink, clock = Told(), Hand(), LoopClock()
-    clock.set = timedelta(days=1)
+    clock.off = timedelta(days=1)
     sink.error = SinkError("no route to the hub", reason="TransportError")
     async with at_work(provider, sink, clock=clock):
         await asyncio.sleep(10)
-        clock.set, sink.error = timedelta(0), None
+        clock.off, sink.error = timedelta(0), None
         await asyncio.sleep(60)
         assert [(when, each.valid_until) for when, each in sink.writes] == [(15, at(180))]
 
