@@ -177,6 +177,20 @@ async def test_nobody_moves_off_the_last_cluster_that_is_available(hub: HubUnder
 
 
 @EMBEDDED
+async def test_an_override_that_means_nothing_is_told(here: Ward, caplog: pytest.LogCaptureFixture) -> None:
+    await here.clusters("a", "b")
+    await here.override("a", "on")
+    await here.override("a", "false")
+    (told,) = [each for each in caplog.messages if "fairway.dev/recovery" in each]
+    assert told.endswith(
+        "the annotation fairway.dev/recovery: false has no effect; write off to keep recovery from this cluster"
+    )
+    await here.publish("a", SICK)
+    await here.passes(300)
+    assert await here.tainted() == ["a"]
+
+
+@EMBEDDED
 async def test_the_only_cluster_of_a_set_has_nowhere_to_go(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
     async with ward(hub, world, policy=ROOMY) as here:

@@ -15,6 +15,8 @@ RELEASED: Final = "TaintRemoved"
 
 OVERRIDE: Final = "fairway.dev/recovery"
 OFF: Final = "off"
+ON: Final = "on"
+"""What it is without the annotation."""
 
 LOW_SINCE: Final = "{health} is {score}, below {below} since {since}"
 MISSING_SINCE: Final = "{health} is not known since {since}"

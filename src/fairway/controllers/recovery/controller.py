@@ -25,7 +25,7 @@ from fairway.controllers.availability.taints import WEBHOOK_STAMPS
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.recovery import taints
-from fairway.controllers.recovery.conditions import HEALTHY, OFF, OVERRIDE, Words
+from fairway.controllers.recovery.conditions import HEALTHY, OFF, ON, OVERRIDE, Words
 from fairway.controllers.recovery.coordinate import Health, read
 from fairway.controllers.recovery.decision import (
     HELD,
@@ -66,6 +66,7 @@ from fairway.kube import (
     Updated,
 )
 from fairway.kube.events import Api
+from fairway.kube.notice import Notices
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -85,6 +86,9 @@ UNHEALTHY_EVENT: Final = "ClusterUnhealthy"
 HELD_EVENT: Final = "ClusterUnhealthyNotTainted"
 RECOVERED_EVENT: Final = "ClusterRecovered"
 
+STRANGE: Final = (
+    "cluster %s: the annotation %s: %s has no effect; write %s to keep recovery from this cluster"
+)
 SUSPECTED: Final = "%d of %d clusters became unhealthy together by %s: no cluster is tainted while that is so"
 SUSPECTED_NO_MORE: Final = "whoever publishes %s is no longer suspected to fail"
 
@@ -105,6 +109,7 @@ class Recovery(Reconciler):
         self._groups = Groups()
         self._writes = Writes(client, meters=meters, controller=self.name)
         self._figures = Figures(meters)
+        self._notices = Notices(log)
         self._recorder: Recorder | None = None
         self._told: set[str] = set()
         self._suspected = False
@@ -221,6 +226,8 @@ class Recovery(Reconciler):
             self._groups.drop_cluster(name)
             self._tell(Gone(cluster=name))
             return
+        if (override := _override(cluster)) not in ("", ON, OFF):
+            self._notices.say(logging.WARNING, (name, override), STRANGE, name, OVERRIDE, override, OFF)
         self._groups.put_cluster(name, cluster.metadata.labels)
         seen = Seen(
             cluster=name,
@@ -388,14 +395,18 @@ class Recovery(Reconciler):
 
 
 def exempt(cluster: ManagedCluster) -> bool:
-    return cluster.metadata.annotations.get(OVERRIDE, "").strip().lower() == OFF
+    return _override(cluster) == OFF
+
+
+def _override(cluster: ManagedCluster) -> str:
+    return cluster.metadata.annotations.get(OVERRIDE, "").strip().lower()
 
 
 def _about(cluster: ManagedCluster) -> tuple[object, ...]:
     """All that matters here."""
     meta, spec = cluster.metadata, cluster.spec
     said = find_condition(cluster.status.conditions or (), HEALTHY)
-    return spec.taints, spec.hubAcceptsClient, meta.labels, exempt(cluster), meta.deletionTimestamp, said
+    return spec.taints, spec.hubAcceptsClient, meta.labels, _override(cluster), meta.deletionTimestamp, said
 
 
 def _version(cluster: ManagedCluster) -> int:
