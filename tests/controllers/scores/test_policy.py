@@ -9,7 +9,6 @@ from fairway.controllers.scores.policy import (
     NO_SCORE,
     NO_SHARE,
     SAID_TWICE,
-    UNKNOWN_ORPHANS,
     UNKNOWN_POLICY,
 )
 
@@ -43,13 +42,6 @@ def test_many_hosted_clusters_are_worse_than_few_unless_somebody_says_otherwise(
     assert Policy().worst_of(*count) == 100
     assert Policy().worst_of("hosted-clusters-score", "hcpHeadroom") == -100
     assert policy_of(worst=["hosted-clusters-score/hostedClustersCount=80"]).worst_of(*count) == 80
-
-
-def test_what_is_to_be_done_about_orphans_in_words() -> None:
-    assert Orphans.parse("drop") is Orphans.DROP
-    with pytest.raises(PolicyError) as refused:
-        Orphans.parse("keep")
-    assert str(refused.value) == UNKNOWN_ORPHANS.format(text="keep")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ KNOWN_WORST: Final = {"hosted-clusters-score/hostedClustersCount": 100}
 LOWEST, HIGHEST = -100, 100
 
 UNKNOWN_POLICY: Final = "{text!r} is no policy for silent scores: write leave, worst or drop"
-UNKNOWN_ORPHANS: Final = "{text!r} is nothing to do about orphans: write leave or drop"
 NO_RESOURCE: Final = "{text!r} names no score: write it like resource-usage-score=worst"
 NO_SCORE: Final = "{text!r} names no score: write it like hosted-clusters-score/hostedClustersCount=100"
 NO_NUMBER: Final = "{text!r}: the worst score is a whole number from -100 to 100"
@@ -34,26 +33,12 @@ class Silence(StrEnum):
     DROP = "drop"
     """The object is deleted."""
 
-    @classmethod
-    def parse(cls, text: str) -> "Silence":
-        """Raises PolicyError."""
-        if text not in tuple(cls):
-            raise PolicyError(UNKNOWN_POLICY.format(text=text))
-        return cls(text)
-
 
 class Orphans(StrEnum):
     """What is done about scores of clusters that are gone."""
 
     LEAVE = "leave"
     DROP = "drop"
-
-    @classmethod
-    def parse(cls, text: str) -> "Orphans":
-        """Raises PolicyError."""
-        if text not in tuple(cls):
-            raise PolicyError(UNKNOWN_ORPHANS.format(text=text))
-        return cls(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +89,10 @@ def policy_of(
             raise PolicyError(NO_RESOURCE.format(text=text))
         if resource in policies:
             raise PolicyError(SAID_TWICE.format(text=text))
-        policies[resource] = Silence.parse(word)
+        try:
+            policies[resource] = Silence(word)
+        except ValueError:
+            raise PolicyError(UNKNOWN_POLICY.format(text=word)) from None
     values: dict[str, int] = {}
     for text in worst:
         name, _, number = text.strip().rpartition("=")
