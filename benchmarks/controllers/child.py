@@ -2,7 +2,8 @@
 
     python -m benchmarks.controllers.child --kubeconfig FILE [--profile FILE]
 
-Answers the questions ``figures``, and ``meters`` with what its own meters say, which takes longer.
+Answers the questions ``figures``, ``phases`` with where the time went since that was last asked, and ``meters`` with
+what its own meters say, which takes longer.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import re
 import time
 from pathlib import Path
 
+from benchmarks.controllers.phases import Phases
 from benchmarks.controllers.process import answer, questions
 from benchmarks.controllers.requests import Requests
 from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
@@ -29,20 +31,23 @@ def samples(manager: Manager) -> dict[str, float]:
 
 
 async def serve(kubeconfig: Path) -> None:
-    requests = Requests()
+    requests, phases = Requests(), Phases()
     synced: list[float] = []
 
     async def note(manager: Manager) -> None:
         await manager.synced()
         synced.append(time.monotonic())
 
-    with requests.counted():
+    with requests.counted(), phases.noted():
         settings = Settings(controllers=frozenset({PLACEMENT}))
         async with running(load(kubeconfig).context(None), settings) as manager:
             noting = asyncio.create_task(note(manager))
             async for question in questions():
                 if question == "meters":
                     answer(samples(manager))
+                    continue
+                if question == "phases":
+                    answer(phases.document())
                     continue
                 answer(
                     {

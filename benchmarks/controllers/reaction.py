@@ -186,6 +186,7 @@ async def measure(
             await _settled(controller, watcher, placements)
             note(f"{len(stage.scores):,} scores every {period:g} s for {seconds:.0f} s")
             before, meters = await controller.ask("figures"), await controller.ask("meters")
+            await controller.ask("phases")
             cpu, hub = controller.cpu(), stage.cpu()
             began = time.monotonic()
             await fleet.run(began + seconds)
@@ -193,7 +194,7 @@ async def measure(
             cpu, hub = controller.cpu() - cpu, stage.cpu() - hub
             after, meters_after = await controller.ask("figures"), await controller.ask("meters")
             behind = await _caught_up(watcher, {name: groups[f"group-{at}"] for name, at in listed})
-            resident = memory(controller.pid)[0]
+            phases, resident = await controller.ask("phases"), memory(controller.pid)[0]
     if not watcher.samples:
         raise RuntimeError("no score changed any choice: more clusters or more time are needed")
     if behind:
@@ -216,6 +217,7 @@ async def measure(
         "resident": resident,
         "requests": _less(after["requests"], before["requests"], "count"),
         "request_seconds": _less(after["requests"], before["requests"], "seconds"),
+        "phases": phases,
         "meters": {name: value - meters.get(name, 0.0) for name, value in meters_after.items()},
     }
 
@@ -292,4 +294,12 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
             for name, count in sorted(found["requests"].items())
         ]
         lines.append(f"      requests: {'; '.join(parts)}")
+        lines += ["", "    inside the controller, of each decision", _phases(found["phases"])]
     return "\n".join(lines)
+
+
+def _phases(found: Mapping[str, Mapping[str, float]]) -> str:
+    names = ("mean", "p50", "p90", "p99")
+    rows = [["", *(f"{name} ms" for name in names)]]
+    rows += [[phase, *(f"{each[name] * 1e3:.1f}" for name in names)] for phase, each in found.items()]
+    return table(rows)
