@@ -42,6 +42,7 @@ def test_words_that_depend_on_figures() -> None:
     assert f"`{manager.NAMESPACE}`" in text
 
 
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.kube
 async def test_a_hub_of_its_own(kube_tools: Tools, tmp_path: Path) -> None:
     async with reader(kube_tools, tmp_path) as me:
@@ -85,6 +86,7 @@ async def uninstall(me: Reader) -> None:
     assert not re.search(r"managedcluster:(registration|work)$", left, re.MULTILINE)
 
 
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.kube
 async def test_beside_ocm_then_instead_and_back(kube_tools: Tools, tmp_path: Path) -> None:
     async with reader(kube_tools, tmp_path) as me:

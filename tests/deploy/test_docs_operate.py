@@ -78,6 +78,7 @@ def test_no_command_is_left_out() -> None:
     assert {title for title, blocks in PAGE.items() if blocks} == {FLAGS, ALERTS, LEADS, SHARDS, WHY}
 
 
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.kube
 async def test_the_commands(kube_tools: Tools, tmp_path: Path) -> None:
     async with reader(kube_tools, tmp_path) as me:

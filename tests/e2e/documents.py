@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = "\x1e"
 """Stands in the output before what each block prints."""
-SECONDS = 180.0
+SECONDS = 600.0
 """For a whole page, on a machine that has other things to do."""
 
 NORMAL = (

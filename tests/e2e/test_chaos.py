@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from e2e.stage import HUB, SECONDS, Stage
 from e2e.survivors import (
     REQUESTS,
@@ -76,6 +78,7 @@ class Traffic:
                 await task
 
 
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 async def test_the_loop_closes_again_after_everything(tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED) or random.randrange(10**6))
     print(f"{SEED}={seed}")

@@ -7,6 +7,8 @@ import signal
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from e2e.stage import CLUSTERS, NODE, Stage
 
 CLUSTER_API = "/apis/cluster.open-cluster-management.io"
@@ -105,6 +107,7 @@ async def decided(stage: Stage, cluster: str) -> None:
     await stage.until(f"{cluster} is chosen", lambda found: chosen(found) == [cluster], DECISION)
 
 
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 async def test_a_placement_follows_what_is_free(stage: Stage) -> None:
     await joined(stage)
     await stage.fairway("addon", "install", "resource-usage")

@@ -23,6 +23,7 @@ export KUBECONFIG=$PWD/hub.kubeconfig
 """What is left of the first block of a page where the API servers are there already."""
 
 
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.parametrize("page", PAGES)
 async def test_the_page_does_what_it_says(page: str, kube_tools: Tools, tmp_path: Path) -> None:
     told = steps(page)
@@ -42,6 +43,7 @@ def kubeconfigs(kube_tools: Tools, tmp_path: Path) -> Iterator[dict[str, Path]]:
         yield {f"{name}.kubeconfig": each for name, each in found.items()}
 
 
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 async def test_so_it_does_on_kubernetes(
     kubeconfigs: dict[str, Path], kube_tools: Tools, tmp_path: Path
 ) -> None:
