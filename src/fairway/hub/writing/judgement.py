@@ -28,8 +28,13 @@ def causes(
         old=None if old is None else _whole(resource, old),
         subresource=request.subresource,
     )
+    own = kind.check(document, old, request)
     if not resource.custom:
         found = [*_native(found), *(presence.causes(resource.node, document) if kind.presence else ())]
+    if not resource.custom and not kind.presence:
+        # A kind that tells itself what it needs does so in words of its own.
+        told = {cause.field for cause in own if cause.reason == status.REQUIRED}
+        found = [cause for cause in found if cause.reason != status.REQUIRED or cause.field not in told]
     metadata = document["metadata"]
     if old is None:
         about = check_new(metadata, namespaced=resource.namespaced, rule=kind.naming)
@@ -46,7 +51,7 @@ def causes(
         )
         scaled = _scale_causes(resource.scale.spec_path, document)
         found = [*found[:at], *scaled, *found[at:]]
-    return [*about, *found, *kind.check(document, old, request)]
+    return [*about, *found, *own]
 
 
 def _whole(resource: Resource, document: Document) -> Document:
