@@ -573,8 +573,10 @@ class PublishingMachine(RuleBasedStateMachine):
 
     @property
     def fresh(self) -> bool:
-        """Whether there is something true to publish, as far as this process knows."""
-        return self.truth is not None and self.truth_at is not None and self.truth_at + H > self.now
+        """Whether there is something true to publish, as far as this process knows. Validity is told in seconds."""
+        if self.truth is None or self.truth_at is None:
+            return False
+        return (self.truth_at + H).replace(microsecond=0) > self.now
 
     @invariant()
     def no_longer_valid_than_the_last_true_reading(self) -> None:
