@@ -48,6 +48,12 @@ def test_times_are_written_in_utc_with_the_fraction_cut_off() -> None:
     assert format_time(moment) == "2025-12-31T22:00:00Z"
 
 
+def test_the_ends_of_the_calendar_can_be_written() -> None:
+    first = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-12)))
+    assert (format_time(first), format_time(last)) == ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+
+
 def test_what_the_wire_demands_is_written_even_when_empty() -> None:
     assert encode(OwnerReference()) == {"apiVersion": "", "kind": "", "name": "", "uid": ""}
     assert encode(READY) == {

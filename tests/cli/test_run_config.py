@@ -1,5 +1,6 @@
 """The file of `fairway run --config`."""
 
+import logging
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from fairway.cli.errors import BadInputError
 from fairway.cli.run_config import configured
-from fairway.controllers import bridge, recovery, scores
+from fairway.controllers import bridge, manager, recovery, scores
 from fairway.controllers.manager import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -16,11 +17,11 @@ ROOT = Path(__file__).parents[2]
 def config(tmp_path: Path, text: str) -> Settings:
     file = tmp_path / "fairway.yaml"
     file.write_text(text, encoding="utf-8")
-    return configured(Settings(grace=7), file)
+    return configured(Settings(grace=7, controllers=manager.ALL), file)
 
 
 def test_what_is_not_said_is_as_without_a_file(tmp_path: Path) -> None:
-    assert config(tmp_path, "recovery: {}\n") == Settings(grace=7)
+    assert config(tmp_path, "recovery: {}\n") == Settings(grace=7, controllers=manager.ALL)
 
 
 def test_every_section(tmp_path: Path) -> None:
@@ -125,3 +126,25 @@ def test_the_file_the_documents_show_is_a_good_one(tmp_path: Path) -> None:
     )
     (text,) = shown
     assert config(tmp_path, text).recovery.dwell == 600
+
+
+def test_a_word_that_is_none_is_told_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadInputError,
+        match=r"fairway\.yaml:2: scores\.silent: expected one of leave, worst, drop, got 'worse'",
+    ):
+        config(tmp_path, "scores:\n  silent: worse\n")
+    with pytest.raises(
+        BadInputError, match=r"scores\.resources: expected one of leave, worst, drop, got 'b'"
+    ):
+        config(tmp_path, "scores:\n  resources: {a: b}\n")
+
+
+def test_a_section_nobody_reads_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "fairway.yaml"
+    file.write_text("recovery: {below: -50}\nscores: {silent: drop}\n", encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        configured(Settings(), file)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{file}: recovery: has no effect, as that controller is not switched on here (--controllers=+recovery)"
+    ]

@@ -104,7 +104,10 @@ def set_condition(
 
 def format_time(moment: datetime) -> str:
     """As Kubernetes writes it: UTC, whole seconds (fractions are cut off, not rounded)."""
-    moment = moment.astimezone(UTC)
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError:  # its offset leads beyond the first or the last year there is
+        moment = datetime.min if moment.year == datetime.min.year else datetime.max
     return (
         f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
         f"T{moment.hour:02d}:{moment.minute:02d}:{moment.second:02d}Z"

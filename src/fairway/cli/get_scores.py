@@ -1,7 +1,7 @@
 """Published scores, and until when they count."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, cast
 
 from fairway.api.meta import format_time
@@ -96,5 +96,5 @@ def _valid(thing: Any, now: datetime) -> str:
     until = _until(thing)
     if until is None:
         return NEVER
-    moment = format_time(until.astimezone(UTC))
+    moment = format_time(until)
     return EXPIRED.format(moment=moment) if until < now else moment

@@ -206,7 +206,7 @@ def run(
         grace=grace,
         default_label=default_set,
     )
+    logs.configure(format=log_format, level=log_level)
     if config is not None:
         settings = configured(settings, config)
-    logs.configure(format=log_format, level=log_level)
     serve(hub, settings, listening)

@@ -17,6 +17,7 @@ scores:
   resources: {resource-usage-score: worst}
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,10 @@ from fairway.cli.errors import BadInputError
 from fairway.controllers import bridge, recovery, scores
 from fairway.controllers.manager import BRIDGE, RECOVERY, SCORES, Settings
 from fairway.providers.document import Document, DocumentError, Seconds, read
+
+IDLE: Final = "%s: %s: has no effect, as that controller is not switched on here (--controllers=+%s)"
+
+log = logging.getLogger(__name__)
 
 _RECOVERY: Final = recovery.Policy()
 _BRIDGE: Final = bridge.Options()
@@ -139,6 +144,9 @@ def configured(settings: Settings, path: Path) -> Settings:
     try:
         document = read(path)
         config = document.convert(_Config)
+        for section in document.value:
+            if section not in settings.controllers:
+                log.warning(IDLE, path, section, section)
         return replace(
             settings,
             recovery=_made(document, RECOVERY, config.recovery.policy),

@@ -33,9 +33,11 @@ NO_KEY: Final = "a key must be text"
 NO_ANCHOR: Final = "the alias *{name} has no anchor &{name} before it"
 NOT_YAML: Final = "is not YAML: {why}"
 UNKNOWN_FIELD: Final = "is not known here{guess}"
+NO_SUCH_WORD: Final = "expected one of {choices}, got {given}"
 BAD_DURATION: Final = "expected a duration such as 30s, 5m or 1h30m, or a number of seconds, got {given!r}"
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")
+_NO_WORD: Final = re.compile(r"Invalid enum value (.*)", re.DOTALL)
 _PLAIN: Final = (
     ("Object missing required field", "misses the field"),
     ("Expected", "expected"),
@@ -126,6 +128,9 @@ class Document:
                 raise self.error(
                     _guess(unknown[1], _fields(kind, inner)), *path, *inner, unknown[1]
                 ) from None
+            if word := _NO_WORD.fullmatch(message):
+                choices = ", ".join(map(str, getattr(_described(kind, inner), "cls", ())))
+                raise self.error(NO_SUCH_WORD.format(choices=choices, given=word[1]), *path, *inner) from None
             raise self.error(_plainly(message), *path, *inner) from None
 
 
@@ -200,6 +205,11 @@ def _guess(name: str, known: list[str]) -> str:
 
 def _fields(kind: Any, path: Steps) -> list[str]:
     """The fields of the struct at the path, as they are written."""
+    return [each.encode_name for each in getattr(_described(kind, path), "fields", ())]
+
+
+def _described(kind: Any, path: Steps) -> Any:
+    """What msgspec knows of the type at the path; of the values of a mapping where the path ends with one."""
     described: Any = msgspec.inspect.type_info(kind)
     for step in (*path, None):
         if isinstance(described, msgspec.inspect.UnionType):
@@ -214,7 +224,7 @@ def _fields(kind: Any, path: Steps) -> list[str]:
         else:
             fields = getattr(described, "fields", ())
             described = next((each.type for each in fields if each.encode_name == step), None)
-    return [each.encode_name for each in getattr(described, "fields", ())]
+    return getattr(described, "value_type", described)
 
 
 def _hook(kind: type, given: Any) -> Any:
