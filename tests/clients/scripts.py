@@ -329,6 +329,32 @@ SCRIPTS = [
         ],
     ),
     Script(
+        name="json patches with more than they may have",
+        calls=[
+            post(MAPS, config("a", x="1")),
+            patch(
+                f"{MAPS}/a?fieldValidation=Strict",
+                [{"op": "add", "path": "/data/y", "value": "2", "note": "why"}],
+                PATCH,
+            ),
+            patch(
+                f"{MAPS}/a?fieldValidation=Strict",
+                [
+                    {"op": "test", "path": "/data/x", "value": "1"},
+                    {"op": "add", "path": "/dat", "value": {}, "Path": "/data", "b": 1, "a": 2},
+                ],
+                PATCH,
+            ),
+            patch(
+                f"{MAPS}/a?fieldValidation=Ignore",
+                [{"op": "add", "path": "/data/z", "value": "3", "note": "why"}],
+                PATCH,
+            ),
+            patch(f"{MAPS}/a", [{"op": "add", "path": "/data/y", "value": "2", "note": "why"}], PATCH),
+            get(f"{MAPS}/a"),
+        ],
+    ),
+    Script(
         name="apply",
         calls=[
             apply(f"{MAPS}/a", config("a", x="1"), "one"),

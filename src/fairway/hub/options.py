@@ -7,6 +7,7 @@ from typing import Final
 
 from fairway.hub import status
 from fairway.hub.notation import INT64_MAX, INT64_MIN, quoted
+from fairway.hub.patches.managed import LONGEST_NAME, manager_name
 from fairway.hub.resource import Document
 
 STRICT: Final = "Strict"
@@ -20,7 +21,6 @@ ORPHAN: Final = "Orphan"
 EXACT: Final = "Exact"
 NOT_OLDER: Final = "NotOlderThan"
 
-_MANAGER_LENGTH: Final = 128
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 _REVISION: Final = re.compile(r"[0-9]+")
 _DIGITS: Final = 20
@@ -94,12 +94,12 @@ def write(query: Mapping[str, str], *, agent: str, kind: str) -> Write:
     """``kind`` names the options in a refusal: CreateOptions, UpdateOptions, PatchOptions."""
     manager = query.get("fieldManager", "")
     causes = []
-    if len(manager) > _MANAGER_LENGTH:
+    if len(manager.encode()) > LONGEST_NAME:
         causes.append(
             status.Cause(
                 field="fieldManager",
                 reason=status.TOO_LONG,
-                message=f"Too long: may not be more than {_MANAGER_LENGTH} bytes",
+                message=f"Too long: may not be more than {LONGEST_NAME} bytes",
             )
         )
     if not manager.isprintable():
@@ -112,7 +112,7 @@ def write(query: Mapping[str, str], *, agent: str, kind: str) -> Write:
     _of(kind, causes)
     return Write(
         dry_run=_dry_run(query, kind),
-        manager=manager or agent.partition("/")[0][:_MANAGER_LENGTH] or "unknown",
+        manager=manager_name(manager, agent) or "unknown",
         named_manager=bool(manager),
         validation=validation,
         force=flag(query, "force"),

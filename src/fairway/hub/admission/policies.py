@@ -36,9 +36,6 @@ FALSE: Final = "failed expression: {}"
 VARIABLE_NOT_COMPILED: Final = 'composited variable "{}" fails to compile: {}'
 VARIABLE_FAILED: Final = 'composited variable "{}" fails to evaluate: {}'
 MESSAGE_FAILED: Final = "failed messageExpression: {}"
-OTHER_VALUE: Final = (
-    "valueExpression '{}' resulted in unsupported return type: {}. Return type must be either string or null."
-)
 
 
 class _OutOfBudget(Exception):

@@ -101,24 +101,26 @@ class Intake:
             cleaned, unknown = self._read(resource, document)
         except Malformed as fault:
             raise status.bad_request(f"{as_kind}: {fault}") from fault
-        if unknown and request.options.validation == STRICT:
-            listed = ", ".join(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
-            raise status.bad_request(f"{as_kind}: strict decoding error: {listed}")
+        told = _told(unknown)
+        if told and request.options.validation == STRICT:
+            raise status.bad_request(f"{as_kind}: strict decoding error: {', '.join(told)}")
         if request.options.validation != IGNORE:
-            request.warnings.extend(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
+            request.warnings.extend(told)
         return cleaned
 
-    def cleaned_patch(self, resource: Resource, document: Document, request: Request) -> Document:
-        """The same for a patched document, whose faults are the patch's."""
+    def cleaned_patch(
+        self, resource: Resource, document: Document, request: Request, *, odd: Sequence[str] = ()
+    ) -> Document:
+        """The same for a patched document, whose faults are the patch's; ``odd`` is what the patch itself has."""
         try:
             cleaned, unknown = self._read(resource, document)
         except Malformed as fault:
             raise _bad_patch(document, str(fault)) from fault
-        if unknown and request.options.validation == STRICT:
-            listed = ", ".join(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
-            raise _bad_patch(document, f"strict decoding error: {listed}")
+        told = [*odd[:_UNKNOWN], *_told(unknown)]
+        if told and request.options.validation == STRICT:
+            raise _bad_patch(document, f"strict decoding error: {', '.join(told)}")
         if request.options.validation != IGNORE:
-            request.warnings.extend(f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN])
+            request.warnings.extend(told)
         return cleaned
 
     def rewritten(self, resource: Resource, document: Document) -> Document:
@@ -212,6 +214,10 @@ def _mistyped(resource: Resource, document: Document) -> status.Refusal:
     cause = status.invalid_value("kind", kind, f"must be {resource.kind}")
     name = (document.get("metadata") or {}).get("name", "")
     return status.invalid(resource.group, str(kind), name, [cause])
+
+
+def _told(unknown: Sequence[str]) -> list[str]:
+    return [f"unknown field {quoted(path)}" for path in unknown[:_UNKNOWN]]
 
 
 def _bad_patch(document: Document, fault: str) -> status.Refusal:

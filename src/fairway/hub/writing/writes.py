@@ -368,7 +368,8 @@ class Writer:
             changed["metadata"] = metadata = {"name": name}
         self._placed(resource, metadata, namespace, name)
         self._intake.typed(resource, changed)
-        changed = self._intake.cleaned_patch(resource, changed, request)
+        odd = jsonpatch.unknown_fields(patch.body) if patch.media == JSON_PATCH else ()
+        changed = self._intake.cleaned_patch(resource, changed, request, odd=odd)
         view = resource
         resource, changed = self._intake.converted(resource, changed)
         self._based(resource, _metadata(changed), name)
