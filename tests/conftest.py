@@ -27,7 +27,7 @@ settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCh
 settings.register_profile("ci", parent=settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 if os.environ.get("CI"):
-    # Also tries constants of whatever modules are imported by then, which is another set for every order of tests.
+    # Hypothesis also tries constants of our modules, as far as they are imported: others for every order of tests.
     vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 
