@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from fairway.api.decision import ClusterDecision
 from fairway.kube import Client
 from fairway.testing.builders import cluster, decision, placement, score
 from fairway.testing.hub import HubAddress
+from fairway.testing.processes import Port
 
 HEADER = "NAME  ACCEPTED  AVAILABLE  CLUSTERSET  CPU  MEMORY  KUBERNETES VERSION"
 
@@ -165,13 +165,7 @@ def test_a_reader_that_goes_away_ends_it_though_nothing_changes(
         assert watched.errors.read_text() == ""
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
-
-
-def start(folder: Path, port: int) -> "subprocess.Popen[str]":
+def start(folder: Path, port: Port) -> "subprocess.Popen[str]":
     """`fairway hub` on data that stays, ready."""
     process = subprocess.Popen(
         [sys.executable, "-m", "fairway", "hub", "--data", str(folder), "--port", str(port)],
@@ -186,22 +180,23 @@ def start(folder: Path, port: int) -> "subprocess.Popen[str]":
 
 
 def test_a_hub_that_restarts_is_followed_on(tmp_path: Path) -> None:
-    folder, port = tmp_path / "hub", free_port()
+    folder = tmp_path / "hub"
     kubeconfig = folder / "admin.kubeconfig"
-    hub = start(folder, port)
-    try:
-        fill(kubeconfig, cluster("c1"), cluster("c2"))
-        with watch(tmp_path, kubeconfig, "get", "clusters", "-w") as watched:
-            assert [line.split()[0] for line in watched.lines(3)] == ["NAME", "c1", "c2"]
+    with Port() as port:
+        hub = start(folder, port)
+        try:
+            fill(kubeconfig, cluster("c1"), cluster("c2"))
+            with watch(tmp_path, kubeconfig, "get", "clusters", "-w") as watched:
+                assert [line.split()[0] for line in watched.lines(3)] == ["NAME", "c1", "c2"]
+                with hub:
+                    hub.send_signal(signal.SIGTERM)
+                hub = start(folder, port)
+                # What it has heard before is not told again.
+                act(kubeconfig, lambda client: remove(client, cluster("c2")))
+                assert watched.line().split()[0::7] == ["c2", "(gone)"]
+                act(kubeconfig, lambda client: put(client, [cluster("c3")]))
+                assert watched.line().split()[0] == "c3"
+                assert watched.interrupt()[0] == 130
+        finally:
             with hub:
-                hub.send_signal(signal.SIGTERM)
-            hub = start(folder, port)
-            # What it has heard before is not told again.
-            act(kubeconfig, lambda client: remove(client, cluster("c2")))
-            assert watched.line().split()[0::7] == ["c2", "(gone)"]
-            act(kubeconfig, lambda client: put(client, [cluster("c3")]))
-            assert watched.line().split()[0] == "c3"
-            assert watched.interrupt()[0] == 130
-    finally:
-        with hub:
-            hub.kill()
+                hub.kill()
