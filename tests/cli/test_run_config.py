@@ -131,12 +131,10 @@ def test_the_file_the_documents_show_is_a_good_one(tmp_path: Path) -> None:
 def test_a_word_that_is_none_is_told_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(
         BadInputError,
-        match=r"fairway\.yaml:2: scores\.silent: expected one of leave, worst, drop, got 'worse'",
+        match=r"fairway\.yaml:2: scores\.silent: must be one of leave, worst, drop; got 'worse'",
     ):
         config(tmp_path, "scores:\n  silent: worse\n")
-    with pytest.raises(
-        BadInputError, match=r"scores\.resources: expected one of leave, worst, drop, got 'b'"
-    ):
+    with pytest.raises(BadInputError, match=r"scores\.resources: must be one of leave, worst, drop; got 'b'"):
         config(tmp_path, "scores:\n  resources: {a: b}\n")
 
 

@@ -33,7 +33,7 @@ NO_KEY: Final = "a key must be text"
 NO_ANCHOR: Final = "the alias *{name} has no anchor &{name} before it"
 NOT_YAML: Final = "is not YAML: {why}"
 UNKNOWN_FIELD: Final = "is not known here{guess}"
-NO_SUCH_WORD: Final = "expected one of {choices}, got {given}"
+NO_SUCH_WORD: Final = "must be one of {choices}; got {given}"
 BAD_DURATION: Final = "expected a duration such as 30s, 5m or 1h30m, or a number of seconds, got {given!r}"
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")
@@ -129,7 +129,7 @@ class Document:
                     _guess(unknown[1], _fields(kind, inner)), *path, *inner, unknown[1]
                 ) from None
             if word := _NO_WORD.fullmatch(message):
-                choices = ", ".join(map(str, getattr(_described(kind, inner), "cls", ())))
+                choices = ", ".join(_choices(_described(kind, inner)))
                 raise self.error(NO_SUCH_WORD.format(choices=choices, given=word[1]), *path, *inner) from None
             raise self.error(_plainly(message), *path, *inner) from None
 
@@ -206,6 +206,12 @@ def _guess(name: str, known: list[str]) -> str:
 def _fields(kind: Any, path: Steps) -> list[str]:
     """The fields of the struct at the path, as they are written."""
     return [each.encode_name for each in getattr(_described(kind, path), "fields", ())]
+
+
+def _choices(described: Any) -> list[str]:
+    if isinstance(described, msgspec.inspect.EnumType):
+        return [str(each.value) for each in described.cls]
+    return [str(each) for each in getattr(described, "values", ())]
 
 
 def _described(kind: Any, path: Steps) -> Any:

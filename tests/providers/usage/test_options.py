@@ -64,7 +64,7 @@ def test_everything_said() -> None:
         ({"basis": "used"}, "basis: must be one of both, requests, usage"),
         ({"controlPlane": "no"}, "controlPlane: must be one of by-taint, count, ignore"),
         ({"parity": True}, "parity: expected text, got true or false"),
-        ({"scales": {"node": "log"}}, "scales.node: must be one of linear, share, logarithmic"),
+        ({"scales": {"node": "log"}}, "scales.node: must be one of linear, logarithmic, share"),
         ({"countTainted": "yes"}, "countTainted: expected true or false, got text"),
         ({"toleratedTaints": ["a", "b c"]}, "toleratedTaints[1]: 'b c' names no taint: write its key"),
         ({"interval": "never"}, "interval: expected a duration such as 30s"),

@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec import field as option
@@ -67,7 +67,6 @@ TOO_MANY_SHAPES: Final = f"there are more than {MOST_SHAPES}"
 NOT_POSITIVE: Final = "{given!r} must be greater than 0: it is what scores 100"
 TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
 PARITY_DECIDES: Final = "parity decides that; remove this, or write parity: none"
-UNKNOWN_CHOICE: Final = "must be one of {choices}"
 ONLY: Final = "SCORES"
 """The environment variable that names the scores to publish, after commas."""
 IN_ENVIRONMENT: Final = "the environment variable {name}: {reason}"
@@ -106,14 +105,6 @@ class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
     interval: Seconds = option(default_factory=lambda: Seconds(INTERVAL_SECONDS))
 
 
-CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "basis": get_args(Basis),
-        "controlPlane": get_args(ControlPlane),
-        "parity": get_args(Parity),
-        "scales": get_args(Spread),
-    }
-)
 PARITY_EXCLUDES: Final = (
     "basis", "countNotReady", "countCordoned", "countTainted", "controlPlane", "toleratedTaints",
     "countTerminating", "countPending", "resources", "scales", "limits",
@@ -143,11 +134,7 @@ class Options:
         try:
             entry = Document(dict(given), "").convert(_Entry)
         except DocumentError as error:
-            message = error.message
-            if message.startswith("Invalid enum value"):
-                choices = CHOICES[error.field.partition(".")[0]]
-                message = UNKNOWN_CHOICE.format(choices=", ".join(choices))
-            raise OptionsError(message, field=error.field) from None
+            raise OptionsError(error.message, field=error.field) from None
         if entry.parity != "none":
             for name in PARITY_EXCLUDES:
                 if name in given:
