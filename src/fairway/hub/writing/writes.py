@@ -20,24 +20,17 @@ from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
 from fairway.hub.notation import quoted
 from fairway.hub.options import Deletion
-from fairway.hub.patches import apply, jsonpatch, mergepatch, strategic
+from fairway.hub.patches import apply
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
 from fairway.hub.registry import Registry
-from fairway.hub.requests import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    Admit,
-    Patch,
-    Request,
-)
+from fairway.hub.requests import APPLY_PATCH, Admit, Patch, Request
 from fairway.hub.resource import Document, Resource
-from fairway.hub.serving import body, form
+from fairway.hub.serving import form
 from fairway.hub.storage.store import Item, Store
 from fairway.hub.user import User
 from fairway.hub.writing.intake import Intake, clone
 from fairway.hub.writing.keeping import Keeping
+from fairway.hub.writing.patching import patched, unknown_fields
 from fairway.hub.writing.removals import Removals, Removed
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -362,39 +355,19 @@ class Writer:
             return await self._apply(resource, namespace, name, patch, request)
         item, old = self._keeping.head(resource, namespace, name)
         live = form.decode(resource, item.raw)
-        changed = self._patched(resource, live, patch)
+        changed = patched(resource, live, patch)
         metadata = changed.get("metadata")
         if not isinstance(metadata, dict) or not metadata:
             changed["metadata"] = metadata = {"name": name}
         self._placed(resource, metadata, namespace, name)
         self._intake.typed(resource, changed)
-        odd = jsonpatch.unknown_fields(patch.body) if patch.media == JSON_PATCH else ()
-        changed = self._intake.cleaned_patch(resource, changed, request, odd=odd)
+        changed = self._intake.cleaned_patch(resource, changed, request, odd=unknown_fields(patch))
         view = resource
         resource, changed = self._intake.converted(resource, changed)
         self._based(resource, _metadata(changed), name)
         self._unchanged(resource, old, _metadata(changed))
         changed = self._intake.defaulted(resource, changed)
         return await self._replace(resource, item, old, changed, request, view=view)
-
-    def _patched(self, resource: Resource, live: Document, patch: Patch) -> Document:
-        if patch.media == JSON_PATCH:
-            changed = jsonpatch.apply(live, patch.body)
-            # No other patch can make more of a document than what was there and what was sent.
-            body.check_shape(_encode(changed), kept=True)
-        elif patch.media == MERGE_PATCH:
-            changed = mergepatch.apply(live, patch.body)
-        elif patch.media == STRATEGIC_PATCH and not resource.custom:
-            changed = strategic.apply(live, patch.body, resource.node)
-        else:
-            accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-            raise status.unsupported_media(
-                "the body of the request was in an unknown format - accepted media types include: "
-                + ", ".join(accepted)
-            )
-        if not isinstance(changed, dict):
-            raise status.bad_request(f"the patch turns {resource.kind} into something that is not an object")
-        return changed
 
     async def _apply(
         self, resource: Resource, namespace: str, name: str, patch: Patch, request: Request

@@ -1,0 +1,39 @@
+"""What a patch makes of an object, for every form of patch but apply, which is a way of writing of its own."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairway.hub import status
+from fairway.hub.patches import jsonpatch, mergepatch, strategic
+from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch
+from fairway.hub.resource import Document, Resource
+from fairway.hub.serving import body
+
+_encode = msgspec.json.Encoder().encode
+
+
+def patched(resource: Resource, live: Document, patch: Patch) -> Document:
+    """Raises Refusal."""
+    if patch.media == JSON_PATCH:
+        changed = jsonpatch.apply(live, patch.body)
+        # No other patch can make more of a document than what was there and what was sent.
+        body.check_shape(_encode(changed), kept=True)
+    elif patch.media == MERGE_PATCH:
+        changed = mergepatch.apply(live, patch.body)
+    elif patch.media == STRATEGIC_PATCH and not resource.custom:
+        changed = strategic.apply(live, patch.body, resource.node)
+    else:
+        accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+        raise status.unsupported_media(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(accepted)
+        )
+    if not isinstance(changed, dict):
+        raise status.bad_request(f"the patch turns {resource.kind} into something that is not an object")
+    return changed
+
+
+def unknown_fields(patch: Patch) -> Sequence[str]:
+    """What a strict reader objects to in the patch itself, not in what it makes."""
+    return jsonpatch.unknown_fields(patch.body) if patch.media == JSON_PATCH else ()
