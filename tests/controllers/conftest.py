@@ -54,7 +54,18 @@ async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-def start(hub: HubUnderTest, rights: Rights, complaints: None, monkeypatch: pytest.MonkeyPatch) -> Start:
+def running_managers() -> list[Manager]:
+    return []
+
+
+@pytest.fixture
+def start(
+    hub: HubUnderTest,
+    rights: Rights,
+    running_managers: list[Manager],
+    complaints: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Start:
     # A manager takes what is in memory for eternal. That is true of a process, but not of one that runs tests.
     collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
     monkeypatch.setattr("fairway.controllers.manager.gc", collector)
@@ -68,11 +79,13 @@ def start(hub: HubUnderTest, rights: Rights, complaints: None, monkeypatch: pyte
         async with running(known, settings, clock=clock) as manager:
             await manager.synced()
             end = asyncio.create_task(manager.over())
+            running_managers.append(manager)
             try:
                 yield manager
                 if end.done():
                     end.result()  # raises what it could not go on for
             finally:
+                running_managers.remove(manager)
                 end.cancel()
 
     return started
@@ -86,7 +99,7 @@ async def manager(start: Start) -> AsyncIterator[Manager]:
 
 
 @pytest.fixture
-async def world(client: Client) -> AsyncIterator[World]:
+async def world(client: Client, running_managers: list[Manager]) -> AsyncIterator[World]:
     """A corner of the hub with names of its own. What was made in it is gone afterwards."""
-    async with World(client) as made:
+    async with World(client, followers=running_managers) as made:
         yield made

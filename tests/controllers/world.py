@@ -9,8 +9,8 @@ seen a write and have nothing left to do, which is when it can be told that they
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
@@ -19,6 +19,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from controllers.settling import DEADLINE, settled, told, told_of_deletion
 from controllers.view import Versions, View
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, Taint
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
@@ -42,11 +43,10 @@ from fairway.kube import (
     Patch,
     Resource,
 )
+from fairway.kube.options import Propagation
 from fairway.kube.resource import T
 from fairway.testing import builders
 
-DEADLINE: Final = 120.0
-"""Seconds after which a test that waits in vain fails, and says what it has seen."""
 SET: Final = "s"
 """The word of the set that clusters are in unless said otherwise; it is bound to the namespace."""
 MARK: Final = "fairway.dev/test"
@@ -66,10 +66,12 @@ _EVERYWHERE: Final[tuple[Resource[Any], ...]] = (MANAGED_CLUSTERS, MANAGED_CLUST
 class World(View):
     """Use it in ``async with``. ``namespace`` is there, with a set bound to it that has no clusters yet."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, followers: Collection[Manager] = ()) -> None:
+        """``followers`` are told of every write here before the next one is made, as long as they are among them."""
         prefix = f"t{uuid.uuid4().hex[:8]}"
         super().__init__(client, prefix=prefix, namespace=f"{prefix}-ns")
         self.client = client
+        self._followers = followers
         self._namespaces: set[str] = set()
         self._stack = AsyncExitStack()
 
@@ -139,15 +141,16 @@ class World(View):
             member_of=self.full(member_of) if member_of else "",
         )
         meta = structs.replace(built.metadata, finalizers=finalizers)
-        made = await self.client.create(MANAGED_CLUSTERS, structs.replace(built, metadata=meta))
+        made = await self.create(MANAGED_CLUSTERS, structs.replace(built, metadata=meta))
         status = msgspec.to_builtins(built.status)
         if status:
             made = await self.edit(MANAGED_CLUSTERS, built.metadata.name, {"status": status}, status=True)
         return made
 
     async def clusters(self, *words: str, labels: Mapping[str, str] | None = None) -> None:
-        """All at once."""
-        await asyncio.gather(*(self.cluster(word, labels=labels) for word in words))
+        """One after the other: where there are few places, who comes first has one."""
+        for word in words:
+            await self.cluster(word, labels=labels)
 
     async def change_cluster(
         self,
@@ -181,12 +184,12 @@ class World(View):
         """By the exclusive label, or by a selector if one is given."""
         built = builders.cluster_set(self.full(word), selector=selector)
         meta = ObjectMeta(name=built.metadata.name, labels={MARK: self.prefix})
-        return await self.client.create(MANAGED_CLUSTER_SETS, structs.replace(built, metadata=meta))
+        return await self.create(MANAGED_CLUSTER_SETS, structs.replace(built, metadata=meta))
 
     async def bind(self, word: str, *, namespace: str = "") -> ManagedClusterSetBinding:
         namespace = namespace or self.namespace
         bound = builders.binding(self.full(word), namespace=namespace)
-        return await self.client.create(MANAGED_CLUSTER_SET_BINDINGS, bound, namespace=namespace)
+        return await self.create(MANAGED_CLUSTER_SET_BINDINGS, bound, namespace=namespace)
 
     async def score(
         self,
@@ -200,7 +203,7 @@ class World(View):
         namespace = await self.room(word)
         with suppress(AlreadyExists):
             body = {"metadata": {"name": resource}}
-            await self.client.create(ADD_ON_PLACEMENT_SCORES, body, namespace=namespace)
+            await self.create(ADD_ON_PLACEMENT_SCORES, body, namespace=namespace)
         status = {
             "scores": [{"name": key, "value": value} for key, value in values.items()],
             "validUntil": None if valid_until is None else format_time(valid_until),
@@ -213,9 +216,7 @@ class World(View):
         namespace = await self.room(word)
         name = managed_cluster_score_name(cluster=namespace, calculator=calculator)
         with suppress(AlreadyExists):
-            await self.client.create(
-                MANAGED_CLUSTER_SCORES, {"metadata": {"name": name}}, namespace=namespace
-            )
+            await self.create(MANAGED_CLUSTER_SCORES, {"metadata": {"name": name}}, namespace=namespace)
         status = {"conditions": [], "score": value}
         return await self.edit(
             MANAGED_CLUSTER_SCORES, name, {"status": status}, namespace=namespace, status=True
@@ -234,7 +235,7 @@ class World(View):
         spec = spec or PlacementSpec()
         spec = structs.replace(spec, clusterSets=tuple(self.full(each) for each in spec.clusterSets))
         built = builders.placement(name, namespace=namespace, spec=spec, annotations=annotations)
-        return await self.client.create(PLACEMENTS, built, namespace=namespace)
+        return await self.create(PLACEMENTS, built, namespace=namespace)
 
     async def replace(self, name: str, **spec: Any) -> Placement:
         """Some fields of a placement's spec, by others."""
@@ -250,7 +251,7 @@ class World(View):
         """A decision of nobody, without a label."""
         namespace = namespace or self.namespace
         built = builders.decision(name, (), namespace=namespace)
-        await self.client.create(PLACEMENT_DECISIONS, built, namespace=namespace)
+        await self.create(PLACEMENT_DECISIONS, built, namespace=namespace)
         return await self.overwrite(name, *words, namespace=namespace)
 
     async def overwrite(self, name: str, *words: str, namespace: str = "") -> PlacementDecision:
@@ -274,7 +275,7 @@ class World(View):
         status: bool = False,
     ) -> T:
         """A merge patch, as of somebody with kubectl who asks nobody."""
-        return await self.client.patch(
+        written = await self.client.patch(
             resource,
             name,
             body,
@@ -282,10 +283,34 @@ class World(View):
             namespace=namespace,
             subresource="status" if status else None,
         )
+        await self._told(resource, written)
+        return written
 
-    async def delete(self, resource: Resource[T], name: str) -> None:
-        """In ``namespace``, if it is of a kind that lives in one."""
-        await self.client.delete(resource, name, namespace=self.namespace if resource.namespaced else None)
+    async def create(
+        self, resource: Resource[T], body: T | Mapping[str, Any], *, namespace: str | None = None
+    ) -> T:
+        written = await self.client.create(resource, body, namespace=namespace)
+        await self._told(resource, written)
+        return written
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        propagation: Propagation | None = None,
+    ) -> None:
+        """In the test's own namespace unless said otherwise, if it is of a kind that lives in one."""
+        namespace = (namespace or self.namespace) if resource.namespaced else None
+        await self.client.delete(resource, name, namespace=namespace, propagation=propagation)
+        for manager in tuple(self._followers):
+            await told_of_deletion(manager, resource, name, namespace=namespace or "")
+
+    async def _told(self, resource: Resource[T], written: T) -> None:
+        """Every kind has a watch of its own: news of one may come before older news of another."""
+        for manager in tuple(self._followers):
+            await told(manager, resource, written)
 
     # Waiting
 
@@ -314,22 +339,22 @@ class World(View):
 
     async def after(self, manager: Manager, resource: Resource[T], written: T) -> None:
         """Until controllers have seen what was written and have nothing left to do, and all they wrote is seen here."""
-        informer, version = manager.sources.of(resource), int(written.metadata.resourceVersion)
-        await self._seen(manager, resource, lambda: int(informer.resource_version) >= version)
+        await told(manager, resource, written)
+        await self.settled(manager)
 
     async def after_deleting(
         self, manager: Manager, resource: Resource[T], name: str, *, namespace: str = ""
     ) -> None:
         """The same for what was deleted."""
-        store = manager.sources.of(resource).store
-        await self._seen(manager, resource, lambda: (namespace, name) not in store)
+        await told_of_deletion(manager, resource, name, namespace=namespace)
+        await self.settled(manager)
 
-    async def _seen(self, manager: Manager, resource: Resource[T], seen: Callable[[], bool]) -> None:
-        async with asyncio.timeout(DEADLINE), aclosing(manager.sources.of(resource).changes()) as changes:
-            async for _ in changes:
-                if seen():
-                    break
-            await manager.quiet()
+    async def settled(self, manager: Manager) -> None:
+        """Until controllers know all that is on the hub and have nothing left to do, and all of it is seen here.
+
+        A queue that is empty tells less: every kind has its own watch, and another one may have news on its way.
+        """
+        await settled(self.client, manager)
         there = await self.versions()
         await self.eventually(lambda: self.seen_versions() == there)
 

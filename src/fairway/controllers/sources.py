@@ -45,6 +45,10 @@ class Sources:
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers.values()))
 
     @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        return tuple(self._informers.values())
+
+    @property
     def ready(self) -> bool:
         return all(informer.synced.is_set() for informer in self._informers.values())
 

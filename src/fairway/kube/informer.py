@@ -108,13 +108,13 @@ class Informer(Generic[T]):
         backoff: Backoff = _BACKOFF,
     ) -> None:
         resource.path(namespace=namespace)  # a wrong namespace is told to whoever gave it
-        self.resource = resource
+        self.resource, self.fields = resource, fields
         self.synced = asyncio.Event()
         """Set once the first list is in the store, and never cleared."""
         self.lists = 0
         """Full lists so far."""
         self._client, self._namespace = client, namespace
-        self._labels, self._fields, self._page = labels, fields, page
+        self._labels, self._page = labels, page
         self._streaming, self._patience = streaming, patience
         self._watch_seconds, self._relist_after, self._backoff = watch_seconds, relist_after, backoff
         self._replica: Replica[T] = Replica()
@@ -266,7 +266,7 @@ class Informer(Generic[T]):
             self.resource,
             namespace=self._namespace,
             labels=self._labels,
-            fields=self._fields,
+            fields=self.fields,
             limit=self._page,
             skip_unreadable=True,
         )
@@ -279,7 +279,7 @@ class Informer(Generic[T]):
                 self.resource,
                 namespace=self._namespace,
                 labels=self._labels,
-                fields=self._fields,
+                fields=self.fields,
                 resource_version="" if initial else self.resource_version,
                 initial_events=initial,
                 timeout=self._watch_seconds * random.uniform(1.0, 2.0),

@@ -126,7 +126,7 @@ async def test_a_broken_set_freezes_those_who_may_use_it(
     )
     await world.cluster("c")
     await world.eventually(lambda: "c" in world.chosen("bystander"))
-    await manager.quiet()
+    await world.settled(manager)
     assert world.chosen("p", namespace=room) == ["a", "b", "x1"]
     mended = {"matchExpressions": None, "matchLabels": {"kind": "x"}}
     await world.edit(
@@ -144,7 +144,7 @@ async def test_a_broken_set_that_a_placement_does_not_want(manager: Manager, wor
     before = await world.versions()
     await world.bind("x", namespace=await world.room("elsewhere"))
     await world.cluster("other", member_of="")
-    await manager.quiet()
+    await world.settled(manager)
     assert await world.versions() == before
 
 

@@ -42,9 +42,7 @@ SELECTORS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 async def asks(world: World, name: str = "bad", **spec: Any) -> None:
-    await world.client.create(
-        PLACEMENTS, {"metadata": {"name": name}, "spec": spec}, namespace=world.namespace
-    )
+    await world.create(PLACEMENTS, {"metadata": {"name": name}, "spec": spec}, namespace=world.namespace)
 
 
 async def blamed(world: World, message: str, *, name: str = "bad") -> None:

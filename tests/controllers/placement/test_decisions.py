@@ -53,7 +53,7 @@ async def test_it_takes_three_requests(manager: Manager, world: World) -> None:
     await world.after(manager, MANAGED_CLUSTERS, await world.cluster("b"))
     await world.place()
     await world.chooses("p", "a", "b")
-    await manager.quiet()
+    await world.settled(manager)
     assert writes(manager) == {
         "create placementdecisions": 1,
         "patch placementdecisions": 1,

@@ -27,7 +27,7 @@ async def collector_caught_up(world: World) -> None:
     """
     room = await world.room("stray")
     stray = {"metadata": {"name": "stray", "ownerReferences": [NOBODY]}}
-    await world.client.create(PLACEMENT_DECISIONS, stray, namespace=room)
+    await world.create(PLACEMENT_DECISIONS, stray, namespace=room)
     with suppress(NotFound):
         while await world.client.get(PLACEMENT_DECISIONS, "stray", namespace=room):
             await asyncio.sleep(POLL)
@@ -38,7 +38,7 @@ async def test_decisions_go_with_their_placement(manager: Manager, world: World,
     await world.clusters("a")
     await world.place()
     await world.chooses("p", "a")
-    await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation=how)
+    await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation=how)
     await world.eventually(lambda: world.placement("p") is None and not world.decisions("p"))
     await world.after_deleting(manager, PLACEMENT_DECISIONS, "p-decision-1", namespace=world.namespace)
     assert await world.versions() == {}
@@ -51,7 +51,7 @@ async def test_decisions_that_are_orphaned_stay_and_nobody_cares_for_them(
     await world.place()
     await world.chooses("p", "a")
     await collector_caught_up(world)
-    await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
+    await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
     await world.eventually(lambda: world.placement("p") is None)
     await world.after_deleting(manager, PLACEMENTS, "p", namespace=world.namespace)
     before = wakes(manager)
@@ -83,7 +83,7 @@ async def test_one_takes_over_what_was_orphaned(manager: Manager, world: World) 
     await world.place()
     await world.chooses("p", "a", "b")
     await collector_caught_up(world)
-    await world.client.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
+    await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
     await world.eventually(lambda: world.placement("p") is None)
     (orphan,) = world.decisions("p")
     again = await world.place()

@@ -28,10 +28,10 @@ async def test_looking_again_writes_nothing(start: Start, world: World) -> None:
     async with start(replace(ALONE, resync=0.01)) as manager:
         await world.place("p", PlacementSpec(prioritizerPolicy=policy))
         await world.chooses("p", "a", "b")
-        await manager.quiet()
+        await world.settled(manager)
         before, looks, written = await world.versions(), wakes(manager), writes(manager)
         while wakes(manager) < looks + 20:
-            await manager.quiet()
+            await world.settled(manager)
             await asyncio.sleep(POLL)  # nothing tells that nothing was written
         assert writes(manager) == written
         assert await world.versions() == before
@@ -51,7 +51,7 @@ async def test_who_starts_anew_writes_nothing(start: Start, world: World) -> Non
     before = await world.versions()
     for _ in range(3):
         async with start() as manager:
-            await manager.quiet()
+            await world.settled(manager)
             assert not writes(manager)
     assert await world.versions() == before
 
@@ -62,7 +62,7 @@ async def test_a_misconfigured_placement_is_not_tried_again_and_again(manager: M
     await world.place()
     await world.replace("p", tolerations=[{"value": "without a key"}])
     await world.eventually(lambda: bool(world.mistake("p")))
-    await manager.quiet()
+    await world.settled(manager)
     before = wakes(manager)
     await world.after(manager, PLACEMENTS, await world.place("q"))
     assert wakes(manager) == before + 1
@@ -118,7 +118,7 @@ async def test_fields_that_fairway_does_not_know_stay(manager: Manager, world: W
             await asyncio.sleep(POLL)
     await world.replace("p", numberOfClusters=2)
     await world.chooses("p", "a", "b")
-    await manager.quiet()
+    await world.settled(manager)
     placement = await _raw(world, PLACEMENTS, "p")
     decision = await _raw(world, PLACEMENT_DECISIONS, "p-decision-1")
     assert placement["spec"]["future"] == placement["status"]["future"] == {"kept": True}

@@ -32,11 +32,11 @@ async def test_fewer_and_none(manager: Manager, world: World) -> None:
     await world.clusters(*words)
     await world.place()
     await world.chooses("p", *words)
-    await manager.quiet()
+    await world.settled(manager)
     before = writes(manager)
     await world.replace("p", numberOfClusters=10)
     await world.chooses("p", *words[:10])
-    await manager.quiet()
+    await world.settled(manager)
     assert writes(manager) - before == {
         "patch placementdecisions": 1,
         "delete placementdecisions": 1,
@@ -58,7 +58,7 @@ async def test_whoever_comes_next_finds_everything_right(start: Start, world: Wo
         await world.chooses("p", *words)
     before = await world.versions()
     async with start() as manager:
-        await manager.quiet()
+        await world.settled(manager)
         assert writes(manager) == Counter()
     assert await world.versions() == before
 

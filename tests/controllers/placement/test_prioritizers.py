@@ -94,7 +94,7 @@ async def test_published_scores(manager: Manager, world: World) -> None:
     await world.chooses("p", "b", "c")
     await world.score("a", {"cpu": 95})
     await world.chooses("p", "a", "c")
-    await world.client.delete(ADD_ON_PLACEMENT_SCORES, "default", namespace=world.full("c"))
+    await world.delete(ADD_ON_PLACEMENT_SCORES, "default", namespace=world.full("c"))
     await world.chooses("p", "a", "b")
 
 
@@ -180,7 +180,7 @@ async def test_scores_of_a_calculator(manager: Manager, world: World) -> None:
     await world.calculated("a", "ResourceRatioCPU", 30)
     await world.chooses("p", "a")
     name = f"{world.full('a')}-resourceratiocpu"
-    await world.client.delete(MANAGED_CLUSTER_SCORES, name, namespace=world.full("a"))
+    await world.delete(MANAGED_CLUSTER_SCORES, name, namespace=world.full("a"))
     await world.chooses("p", "b")
 
 

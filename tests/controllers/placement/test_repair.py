@@ -20,7 +20,7 @@ async def placed(manager: Manager, world: World) -> None:
     await world.clusters("a", "b", "c")
     await world.place("p", PlacementSpec(numberOfClusters=2, prioritizerPolicy=BY_NAME))
     await world.chooses("p", "a", "b")
-    await manager.quiet()
+    await world.settled(manager)
 
 
 @pytest.mark.usefixtures("placed")

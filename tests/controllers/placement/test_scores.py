@@ -201,7 +201,7 @@ async def test_a_score_that_has_run_out_costs_nothing(start: Start, world: World
     async with start(clock=Stopped(NOON)) as manager:
         await world.place("p", best())
         await world.chooses("p", "a")
-        await manager.quiet()
+        await world.settled(manager)
         before = wakes(manager)
         await world.after(manager, ADD_ON_PLACEMENT_SCORES, await world.score("a", {"cpu": 90}, resource="x"))
         assert wakes(manager) == before

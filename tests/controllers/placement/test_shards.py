@@ -82,7 +82,7 @@ async def test_one_that_takes_over_all_changes_nothing(start: Start, world: Worl
             await world.chooses("p", "a", "b", namespace=room)
     before = await world.versions()
     async with start() as manager:
-        await manager.quiet()
+        await world.settled(manager)
         assert not writes(manager)
     assert await world.versions() == before
 

@@ -34,9 +34,9 @@ BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
 
 
 @asynccontextmanager
-async def waking(manager: Manager, count: int) -> AsyncIterator[None]:
+async def waking(world: World, manager: Manager, count: int) -> AsyncIterator[None]:
     """What happens in the block wakes so many placements, each once. It must end with ``after``."""
-    await manager.quiet()
+    await world.settled(manager)
     before = wakes(manager)
     yield
     assert wakes(manager) - before == count
@@ -56,12 +56,12 @@ async def two(manager: Manager, world: World) -> None:
     await world.chooses("europeans", "a")
     await world.chooses("fastest", "a")
     await world.chooses("all", "a", "b")
-    await manager.quiet()
+    await world.settled(manager)
 
 
 @pytest.mark.usefixtures("two")
 async def test_a_label_wakes_those_who_read_it(manager: Manager, world: World) -> None:
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         changed = await world.change_cluster("b", labels={"colour": "red"})
         await world.after(manager, MANAGED_CLUSTERS, changed)
     assert world.chosen("reds") == ["a", "b"]
@@ -69,7 +69,7 @@ async def test_a_label_wakes_those_who_read_it(manager: Manager, world: World) -
 
 @pytest.mark.usefixtures("two")
 async def test_a_claim_wakes_those_who_read_it(manager: Manager, world: World) -> None:
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         changed = await world.change_cluster("b", claims={"region": "europe"})
         await world.after(manager, MANAGED_CLUSTERS, changed)
     assert world.chosen("europeans") == ["a", "b"]
@@ -77,7 +77,7 @@ async def test_a_claim_wakes_those_who_read_it(manager: Manager, world: World) -
 
 @pytest.mark.usefixtures("two")
 async def test_a_score_wakes_those_who_read_it(manager: Manager, world: World) -> None:
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         await world.after(manager, ADD_ON_PLACEMENT_SCORES, await world.score("a", {"cpu": 2}))
 
 
@@ -92,7 +92,7 @@ async def test_what_nobody_reads_wakes_nobody(manager: Manager, world: World) ->
         "message": "again",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    async with waking(manager, 0):
+    async with waking(world, manager, 0):
         await world.change_cluster("a", labels={"shape": "round"})
         await world.change_cluster("a", claims={"region": "europe", "zone": "1"})
         await world.change_cluster("a", allocatable={"cpu": "5"})
@@ -111,7 +111,7 @@ async def test_what_nobody_reads_wakes_nobody(manager: Manager, world: World) ->
 @pytest.mark.usefixtures("two")
 async def test_a_score_that_is_written_again_as_it_was_wakes_nobody(manager: Manager, world: World) -> None:
     """As agents do every minute."""
-    async with waking(manager, 0):
+    async with waking(world, manager, 0):
         again = await world.edit(
             ADD_ON_PLACEMENT_SCORES,
             "default",
@@ -131,16 +131,16 @@ async def test_a_score_of_a_cluster_that_is_not_in_the_running_wakes_nobody(
         await world.score(word, {"cpu": 1})
     await world.place("p", PlacementSpec(numberOfClusters=1, predicates=(RED,), prioritizerPolicy=BY_CPU))
     await world.chooses("p", "a")
-    async with waking(manager, 0):
+    async with waking(world, manager, 0):
         await world.score("b", {"cpu": 99})
         await world.after(manager, ADD_ON_PLACEMENT_SCORES, await world.score("c", {"cpu": 99}))
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         await world.after(manager, ADD_ON_PLACEMENT_SCORES, await world.score("a", {"cpu": 99}))
 
 
 @pytest.mark.usefixtures("two")
 async def test_a_taint_wakes_all(manager: Manager, world: World) -> None:
-    async with waking(manager, 4):
+    async with waking(world, manager, 4):
         changed = await world.change_cluster("a", taints=(Taint(key="gpu", effect="NoSelect"),))
         await world.after(manager, MANAGED_CLUSTERS, changed)
     assert world.chosen("all") == ["b"]
@@ -148,10 +148,10 @@ async def test_a_taint_wakes_all(manager: Manager, world: World) -> None:
 
 @pytest.mark.usefixtures("two")
 async def test_a_new_cluster_wakes_all_that_may_choose_it(manager: Manager, world: World) -> None:
-    async with waking(manager, 4):
+    async with waking(world, manager, 4):
         await world.after(manager, MANAGED_CLUSTERS, await world.cluster("c", labels={"colour": "red"}))
     assert world.chosen("reds") == ["a", "c"]
-    async with waking(manager, 4):
+    async with waking(world, manager, 4):
         await world.delete(MANAGED_CLUSTERS, world.full("c"))
         await world.after_deleting(manager, MANAGED_CLUSTERS, world.full("c"))
     assert world.chosen("reds") == ["a"]
@@ -164,7 +164,7 @@ async def test_placements_of_other_namespaces_sleep_on(manager: Manager, world: 
     await world.cluster_set("x")
     await world.place("p", PlacementSpec(clusterSets=("x",)), namespace=room)
     await world.chooses("p", namespace=room)
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         await world.after(manager, MANAGED_CLUSTER_SET_BINDINGS, await world.bind("x", namespace=room))
     assert world.reason("p", namespace=room) == "AllManagedClusterSetsEmpty"
     before = await world.versions()
@@ -172,7 +172,7 @@ async def test_placements_of_other_namespaces_sleep_on(manager: Manager, world: 
     assert world.chosen("p", namespace=room) == ["c"]
     changed = {key[1] for key, version in (await world.versions()).items() if before[key] != version}
     assert changed == {room}
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         await world.delete(MANAGED_CLUSTER_SETS, world.full("x"))
         await world.after_deleting(manager, MANAGED_CLUSTER_SETS, world.full("x"))
     assert world.chosen("p", namespace=room) == []
@@ -181,13 +181,13 @@ async def test_placements_of_other_namespaces_sleep_on(manager: Manager, world: 
 @pytest.mark.usefixtures("two")
 async def test_what_others_decide_wakes_nobody(manager: Manager, world: World) -> None:
     """It counts whenever a placement is looked at for another reason."""
-    async with waking(manager, 0):
+    async with waking(world, manager, 0):
         await world.after(manager, PLACEMENT_DECISIONS, await world.hold("foreign", "a"))
 
 
 @pytest.mark.usefixtures("two")
 async def test_a_placement_wakes_itself_alone(manager: Manager, world: World) -> None:
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         changed = await world.replace("all", numberOfClusters=1)
         await world.after(manager, PLACEMENTS, changed)
     assert len(world.chosen("all")) == 1
@@ -196,7 +196,7 @@ async def test_a_placement_wakes_itself_alone(manager: Manager, world: World) ->
 @pytest.mark.usefixtures("two")
 async def test_own_writes_wake_nobody(manager: Manager, world: World) -> None:
     """Neither by their answers nor by the watch that tells of them."""
-    async with waking(manager, 1):
+    async with waking(world, manager, 1):
         await world.place("new")
         await world.chooses("new", "a", "b")
         await world.after(manager, PLACEMENT_DECISIONS, world.decisions("new")[0])
@@ -210,12 +210,12 @@ async def test_a_burst_takes_fewer_writes_than_it_has_changes(manager: Manager, 
     tolerant = PlacementSpec(tolerations=(Toleration(operator="Exists"),))
     await world.place("p", tolerant)
     await world.chooses("p")
-    await manager.quiet()
+    await world.settled(manager)
     before = writes(manager)
     words = [f"c{number:02}" for number in range(40)]
     await world.clusters(*words)
     await world.chooses("p", *words)
-    await manager.quiet()
+    await world.settled(manager)
     assert (writes(manager) - before)["patch placementdecisions"] < len(words)
 
 

@@ -8,7 +8,8 @@ from datetime import timedelta
 from controllers.clustersets.stage import Stage, at_work
 from controllers.clustersets.ticking import Standing
 from controllers.hubs import HubUnderTest
-from controllers.world import DEADLINE, World
+from controllers.settling import DEADLINE
+from controllers.world import World
 from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.event import Event
 from fairway.api.meta import Condition, find_condition, format_time

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from controllers.settling import DEADLINE
 from controllers.walkthrough.conftest import Terminal
-from controllers.world import DEADLINE
 from fairway.api.meta import format_time
 from fairway.kube import Client, Informer
 from fairway.kube.events import EVENTS
