@@ -49,9 +49,14 @@ async def watching(
         try:
             yield Stream(answer)
         finally:
-            if answer.connection is not None and answer.connection.transport is not None:
-                answer.connection.transport.abort()  # a farewell as TLS wants it would outlive the test
-                await asyncio.sleep(0)
+            await hang_up(answer)
+
+
+async def hang_up(answer: aiohttp.ClientResponse) -> None:
+    """Ends what is not read to its end at once: a farewell as TLS wants it would outlive the test."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+        await asyncio.sleep(0)
 
 
 def version(document: dict[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from importlib import import_module
 from typing import Any
 
@@ -154,8 +155,8 @@ async def test_a_watch(api: Any, boats: None, boat: Any) -> None:
     there = await boat(custom.boat("there"), api=api)
     await there.create()
     told = []
-    async with asyncio.timeout(DEADLINE):
-        async for type_, found in api.watch(boat):
+    async with asyncio.timeout(DEADLINE), aclosing(api.watch(boat)) as events:
+        async for type_, found in events:
             told.append((type_, found.name))
             if len(told) == 1:
                 await (await boat(custom.boat("later"), api=api)).create()

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from lightkube import ApiError, AsyncClient, Client, KubeConfig
 from lightkube.generic_resource import create_namespaced_resource
@@ -23,6 +24,8 @@ from clients.conftest import Suite
 from clients.refusals import absent, stale, status
 
 DEADLINE = 120
+PATIENT = httpx2.Timeout(DEADLINE)
+"""Left to itself, it gives up on a machine that is busy for ten seconds."""
 
 Boat: Any = create_namespaced_resource(custom.GROUP, custom.VERSION, custom.KIND, custom.PLURAL)
 
@@ -31,7 +34,7 @@ Boat: Any = create_namespaced_resource(custom.GROUP, custom.VERSION, custom.KIND
 async def client(hub: Suite, room: str) -> AsyncIterator[Any]:
     """Typed answers may lack every field they have; here they are taken as they are."""
     config = KubeConfig.from_file(str(hub.kubeconfig))
-    async with AsyncClient(config=config, namespace=room, field_manager="suite") as made:
+    async with AsyncClient(config=config, namespace=room, field_manager="suite", timeout=PATIENT) as made:
         yield made
     await asyncio.sleep(0)  # connections close a moment later
 
@@ -77,7 +80,7 @@ async def test_a_life(client: Any) -> None:
 async def test_namespaces_and_the_synchronous_client(hub: Suite, room: str) -> None:
     def act() -> list[str]:
         config = KubeConfig.from_file(str(hub.kubeconfig))
-        with Client(config=config, namespace=room) as client:
+        with Client(config=config, namespace=room, timeout=PATIENT) as client:
             client.create(config_map("buoy"))
             found = client.get(Namespace, room)
             assert found.status is not None
@@ -186,12 +189,13 @@ async def test_a_watch(client: Any, boats: None) -> None:
     told = []
     async with asyncio.timeout(DEADLINE):
         await client.create(Boat(custom.boat("later")))
-        async for type_, found in client.watch(Boat, resource_version=listing.resourceVersion):
-            told.append((type_, found.metadata.name))
-            if len(told) == 1:
-                await client.delete(Boat, "there")
-            else:
-                break
+        async with aclosing(client.watch(Boat, resource_version=listing.resourceVersion)) as events:
+            async for type_, found in events:
+                told.append((type_, found.metadata.name))
+                if len(told) == 1:
+                    await client.delete(Boat, "there")
+                else:
+                    break
     assert told == [("ADDED", "later"), ("DELETED", "there")]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from clients import boats as custom
 from clients.conftest import Suite
 from clients.official import APPLY, MERGE, aio
 from clients.refusals import absent, refused, stale, status
+from clients.streams import hang_up
 
 DEADLINE = 120
 
@@ -83,6 +85,7 @@ async def test_a_watch(core: Any, room: str) -> None:
                 await core.delete_namespaced_config_map("there", room)
             else:
                 break
+        await hang_up(stream.resp)
     assert told == [("ADDED", "there"), ("ADDED", "later"), ("DELETED", "there")]
 
 
@@ -97,8 +100,9 @@ async def test_custom_objects(boats: None, client: Any, room: str) -> None:
     assert [each["status"] for each in found["items"]] == [{"phase": "afloat"}]
 
 
-async def test_dynamic(boats: None, client: Any, room: str) -> None:
-    async with aio.dynamic.DynamicClient(client) as dynamic:
+async def test_dynamic(boats: None, client: Any, room: str, tmp_path: Path) -> None:
+    # What it finds out it keeps by address, where a hub of another run may have been at the same one.
+    async with aio.dynamic.DynamicClient(client, cache_file=str(tmp_path / "found")) as dynamic:
         fleet = await dynamic.resources.get(api_version=custom.API_VERSION, kind=custom.KIND)
         made = await fleet.create(body=custom.boat("kon-tiki"), namespace=room)
         assert made.metadata.generation == 1

@@ -91,9 +91,10 @@ def test_the_kubelet_reports(core: Any, room: str) -> None:
 def test_a_bound_pod_is_deleted_gracefully(core: Any, room: str) -> None:
     core.create_namespaced_pod(room, pod("p"))
     bind(core, room, "p", "node-1")
+    asked = datetime.now(UTC)
     marked = core.delete_namespaced_pod("p", room, grace_period_seconds=20)
     assert marked.metadata.deletion_grace_period_seconds == 20
-    assert marked.metadata.deletion_timestamp > datetime.now(UTC)
+    assert marked.metadata.deletion_timestamp > asked
     shorter = core.delete_namespaced_pod("p", room, grace_period_seconds=5)
     assert shorter.metadata.deletion_grace_period_seconds == 5
     core.delete_namespaced_pod("p", room, grace_period_seconds=0)

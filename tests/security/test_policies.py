@@ -19,7 +19,7 @@ PROBE = {
     "expression": "object == null || object.metadata.?labels.probe.orValue('') == ''",
     "message": "probe",
 }
-DEADLINE = 60.0
+DEADLINE = 120.0
 MIXED = (
     "may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric "
     "characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  "
@@ -63,7 +63,8 @@ async def force(hub: Place, room: str) -> AsyncIterator[Force]:
         async with asyncio.timeout(DEADLINE):
             while True:
                 answer = await ask(hub, "POST", f"{maps(room)}?dryRun=All", body=probe)
-                if f"'{name}'" in answer.body.decode() + answer.headers.get("warning", ""):
+                words = answer.body.decode() + answer.headers.get("warning", "")
+                if f"binding '{name}'" in words and ": probe" in words:
                     return name
 
     yield force

@@ -98,7 +98,7 @@ async def received(place: Place, data: bytes, *, certificate: Path | None = None
         try:
             while piece := await reader.read(2**18):
                 pieces += piece
-        except ConnectionResetError:
+        except ConnectionError:
             pass
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)

@@ -25,6 +25,8 @@ VERSION = re.compile(r"(resourceVersion: |Resource Version: +)\"?\d+\"?")
 BLANKS = re.compile(r"[ \t]+$", re.MULTILINE)
 LOG = re.compile(r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\.go:\d+\] .*\n", re.MULTILINE)
 """What the client library notes for itself, such as a watch that ended early because nobody needs it any more."""
+UNSEEN = "unable to sync caches"
+"""How a wait ends that was over before the hub had answered for the first time."""
 FAILED = "kubectl {line}\nended with status {status}\n{errors}{output}"
 
 
@@ -83,6 +85,19 @@ class Shell:
             line=line, status=shown.status, errors=shown.errors, output=shown.output
         )
         return shown.errors
+
+    async def granted(self, question: str) -> None:
+        """Once the hub allows it: a real one learns of new rights a moment later."""
+        async with asyncio.timeout(DEADLINE):
+            while (await self.run(f"auth can-i -q {question}")).status:
+                pass
+
+    async def in_vain(self, line: str) -> str:
+        """The complaint about a wait that must not come to its end, but must have begun to look."""
+        seconds = 0.5
+        while UNSEEN in (told := await self.refused(f"{line} --timeout={seconds}s")):
+            seconds *= 4
+        return told
 
     async def exactly(self, line: str) -> str:
         """What is shown, as it is: for values that go into other lines."""

@@ -1,7 +1,7 @@
 """Objects told in words, their events, and the documentation of their fields."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
 from clients.kubectl.shell import Shell, page
@@ -20,13 +20,16 @@ SHIP = """
           rank: captain
 """
 
+AGO = timedelta(days=3, hours=12, minutes=30)
+"""So long ago that it is told in hours, and so in the same width however slow the machine."""
+
 
 async def tell(
     shell: Shell, name: str, *, kind: str, api_version: str, of: str, reason: str, category: str = "Normal"
 ) -> None:
     """An event such as a controller would write."""
     uid = await shell.exactly(f"get {kind} {of} -o jsonpath='{{.metadata.uid}}'")
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    then = (datetime.now(UTC) - AGO).strftime("%Y-%m-%dT%H:%M:%SZ")
     await shell(
         "create -f -",
         given=f"""
@@ -43,8 +46,8 @@ async def tell(
             message: it did so
             type: {category}
             count: 3
-            firstTimestamp: {now}
-            lastTimestamp: {now}
+            firstTimestamp: {then}
+            lastTimestamp: {then}
             source: {{component: harbour}}
         """,
     )
@@ -81,9 +84,9 @@ async def test_a_custom_object_with_its_events(shell: Shell) -> None:
             Type:    Afloat
           Phase:     sailing
         Events:
-          Type    Reason  Age              From     Message
-          ----    ------  ----             ----     -------
-          Normal  Sailed  0s (x3 over 0s)  harbour  it did so
+          Type    Reason  Age                    From     Message
+          ----    ------  ----                   ----     -------
+          Normal  Sailed  3d12h (x3 over 3d12h)  harbour  it did so
     """)
 
 
@@ -237,19 +240,19 @@ async def test_events_are_listed_for_everything_or_for_one(shell: Shell) -> None
     )
     assert listed == page("""
         LAST SEEN   TYPE      REASON   OBJECT            MESSAGE
-        0s          Normal    Sailed   ship/anna         it did so
-        0s          Warning   Torn     configmap/chart   it did so
+        3d12h       Normal    Sailed   ship/anna         it did so
+        3d12h       Warning   Torn     configmap/chart   it did so
     """)
     assert sorted(told.splitlines()) == [
-        "0s (x3 over 0s)   Normal    Sailed   Ship/anna         it did so",
-        "0s (x3 over 0s)   Warning   Torn     ConfigMap/chart   it did so",
-        "LAST SEEN         TYPE      REASON   OBJECT            MESSAGE",
+        "3d12h (x3 over 3d12h)   Normal    Sailed   Ship/anna         it did so",
+        "3d12h (x3 over 3d12h)   Warning   Torn     ConfigMap/chart   it did so",
+        "LAST SEEN               TYPE      REASON   OBJECT            MESSAGE",
     ]
     assert one == page("""
-        LAST SEEN         TYPE     REASON   OBJECT      MESSAGE
-        0s (x3 over 0s)   Normal   Sailed   Ship/anna   it did so
+        LAST SEEN               TYPE     REASON   OBJECT      MESSAGE
+        3d12h (x3 over 3d12h)   Normal   Sailed   Ship/anna   it did so
     """)
-    assert warnings == "0s (x3 over 0s)   Warning   Torn   ConfigMap/chart   it did so\n"
+    assert warnings == "3d12h (x3 over 3d12h)   Warning   Torn   ConfigMap/chart   it did so\n"
     assert selected == "event/two\n"
 
 
@@ -259,8 +262,8 @@ async def test_events_are_watched(shell: Shell) -> None:
         seen = asyncio.create_task(screen.lines(2))
         await tell(shell, "one", kind="ConfigMap", api_version="v1", of="chart", reason="Drawn")
         assert await seen == page("""
-            LAST SEEN         TYPE     REASON   OBJECT            MESSAGE
-            0s (x3 over 0s)   Normal   Drawn    ConfigMap/chart   it did so
+            LAST SEEN               TYPE     REASON   OBJECT            MESSAGE
+            3d12h (x3 over 3d12h)   Normal   Drawn    ConfigMap/chart   it did so
         """)
 
 

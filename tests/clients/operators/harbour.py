@@ -18,6 +18,7 @@ def begin(settings: kopf.OperatorSettings, **_: Any) -> None:
     load()
     settings.persistence.finalizer = "suite.fairway.dev/harbour"
     settings.posting.enabled = True
+    settings.persistence.consistency_timeout = 120  # a slow machine must not make it act on what is old
 
 
 @kopf.on.create(*BOATS)
