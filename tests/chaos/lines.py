@@ -22,6 +22,7 @@ class Party:
         self.said: list[Line] = []
         self._writer = writer
         self._news = asyncio.Event()
+        self._over = asyncio.Event()
 
     def hear(self, line: Line) -> None:
         self.said.append(line)
@@ -40,6 +41,14 @@ class Party:
                 after = len(self.said)
                 self._news.clear()
                 await self._news.wait()
+
+    def hang_up(self) -> None:
+        self._over.set()
+
+    async def over(self) -> None:
+        """Until it will say nothing more, because it has ended: what it said last may be on its way for longer."""
+        async with asyncio.timeout(PATIENCE):
+            await self._over.wait()
 
 
 class Switchboard:
@@ -66,6 +75,7 @@ class Switchboard:
         except ConnectionResetError:
             pass  # it was killed
         finally:
+            party.hang_up()
             writer.close()
 
 
@@ -87,6 +97,8 @@ class Caller:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
+        # Who waits for room in the buffer then waits until all of it is sent.
+        writer.transport.set_write_buffer_limits(high=0)
 
     @classmethod
     async def introduced(cls, path: str, *, name: str) -> "Caller":

@@ -15,6 +15,7 @@ import pytest
 
 from fairway.testing.processes import LOOPBACK, Port, Process, StartFailed, background, ready
 
+PATIENCE = 120.0
 PYTHON = Path(sys.executable)
 FOREVER = "import signal; signal.pause()"
 DEAF = (
@@ -52,7 +53,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) ->
         child = os.pidfd_open(int(parent.stdout.readline()))
         try:
             parent.send_signal(number)
-            ended, _, _ = select.select([child], [], [], 30)
+            ended, _, _ = select.select([child], [], [], PATIENCE)
             assert ended
         finally:
             os.close(child)
@@ -72,7 +73,7 @@ async def test_the_child_is_the_program_itself(tmp_path: Path) -> None:
 
 async def test_one_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     process = program(DEAF, log=tmp_path / "log")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while "deaf" not in process.tail():
             await asyncio.sleep(0)
     await process.stop(grace=0.01)
@@ -82,7 +83,7 @@ async def test_one_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
 
 async def test_it_is_killed_if_the_wait_for_its_end_is_cancelled(tmp_path: Path) -> None:
     process = program(DEAF, log=tmp_path / "log")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while "deaf" not in process.tail():
             await asyncio.sleep(0)
     with pytest.raises(TimeoutError):
@@ -136,7 +137,7 @@ async def test_one_that_is_never_ready_is_shown_with_its_last_answer(tmp_path: P
         process = program(SERVES, port, 503, log=tmp_path / "log")
         try:
             # A deadline long enough for one answer is the machine's affair, so wait for the answer instead.
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while "GET" not in process.tail():
                     with pytest.raises(StartFailed) as failed:
                         await ready(f"http://{LOOPBACK}:{port}", process, deadline=0.2)

@@ -28,10 +28,12 @@ from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import KubeStruct, T
 from fairway.testing.hub import HubAddress
+from fairway.testing.processes import POLL
 from fairway.whatif.moving import AGENT, LEASE, LEASE_SECONDS, MISSED, STOPPED, Motion, create, moving
 from fairway.whatif.moving_objects import AVAILABLE, BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, members
 from fairway.whatif.synthetic import BASE_TIME
 
+PATIENCE = 120.0
 QUICK = Motion(clusters=4, seed=5, period=0.05, rate=1000.0)
 
 
@@ -55,6 +57,13 @@ async def until(
         while not holds(informer):
             await changed.wait()
             changed.clear()
+
+
+async def heard(holds: Callable[[], bool]) -> None:
+    """Until the agents know, by a watch of their own. Another watch does not tell when."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(POLL)
 
 
 async def versions(client: Client) -> dict[str, str]:
@@ -222,7 +231,7 @@ class TestMotion:
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
         async with moving(client, QUICK) as agents:
             await mark(client, name, STOPPED)
-            await until(client, MANAGED_CLUSTERS, lambda _: name not in agents.names)
+            await heard(lambda: name not in agents.names)
             await lose(client, name)
             others = agents.names
             assert len(others) == QUICK.clusters - 1
@@ -250,9 +259,9 @@ class TestMotion:
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
         async with moving(client, QUICK) as agents:
             await client.delete(MANAGED_CLUSTERS, name)
-            await until(client, MANAGED_CLUSTERS, lambda _: name not in agents.names)
+            await heard(lambda: name not in agents.names)
             await create(client, QUICK)
-            await until(client, MANAGED_CLUSTERS, lambda _: name in agents.names)
+            await heard(lambda: name in agents.names)
 
     async def test_other_clusters_are_left_alone(self, client: Client) -> None:
         await client.create(

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 
+from controllers.settling import DEADLINE
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.kube import PLACEMENT_DECISIONS, Client
@@ -25,6 +26,8 @@ class Consumer:
     def __init__(self, placement: str = "p") -> None:
         self._placement = placement
         self._pages: dict[str, Pages] = {}
+        self._versions: dict[tuple[str, str], str] = {}
+        """Of all decisions there are, by namespace and name."""
         self._states: dict[str, list[State]] = {}
         self._news = asyncio.Event()
 
@@ -50,6 +53,9 @@ class Consumer:
         meta = decision.metadata
         pages = self._pages.setdefault(meta.namespace, {})
         pages.pop(meta.name, None)
+        self._versions.pop((meta.namespace, meta.name), None)
+        if kind != "DELETED":
+            self._versions[meta.namespace, meta.name] = meta.resourceVersion
         if kind != "DELETED" and meta.labels.get(PLACEMENT_LABEL) == self._placement:
             pages[meta.name] = tuple(each.clusterName for each in decision.status.decisions)
         self._states.setdefault(meta.namespace, []).append(_union(pages))
@@ -62,16 +68,17 @@ class Consumer:
         """The first is what there was at the beginning, which may be nothing."""
         return self._states.get(namespace, [State()])
 
-    async def caught_up(self, client: Client, *, deadline: float = 30.0) -> None:
-        """Until all that happened so far was told."""
-        there: dict[str, Pages] = {}
-        for each in (await client.list(PLACEMENT_DECISIONS)).items:
-            if each.metadata.labels.get(PLACEMENT_LABEL) == self._placement:
-                clusters = tuple(one.clusterName for one in each.status.decisions)
-                there.setdefault(each.metadata.namespace, {})[each.metadata.name] = clusters
-        async with asyncio.timeout(deadline):
-            while {namespace: pages for namespace, pages in self._pages.items() if pages} != there:
+    async def caught_up(self, client: Client) -> None:
+        """Until all that happened so far was told. What a page says does not tell: it may say the same as before."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
                 self._news.clear()
+                listing = await client.list(PLACEMENT_DECISIONS)
+                if self._versions == {
+                    (each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion
+                    for each in listing.items
+                }:
+                    return
                 await self._news.wait()
 
 

@@ -135,7 +135,7 @@ async def test_killed_between_any_two_writes(
             for room in rooms:
                 await world.place("p", change.spec, namespace=room)
             await right(world, rooms, change.before)
-            await manager.quiet()
+            await world.settled(manager)
     await next_second()
     await change.happen(world, rooms)
     await consumer.caught_up(client)
@@ -149,14 +149,14 @@ async def test_killed_between_any_two_writes(
     assert sorted(line.write for line in stopped.values()) == sorted([*range(1, writes + 1)] * 2)
 
     async with start(PATIENT) as manager:
+        await world.settled(manager)
         await right(world, rooms, change.after)
-        await manager.quiet()
         await checked(client, consumer, rooms)
         late = {line.path: await sent_late(client, line) for line in stopped.values()}
         # That scores were recorded, and when, is true also if it is told late; nobody else could have told it.
         done = [path for path, answer in late.items() if answer == DONE]
         assert not [path for path in done if "/placementdecisions" in path]
-        await manager.quiet()
+        await world.settled(manager)
         await checked(client, consumer, rooms)
 
 
@@ -178,7 +178,7 @@ async def test_lives_of_a_single_write(
             await world.place("p", spec, namespace=room)
         for room, count in zip(rooms, (200, 150, 200, 200), strict=True):
             await right(world, [room], count)
-        await manager.quiet()
+        await world.settled(manager)
     await world.cluster("a000", labels={"side": "left"})
     for room, spec in after.items():
         await world.edit(PLACEMENTS, "p", {"spec": msgspec.to_builtins(spec)}, namespace=room)
@@ -209,7 +209,7 @@ async def test_a_write_that_arrives_when_it_is_no_longer_true(
     async with start() as manager:
         await world.place("p", namespace=room)
         await right(world, [room], 3)
-        await manager.quiet()
+        await world.settled(manager)
     await world.cluster("a000")
     (stopped,) = await live({room: Cut(write=1)})
     assert isinstance(stopped, Stopped)
@@ -218,11 +218,10 @@ async def test_a_write_that_arrives_when_it_is_no_longer_true(
     consumer.begin()
 
     async with start() as manager:
-        await manager.quiet()
+        await world.settled(manager)
         assert await sent_late(client, stopped) == DONE
-        await consumer.caught_up(client)
+        await world.settled(manager)
         await right(world, [room], 3)
-        await manager.quiet()
         await consumer.caught_up(client)
 
     unions = [sorted(map(world.word, state)) for state in consumer.states(room)]

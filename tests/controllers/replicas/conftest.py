@@ -69,6 +69,15 @@ class Replica:
         self.party.tell(stop=True)
         await self.party.says(lambda line: "heard" in line)
 
+    async def heard_out(self) -> None:
+        """Until all it has said so far is known here: what it did may be seen on the hub before it has said so."""
+        if self.child.status is not None:
+            await self.party.over()
+            return
+        before = len(self.party.said)
+        self.party.tell(stop=False)
+        await self.party.says(lambda line: "heard" in line, after=before)
+
     async def freeze(self) -> None:
         """Stopped when this returns, by the kernel's word."""
         self.child.signal(signal.SIGSTOP)

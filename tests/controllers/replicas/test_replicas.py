@@ -27,6 +27,8 @@ async def settled(replicas: Replicas, world: World, client: Client, consumer: Co
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
     await consumer.caught_up(client)
     assert not list(faults(consumer.states(world.namespace)))
+    for each in replicas.all.values():
+        await each.heard_out()
     assert not problems(replicas.leases[LEASE], [], [])
     errors = [
         (each.name, line["log"])
@@ -175,6 +177,8 @@ async def test_frozen_within_a_write_that_nobody_needs_any_more(
     assert unions == [["a"], ["a", "b"], ["a"]]
     rooms = [world.namespace]
     assert await scratch.written(client, rooms) == await scratch.computed(client, rooms)
+    for each in (leader, waiting):
+        await each.heard_out()
     assert [write.version for write in replicas.intruders()] == [late["wrote"]]
     assert not leader.tries(after=before)
 

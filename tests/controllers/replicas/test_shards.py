@@ -41,6 +41,8 @@ async def test_every_placement_is_written_by_its_shard(
         await world.chooses("p", "a", "b", "c", namespace=room)
 
     assert await scratch.written(client, everywhere) == await scratch.computed(client, everywhere)
+    for each in replicas.all.values():
+        await each.heard_out()
     written = {name: {_namespace(write.path) for write in each.writes} for name, each in replicas.all.items()}
     assert written == {
         "ann": set(rooms[SHARDS[0]]),
