@@ -197,7 +197,10 @@ class Lane:
         return self.publisher.assessor.assess(readings, at=min(at, now), now=now, asked=asked)
 
     def _failed(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
-        clusters = [self._cluster] if self._cluster is not None else list(targets)
+        known = self._clusters()
+        clusters = (
+            [self._cluster] if self._cluster is not None else [each for each in targets if each in known]
+        )
         reason, words = tidy_reason(error.reason), tidy(error) or type(error).__name__
         self._meters.reading_failed(self.name, reason=reason)
         self._unread = words
@@ -252,6 +255,8 @@ class Lane:
         now = self._now()
         try:
             await self._ask(cluster, publishing)
+            if self._has_left(cluster, publishing):
+                return
             publication = publishing.look(now=now)
             if publication is None:
                 self._plan(cluster, publishing.look_at(now), now)
@@ -264,17 +269,24 @@ class Lane:
             publishing.not_written(now=self._now())
             if not isinstance(error, Exception):
                 raise
-            self._unwritten[cluster] = described(error)
             self._meters.write_failed(self.name, reason=type(error).__name__)
+            if not self._has_left(cluster, publishing):
+                self._unwritten[cluster] = described(error)
             raise
         else:
             self._written(cluster, publishing, publication, held)
+
+    def _has_left(self, cluster: str, publishing: Publishing) -> bool:
+        """While we waited for the hub: then nothing of it may be remembered, for nobody would forget it again."""
+        return self.publisher.clusters.get(cluster) is not publishing
 
     async def _ask(self, cluster: str, publishing: Publishing) -> None:
         """What the hub has already, once, unless it tells by itself."""
         if self.told or cluster in self._asked:
             return
         held = await self.sink.find(cluster)
+        if self._has_left(cluster, publishing):
+            return
         self._asked.add(cluster)
         now = self._now()
         if held is None:
@@ -284,6 +296,9 @@ class Lane:
         publishing.seen(held.publication, version=held.version, now=now, anew=True)
 
     def _written(self, cluster: str, publishing: Publishing, publication: Publication, held: Held) -> None:
+        self._meters.write(self.name)
+        if self._has_left(cluster, publishing):
+            return
         self._held[cluster] = held
         self._elsewhere.discard(cluster)
         self._left.discard(cluster)
@@ -291,13 +306,14 @@ class Lane:
         if held.missing:
             self._unwritten[cluster] = held.missing
         now = self._now()
-        self._meters.write(self.name)
         self._meters.published(self.name, cluster, dict(publication.scores))
         self._plan(cluster, publishing.written(version=held.version, now=now), now)
 
     def _not_written(self, cluster: str, publishing: Publishing, error: SinkError) -> None:
-        now, after = self._now(), error.after
         self._meters.write_failed(self.name, reason=error.reason)
+        if self._has_left(cluster, publishing):
+            return
+        now, after = self._now(), error.after
         self._unwritten[cluster] = str(error)
         # Whatever was there is not ours, not there, or not what we believe: it is asked for again.
         self._asked.discard(cluster)

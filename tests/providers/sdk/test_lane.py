@@ -12,7 +12,7 @@ import pytest
 
 from clocks import START, LoopClock
 from fairway.api.cluster import ManagedCluster
-from fairway.kube import Added, Batch, Change, Updated
+from fairway.kube import Added, Batch, Change, Deleted, Updated
 from fairway.observe.meters import values
 from fairway.providers import ClusterProvider, Direct, FleetProvider, ProviderError, Reading, Score
 from fairway.providers.lane import DEBOUNCE_SECONDS, ELSEWHERE_RATE, ELSEWHERE_SECONDS
@@ -222,7 +222,7 @@ async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.Log
             assert runner.unready() == []
             assert sink.writes[-1][1].well
             assert figures(runner)['reading_failures_total{provider="told",reason="Away"}'] == 7
-    assert [record.message for record in caplog.records] == [
+    assert [record.message for record in caplog.records if record.name.startswith("fairway.providers")] == [
         "told could not read c1: the queue is away",
         "told reads again",
     ]
@@ -417,6 +417,64 @@ async def test_a_fleet_that_has_no_place_is_no_storm(caplog: pytest.LogCaptureFi
 
 def batch(*changes: Change[ManagedCluster]) -> Batch[ManagedCluster]:
     return Batch(changes=changes, epoch=0, listed=False, resource_version="1")
+
+
+class Slow(Rehearsal):
+    """Answers when it is told to, with what it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.error: Exception | None = None
+
+    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+        self.asked.set()
+        await self.answers.wait()
+        if self.error is not None:
+            raise self.error
+        return await super().write(cluster, publication, held=held)
+
+
+@pytest.mark.parametrize("error", [None, SinkError("busy"), Detached("no namespace c1"), KeyError("odd")])
+async def test_nothing_is_kept_of_a_cluster_that_left_while_it_was_written(error: Exception | None) -> None:
+    sink = Slow()
+    sink.error = error
+    runner = Runner(
+        [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
+    )
+    runner._heard(batch(Added(cluster("c1"))))
+    lane = runner.lanes["told"]
+    writer = asyncio.create_task(runner._write())
+    try:
+        await lane.round()
+        await sink.asked.wait()
+        runner._heard(batch(Deleted(cluster("c1"))))
+        sink.answers.set()
+        await asyncio.sleep(1000)
+        assert (lane.problem, dict(lane.publisher.clusters)) == ("", {})
+        assert 'cluster="c1"' not in runner.meters.expose().decode()
+        found = figures(runner)
+        counted = found["writes_total"] + sum(count for name, count in found.items() if "write_fail" in name)
+        assert counted == 1
+    finally:
+        writer.cancel()
+        await asyncio.wait({writer})
+
+
+async def test_a_reading_that_fails_brings_back_no_cluster_that_left_meanwhile() -> None:
+    class Failing(Everybody):
+        async def read(self, _: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
+            runner._heard(batch(Deleted(cluster("c1"))))
+            raise ProviderError("the queue is away")
+
+    runner = Runner(
+        [Failing()], client=None, settings=Settings(), sink_of=lambda _: Rehearsal(), clock=LoopClock()
+    )
+    runner._heard(batch(Added(cluster("c1")), Added(cluster("c2"))))
+    lane = runner.lanes["told"]
+    await lane.round()
+    await lane.close()
+    assert list(lane.publisher.clusters) == ["c2"]
 
 
 async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCaptureFixture) -> None:
