@@ -4,13 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
+
 from cli.up_process import announced
 from clients.talk import Talk, context
+from fairway.kube.transport import abandon
 
 COMMAND = (sys.executable, "-m", "fairway", "hub")
 
@@ -53,6 +56,16 @@ def served(tmp_path: Path, *arguments: object) -> Iterator[Served]:
             yield Served(process=process, url=told["url"], kubeconfig=Path(told["kubeconfig"]), errors=errors)
         finally:
             process.kill()
+
+
+@asynccontextmanager
+async def reading(talk: Talk, path: str) -> AsyncIterator[aiohttp.StreamReader]:
+    """An answer that need not come to an end. Its connection goes at once: a farewell would wait for the other side."""
+    async with talk.open(path) as answer:
+        try:
+            yield answer.content
+        finally:
+            abandon(answer)
 
 
 def refused(*arguments: object) -> str:

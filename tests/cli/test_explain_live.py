@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cli.live_hub import EXAMPLE, act, fill, merge, put, remove, watch, write_status
-from fairway.api.placement import PlacementSpec
+from fairway.api.placement import PLACEMENT_LABEL, PlacementSpec
 from fairway.cli.main import run
 from fairway.kube import Client
 from fairway.testing.builders import (
@@ -132,6 +132,13 @@ def test_what_cannot_be_watched(capsys: Capture, arguments: list[str], message: 
     assert message in capsys.readouterr().err
 
 
+async def decide(client: Client) -> None:
+    """In one piece: a page without its status would be an answer of its own, if that is looked at in between."""
+    page = decision("web-decision-1", ["c1"])
+    await put(client, [page])
+    await merge(client, page, {"metadata": {"labels": {PLACEMENT_LABEL: "web"}}})
+
+
 def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(
         fairway_hub.kubeconfig,
@@ -146,10 +153,7 @@ def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: 
         first = [watched.line() for _ in range(3)]
         assert first[0].startswith("ns1/web: 1 cluster, AllDecisionsScheduled")
         assert first[2] == "on the hub: not decided yet"
-        act(
-            fairway_hub.kubeconfig,
-            lambda client: put(client, [decision("web-decision-1", ["c1"], placement="web")]),
-        )
+        act(fairway_hub.kubeconfig, decide)
         lines: list[str] = []
         while not lines or lines[-1] != "on the hub: the same clusters":
             lines.append(watched.line())

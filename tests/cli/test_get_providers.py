@@ -1,6 +1,7 @@
 """`fairway get providers` on a hub: who publishes, what is fresh, and why not."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -101,7 +102,7 @@ def test_the_answer_first(get: Any, capsys: Capture) -> None:
         ["resourceratiocpu", "resourceratiocpu", "1/4", "0", "0", "0", "3"],
     ]
     problem = found[1][-1]
-    assert problem.startswith("c2: resource-usage-score ran out 3m")
+    assert re.match(r"c2: resource-usage-score ran out \d+m", problem)
     assert "before it was even written: the clock of its provider is behind (last written" in problem
     assert "by fairway-provider-resource-usage); cluster has not reported yet (and 1 more)" in problem
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from cli.hub_process import COMMAND, refused, served
+from cli.hub_process import COMMAND, reading, refused, served
 from clients.talk import Talk
 from fairway.cli import hub_serve
 from fairway.cli.hub import MISPLACED
@@ -108,13 +108,13 @@ def test_in_memory_nothing_is_left(tmp_path: Path) -> None:
 
 async def test_open_watches_do_not_keep_it_from_stopping(tmp_path: Path) -> None:
     with served(tmp_path) as hub:
-        async with hub.talk() as talk, talk.open(f"{CONFIG_MAPS}?watch=true") as stream:
+        async with hub.talk() as talk, reading(talk, f"{CONFIG_MAPS}?watch=true") as stream:
             assert await made(talk, "seen") == 201
-            while b'"seen"' not in await stream.content.readline():
+            while b'"seen"' not in await stream.readline():
                 pass
             hub.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(aiohttp.ClientPayloadError):  # cut short, it has no proper end
-                await stream.content.read()
+                await stream.read()
         assert hub.process.wait() == 0
 
 
@@ -192,8 +192,8 @@ async def test_a_hub_without_accounts_still_publishes_its_certificate(tmp_path: 
         async with hub.talk() as talk:
             path = "/api/v1/namespaces/new"
             await talk.call("POST", "/api/v1/namespaces", body={"metadata": {"name": "new"}})
-            async with talk.open(f"{path}/configmaps?watch=true") as stream:
-                assert b"kube-root-ca.crt" in await stream.content.readline()
+            async with reading(talk, f"{path}/configmaps?watch=true") as stream:
+                assert b"kube-root-ca.crt" in await stream.readline()
             code, accounts = await talk.call("GET", f"{path}/serviceaccounts")
             assert (code, accounts["items"]) == (200, [])
 

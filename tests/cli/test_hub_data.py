@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import yaml
 
+from cli.hub_process import reading
 from clients.talk import Talk
 from fairway.cli.hub_backup import KEYS_LEFT, NO_BACKUP, NO_DATA
 from fairway.cli.hub_data import EXISTS, KEYS_BACK, KEYS_LACKING, ONE_PLACE, ONLY_MANIFESTS
@@ -94,7 +95,25 @@ async def folder(tmp_path: Path) -> Path:
         await create(talk, jobs, metadata=meta("by-hand"), spec=manual)
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         await create(talk, roles, metadata=meta("viewer"), rules=[])
+        # What the hub does by itself is done, so that nothing is written later on.
+        await said(talk, f"{apps}/secrets", "robot-token", b'"token":')
+        for namespace in ("apps", "default"):
+            await appeared(talk, namespace)
     return folder
+
+
+async def appeared(talk: Talk, namespace: str) -> None:
+    """What appears by itself in every namespace."""
+    where = f"/api/v1/namespaces/{namespace}"
+    await said(talk, f"{where}/configmaps", "kube-root-ca.crt", b"kube-root-ca.crt")
+    await said(talk, f"{where}/serviceaccounts", "default", b"default")
+
+
+async def said(talk: Talk, resource: str, name: str, words: bytes) -> None:
+    """Until the object is there, and has these words in it."""
+    async with reading(talk, f"{resource}?watch=true&fieldSelector=metadata.name={name}") as stream:
+        while words not in (line := await stream.readline()):
+            assert line, f"{resource}/{name}: the watch has ended"
 
 
 def mode(path: Path) -> int:
@@ -374,12 +393,7 @@ async def test_a_hub_nobody_wrote_to_has_nothing_to_move(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     async with talking(tmp_path / "new") as (_, talk):
-        # What appears by itself in every namespace is there.
-        for path in ("configmaps/kube-root-ca.crt", "serviceaccounts/default"):
-            resource, name = path.split("/")
-            where = f"/api/v1/namespaces/default/{resource}?watch=true&fieldSelector=metadata.name={name}"
-            async with talk.open(where) as stream:
-                assert name.encode() in await stream.content.readline()
+        await appeared(talk, "default")
     assert {each["kind"] for each in written(capsysbinary, tmp_path / "new")} == {"CustomResourceDefinition"}
 
 

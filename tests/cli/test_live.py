@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +28,7 @@ from fairway.testing.builders import cluster, score
 from fairway.testing.certificates import Authority
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.testing.kubernetes import write_kubeconfig
+from fairway.testing.processes import Port
 
 Capture = pytest.CaptureFixture[str]
 INVALID = b'{"kind":"Status","reason":"Invalid","message":"spec is wrong","code":422}'
@@ -98,10 +98,10 @@ def kubeconfig(
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_nobody_listens(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture, verb: list[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"https://127.0.0.1:{taken.getsockname()[1]}"
-    path = kubeconfig(tmp_path, fairway_hub, url=url)
-    said = complaint(capsys, [*verb, "--kubeconfig", str(path)])
+    with Port() as port:  # which nobody else gets meanwhile
+        url = f"https://127.0.0.1:{port}"
+        path = kubeconfig(tmp_path, fairway_hub, url=url)
+        said = complaint(capsys, [*verb, "--kubeconfig", str(path)])
     assert said.startswith(f"{url} cannot be reached: ")
     assert said.endswith(f"; is the hub of {path} running? --context names another one\n")
 

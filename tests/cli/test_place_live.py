@@ -22,7 +22,8 @@ GROUP = "cluster.open-cluster-management.io"
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubAddress]:
-    with hub_in_thread(folder=tmp_path_factory.mktemp("place")) as hub:
+    # It does nothing by itself: what is written while a test looks is the command's doing.
+    with hub_in_thread(folder=tmp_path_factory.mktemp("place"), upkeep=frozenset()) as hub:
         fill(
             hub.kubeconfig,
             decision("most-free-cpu-decision-1", ["apps-fra", "apps-iad"], placement="most-free-cpu"),

@@ -35,7 +35,7 @@ from fairway.testing.processes import POLL
 from fairway.testing.restricted import write_kubeconfig
 from providers.sdk.world import World
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 WORKER = """
 from pathlib import Path
@@ -457,7 +457,8 @@ def test_it_runs_until_it_is_told_to_stop(at_hub: Path, folder: Path) -> None:
         await_(lambda: scores(at_hub) == {"c1/worker-score": {"free": 50}})
         await_(lambda: asked(port, "/readyz")[0] == 200)
         assert asked(port, "/livez")[0] == 200
-        assert 'fairway_provider_writes_total{provider="worker"} 1.0' in asked(port, "/metrics")[1]
+        written = 'fairway_provider_writes_total{provider="worker"} 1.0'
+        await_(lambda: written in asked(port, "/metrics")[1])
         (folder / "value").write_text("100")
         await_(lambda: scores(at_hub) == {"c1/worker-score": {"free": 100}})
         (folder / "value").write_text("nan")

@@ -43,7 +43,7 @@ def commands() -> list[tuple[str, str]]:
 
 def normal(text: str) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "WHEN", text)
-    return re.sub(r"  \d+s$", "  AGE", text, flags=re.M).rstrip()
+    return re.sub(r"  \d+[smh](\d+[sm])?$", "  AGE", text, flags=re.M).rstrip()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ from fairway.kube import (
 )
 from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
-from fairway.testing.hub import HubAddress
+from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.testing.processes import Port
 from fairway.whatif.moving_creation import NAMESPACES, ensure
 
 NAMESPACE = "fairway-system"
@@ -321,11 +323,18 @@ async def test_unless_told_otherwise(
         assert process.stop() == 0
 
 
-async def test_a_shadow_writes_nothing(fairway_hub: HubAddress, connection: Client) -> None:
-    async with connection as client:
+@pytest.fixture
+def silent_hub(tmp_path: Path) -> Iterator[HubAddress]:
+    """One that does nothing by itself, so that whatever is written is somebody else's doing."""
+    with hub_in_thread(folder=tmp_path, upkeep=frozenset()) as hub:
+        yield hub
+
+
+async def test_a_shadow_writes_nothing(silent_hub: HubAddress) -> None:
+    async with Client(load(silent_hub.kubeconfig).context()) as client:
         await furnish(client)
         before = await client.newest(PLACEMENTS)
-        with running("--kubeconfig", fairway_hub.kubeconfig, "--shadow") as process:
+        with running("--kubeconfig", silent_hub.kubeconfig, "--shadow") as process:
             assert process.lines[-1]["msg"].startswith(run_process.SHADOWING)
             # It says so when it has looked, which is after the time a difference must last.
             process.read_until(lambda line: "placement default/p: " in line["msg"])
@@ -334,11 +343,10 @@ async def test_a_shadow_writes_nothing(fairway_hub: HubAddress, connection: Clie
 
 
 def test_a_hub_that_is_not_there(tmp_path: Path, fairway_hub: HubAddress) -> None:
-    gone = tmp_path / "gone"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    gone.write_text(fairway_hub.kubeconfig.read_text().replace(fairway_hub.url, f"https://127.0.0.1:{port}"))
-    refused = fairway("run", "--kubeconfig", gone)
+    gone, known = tmp_path / "gone", fairway_hub.kubeconfig.read_text()
+    with Port() as port:  # which nobody else gets meanwhile
+        gone.write_text(known.replace(fairway_hub.url, f"https://127.0.0.1:{port}"))
+        refused = fairway("run", "--kubeconfig", gone)
     assert refused.returncode == 2
     assert f"127.0.0.1:{port}" in refused.stderr
     assert "Traceback" not in refused.stderr

@@ -67,6 +67,14 @@ async def free_cpu(client: Client) -> dict[str, int]:
     }
 
 
+async def decided(client: Client) -> dict[str, int]:
+    """Until the three best are chosen; how much every cluster has free."""
+    free = await free_cpu(client)
+    best = set(sorted(free, key=lambda name: (-free[name], name))[:3])
+    await until(client, PLACEMENT_DECISIONS, lambda decisions: chosen(decisions) == best)
+    return free
+
+
 class TestTour:
     async def test_what_it_says_works_as_it_is_printed(self, tmp_path: Path) -> None:
         """As far as that goes without kubectl; test_up_kubectl runs all of it."""
@@ -81,11 +89,7 @@ class TestTour:
             async with started.client() as client:
                 example = yaml.safe_load((ROOT / shlex.split(apply)[-1]).read_text())
                 await client.create(PLACEMENTS, example, namespace="default")
-                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
-                free = await free_cpu(client)
-                decisions = (await client.list(PLACEMENT_DECISIONS)).items
-            best = sorted(free, key=lambda name: (-free[name], name))[:3]
-            assert {each.clusterName for page in decisions for each in page.status.decisions} == set(best)
+                await decided(client)
 
             asked = shell(ask, started)
             assert asked.returncode == 0, asked.stderr
@@ -162,8 +166,7 @@ class TestDecisions:
         with up(tmp_path, "--clusters", 6, *CALM) as started:
             async with started.client() as client:
                 await apply_example(client)
-                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
-                free = await free_cpu(client)
+                free = await decided(client)
                 worst = min(free, key=lambda name: free[name])
                 status = {"status": {"scores": [{"name": "cpuAvailable", "value": 100}]}}
                 await client.patch(
@@ -182,8 +185,7 @@ class TestDecisions:
         with up(tmp_path, "--clusters", 6, *CALM) as started:
             async with started.client() as client:
                 await apply_example(client)
-                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
-                free = await free_cpu(client)
+                free = await decided(client)
                 best = max(free, key=lambda name: free[name])
                 # Silence counts in durations of the lease, and a minute is long.
                 plug = {"metadata": {"labels": {AGENT: STOPPED}}, "spec": {"leaseDurationSeconds": 1}}
@@ -235,16 +237,16 @@ class TestProcess:
         with up(tmp_path, "--clusters", 5, *CALM, "--data", data) as started:
             async with started.client() as client:
                 await apply_example(client)
-                await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
+                await decided(client)
                 names = {each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items}
                 await until(client, LEASES, lambda leases: {(name, LEASE) for name in names} <= set(leases))
                 before = await renewals(client)
-                decided = (await client.list(PLACEMENT_DECISIONS)).items
+                pages = (await client.list(PLACEMENT_DECISIONS)).items
             assert started.stop(signal.SIGKILL) == -signal.SIGKILL
         with up(tmp_path, "--data", data, *CALM) as started:
             assert started.told["clusters"] == 5
             async with started.client() as client:
-                assert (await client.list(PLACEMENT_DECISIONS)).items == decided
+                assert (await client.list(PLACEMENT_DECISIONS)).items == pages
                 assert {each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items} == names
                 # The agents are at work again, and so are the controllers, without waiting for the old leases.
                 await until(
@@ -252,7 +254,7 @@ class TestProcess:
                     LEASES,
                     lambda leases: all(leases[(name, LEASE)].spec.renewTime > before[name] for name in names),
                 )
-                await client.delete(PLACEMENT_DECISIONS, decided[0].metadata.name, namespace="default")
+                await client.delete(PLACEMENT_DECISIONS, pages[0].metadata.name, namespace="default")
                 await until(client, PLACEMENT_DECISIONS, lambda decisions: len(chosen(decisions)) == 3)
                 held = await client.get(LEASES, "fairway-placement", namespace="fairway-system")
                 assert held.spec.holderIdentity == IDENTITY

@@ -120,6 +120,10 @@ async def _accept(
 
     name = cluster.metadata.name
     requests = await requests_of(client, name, anybody=anybody, only=only)
+    if not cluster.spec.hubAcceptsClient:
+        # Before its certificate: an agent that has one and finds itself not accepted says that somebody should do so.
+        patch = {"metadata": {"uid": cluster.metadata.uid}, "spec": {"hubAcceptsClient": True}}
+        await client.patch(MANAGED_CLUSTERS, name, patch, kind=Patch.MERGE, dry_run=dry_run)
     for each in requests:
         done = each.verdict == "approve" and await approve(client, each, dry_run=dry_run)
         _tell_request(each, name, done=done, dry_run=dry_run)
@@ -135,8 +139,6 @@ async def _accept(
     if cluster.spec.hubAcceptsClient:
         say(ALREADY.format(name=name))
         return complete
-    patch = {"metadata": {"uid": cluster.metadata.uid}, "spec": {"hubAcceptsClient": True}}
-    await client.patch(MANAGED_CLUSTERS, name, patch, kind=Patch.MERGE, dry_run=dry_run)
     say(ACCEPTED.format(name=name) + (DRY_RUN if dry_run else ""))
     return complete
 
