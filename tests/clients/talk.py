@@ -104,7 +104,7 @@ def context(kubeconfig: Path) -> tuple[str, ssl.SSLContext, str]:
 
 
 async def established(talk: Talk, name: str) -> None:
-    """Wait until the hub serves a definition, which a real one may do a moment after it says so."""
+    """Wait until the hub serves a definition and tells of it, which a real one may do a moment after it says so."""
     while True:
         _, found = await talk.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
         conditions = {c["type"]: c["status"] for c in (found.get("status") or {}).get("conditions") or ()}
@@ -112,7 +112,17 @@ async def established(talk: Talk, name: str) -> None:
             break
         await asyncio.sleep(0.05)
     spec = found["spec"]
+    plural = spec["names"]["plural"]
     for version in (each["name"] for each in spec["versions"] if each["served"]):
-        path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
-        while (await talk.call("GET", path))[0] != 200:
+        path = f"/apis/{spec['group']}/{version}"
+        while (await talk.call("GET", f"{path}/{plural}"))[0] != 200:
             await asyncio.sleep(0.05)
+        while plural not in await _told(talk, path, "resources"):
+            await asyncio.sleep(0.05)
+    while spec["group"] not in await _told(talk, "/apis", "groups"):
+        await asyncio.sleep(0.05)
+
+
+async def _told(talk: Talk, path: str, part: str) -> set[str]:
+    code, answer = await talk.call("GET", path)
+    return {each["name"] for each in answer[part]} if code == 200 else set()
