@@ -4,7 +4,7 @@ A queue that is empty tells less. Every kind has a watch of its own, and any of 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -18,19 +18,21 @@ DEADLINE: Final = 120.0
 
 async def told(manager: Manager, resource: Resource[T], written: T) -> None:
     """Until controllers know what was written, if they look at objects of that kind."""
-    version = int(written.metadata.resourceVersion)
+    version = _version(written)
     for informer in _looking(manager, resource):
         await _until(informer, lambda each: int(each.resource_version) >= version)
 
 
-async def told_of_deletion(
-    manager: Manager, resource: Resource[T], name: str, *, namespace: str = ""
-) -> None:
-    """Until it is gone, or at least going: whoever holds a finalizer may still keep it."""
+async def told_of_deletion(manager: Manager, resource: Resource[T], deleted: T) -> None:
+    """Until it is gone, or at least going: whoever holds a finalizer may still keep it.
+
+    Who looks after it may have made another one of the same name by now.
+    """
+    meta = deleted.metadata
 
     def going(informer: Informer[Any]) -> bool:
-        there = informer.store.get((namespace, name))
-        return there is None or there.metadata.deletionTimestamp is not None
+        there = informer.store.get((meta.namespace, meta.name))
+        return there is None or there.metadata.uid != meta.uid or there.metadata.deletionTimestamp is not None
 
     for informer in _looking(manager, resource):
         await _until(informer, going)
@@ -44,23 +46,27 @@ async def settled(client: Client, manager: Manager) -> None:
     async with asyncio.timeout(DEADLINE):
         while True:
             await manager.quiet()
-            known = [await _caught_up(client, each) for each in manager.sources.informers]
+            known = [await caught_up(client, each) for each in manager.sources.informers]
             if all(known) and not any(each.queue.busy for each in manager.controllers.values()):
                 return
 
 
-async def _caught_up(client: Client, informer: Informer[Any]) -> bool:
-    """Waits until an informer has all there is; whether it had already."""
-    at_once = True
-    async with aclosing(informer.changes()) as changes:
-        async for _ in changes:
-            listed = await client.list(informer.resource, fields=informer.fields, skip_unreadable=True)
-            there, known = _versions(listed.items), _versions(informer.store.values())
-            readable = (there.keys() | known.keys()) - informer.unreadable.keys()
-            if all(there.get(key) == known.get(key) for key in readable):
-                break
-            at_once = False
-    return at_once
+async def caught_up(client: Client, informer: Informer[Any]) -> bool:
+    """Waits until an informer has all that was on the hub when asked; whether it had already."""
+    listed = await client.list(informer.resource, fields=informer.fields, skip_unreadable=True)
+    there = {(each.metadata.namespace, each.metadata.name) for each in listed.items}
+    newest = max((_version(each) for each in listed.items), default=0)
+
+    def told(informer: Informer[Any]) -> bool:
+        old = informer.store.keys() - there - informer.unreadable.keys()
+        return int(informer.resource_version) >= newest and all(
+            _version(informer.store[key]) > int(listed.resource_version) for key in old
+        )
+
+    if told(informer):
+        return True
+    await _until(informer, told)
+    return False
 
 
 def _looking(manager: Manager, resource: Resource[T]) -> list[Informer[Any]]:
@@ -75,5 +81,5 @@ async def _until(informer: Informer[Any], true: Callable[[Informer[Any]], bool])
                 return
 
 
-def _versions(objects: Iterable[Any]) -> dict[tuple[str, str], str]:
-    return {(each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion for each in objects}
+def _version(thing: Any) -> int:
+    return int(thing.metadata.resourceVersion)

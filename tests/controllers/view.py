@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import json
 
+from controllers.settling import caught_up
 from fairway.api.decision import PlacementDecision
 from fairway.api.event import Event
 from fairway.api.meta import Condition, find_condition
@@ -29,6 +30,7 @@ class View:
 
     def __init__(self, client: Client, *, prefix: str, namespace: str) -> None:
         self.prefix, self.namespace = prefix, namespace
+        self._client = client
         self.news = asyncio.Event()
         self.history: list[dict[str, tuple[str, ...]]] = []
         """Clusters by page, as they were after every single write of a decision in ``namespace``."""
@@ -119,6 +121,10 @@ class View:
         )
         return sorted(found, key=lambda each: (each.eventTime or "", int(each.metadata.resourceVersion)))
 
+    def last_event(self, reason: str) -> Event:
+        """An empty one while there is none."""
+        return next(reversed(self.events(reason)), Event())
+
     # What was decided
 
     def chosen(self, name: str, *, namespace: str = "") -> list[str]:
@@ -156,8 +162,10 @@ class View:
             if self._ours(each)
         }
 
-    def seen_versions(self) -> Versions:
-        return self.versions_of((*self._placements.store.values(), *self._decisions.store.values()))
+    async def catch_up(self) -> None:
+        """Until all that is on the hub by now is seen here: a status may be seen before the pages it speaks of."""
+        for informer in (self._placements, self._decisions):
+            await caught_up(self._client, informer)
 
     def describe(self) -> str:
         placements = (each for each in self._placements.store.values() if self._ours(each))

@@ -303,9 +303,10 @@ class World(View):
     ) -> None:
         """In the test's own namespace unless said otherwise, if it is of a kind that lives in one."""
         namespace = (namespace or self.namespace) if resource.namespaced else None
+        deleted = await self.client.get(resource, name, namespace=namespace)
         await self.client.delete(resource, name, namespace=namespace, propagation=propagation)
         for manager in tuple(self._followers):
-            await told_of_deletion(manager, resource, name, namespace=namespace or "")
+            await told_of_deletion(manager, resource, deleted)
 
     async def _told(self, resource: Resource[T], written: T) -> None:
         """Every kind has a watch of its own: news of one may come before older news of another."""
@@ -315,12 +316,13 @@ class World(View):
     # Waiting
 
     async def eventually(self, true: Callable[[], bool]) -> None:
-        """Looks again whenever a placement, a decision or an event has changed."""
+        """Looks again whenever a placement, a decision or an event has changed. The view is up to date then."""
         try:
             async with asyncio.timeout(DEADLINE):
                 while not true():
                     self.news.clear()
                     await self.news.wait()
+                await self.catch_up()
         except TimeoutError:
             pytest.fail(IN_VAIN.format(seconds=DEADLINE, seen=self.describe()))
 
@@ -342,21 +344,13 @@ class World(View):
         await told(manager, resource, written)
         await self.settled(manager)
 
-    async def after_deleting(
-        self, manager: Manager, resource: Resource[T], name: str, *, namespace: str = ""
-    ) -> None:
-        """The same for what was deleted."""
-        await told_of_deletion(manager, resource, name, namespace=namespace)
-        await self.settled(manager)
-
     async def settled(self, manager: Manager) -> None:
         """Until controllers know all that is on the hub and have nothing left to do, and all of it is seen here.
 
         A queue that is empty tells less: every kind has its own watch, and another one may have news on its way.
         """
         await settled(self.client, manager)
-        there = await self.versions()
-        await self.eventually(lambda: self.seen_versions() == there)
+        await self.catch_up()
 
     async def versions(self) -> Versions:
         """Resource versions of all placements and decisions here: another one tells of a write."""

@@ -33,10 +33,10 @@ async def test_disabling_freezes_what_is_there(manager: Manager, world: World) -
     frozen = await annotate(world, **DISABLED)
     await world.after(manager, PLACEMENTS, frozen)
     await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.after_deleting(manager, MANAGED_CLUSTERS, world.full("a"))
+    await world.settled(manager)
     assert world.chosen("p") == ["a", "b"]
     await world.delete(PLACEMENT_DECISIONS, "p-decision-1")
-    await world.after_deleting(manager, PLACEMENT_DECISIONS, "p-decision-1", namespace=world.namespace)
+    await world.settled(manager)
     assert world.decisions("p") == []
     await annotate(world, **{SCHEDULING_DISABLED_ANNOTATION: None})
     await world.chooses("p", "b")
@@ -70,7 +70,7 @@ async def test_one_that_asks_for_it_keeps_its_decision(manager: Manager, world: 
     await world.eventually(lambda: bool(world.mistake("p")))
     await world.clusters("c")
     await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.after_deleting(manager, MANAGED_CLUSTERS, world.full("a"))
+    await world.settled(manager)
     (kept,) = world.decisions("p")
     assert kept.metadata.resourceVersion == before.metadata.resourceVersion
     assert world.status("p").numberOfSelectedClusters == 2

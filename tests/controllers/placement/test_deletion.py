@@ -40,7 +40,7 @@ async def test_decisions_go_with_their_placement(manager: Manager, world: World,
     await world.chooses("p", "a")
     await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation=how)
     await world.eventually(lambda: world.placement("p") is None and not world.decisions("p"))
-    await world.after_deleting(manager, PLACEMENT_DECISIONS, "p-decision-1", namespace=world.namespace)
+    await world.settled(manager)
     assert await world.versions() == {}
 
 
@@ -53,7 +53,7 @@ async def test_decisions_that_are_orphaned_stay_and_nobody_cares_for_them(
     await collector_caught_up(world)
     await world.delete(PLACEMENTS, "p", namespace=world.namespace, propagation="Orphan")
     await world.eventually(lambda: world.placement("p") is None)
-    await world.after_deleting(manager, PLACEMENTS, "p", namespace=world.namespace)
+    await world.settled(manager)
     before = wakes(manager)
     changed = await world.overwrite("p-decision-1")
     await world.after(manager, PLACEMENT_DECISIONS, changed)

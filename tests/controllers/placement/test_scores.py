@@ -185,9 +185,9 @@ async def test_a_score_that_runs_out_is_noticed_at_that_moment(start: Start, wor
         assert world.chosen("p") == ["a"], "it is true until then"
         clock.now = NOON + timedelta(microseconds=1)
         await world.chooses("p", "b")
-        await world.eventually(lambda: world.events("DecisionUpdate")[-1].type == "Warning")
+        await world.eventually(lambda: world.last_event("DecisionUpdate").type == "Warning")
         assert f"AddOnPlacementScores {world.full('a')}/default expired" in (
-            world.events("DecisionUpdate")[-1].note
+            world.last_event("DecisionUpdate").note
         )
         assert world.condition("p") == ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
         await world.score("a", {"cpu": 91}, valid_until=NOON + timedelta(hours=1))

@@ -153,7 +153,7 @@ async def test_a_new_cluster_wakes_all_that_may_choose_it(manager: Manager, worl
     assert world.chosen("reds") == ["a", "c"]
     async with waking(world, manager, 4):
         await world.delete(MANAGED_CLUSTERS, world.full("c"))
-        await world.after_deleting(manager, MANAGED_CLUSTERS, world.full("c"))
+        await world.settled(manager)
     assert world.chosen("reds") == ["a"]
 
 
@@ -174,7 +174,7 @@ async def test_placements_of_other_namespaces_sleep_on(manager: Manager, world: 
     assert changed == {room}
     async with waking(world, manager, 1):
         await world.delete(MANAGED_CLUSTER_SETS, world.full("x"))
-        await world.after_deleting(manager, MANAGED_CLUSTER_SETS, world.full("x"))
+        await world.settled(manager)
     assert world.chosen("p", namespace=room) == []
 
 

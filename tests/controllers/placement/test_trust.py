@@ -34,9 +34,9 @@ async def test_the_worst_counts_from_the_moment_a_score_runs_out(start: Start, w
         assert world.chosen("p") == ["a"], "it is true until then"
         clock.now = NOON + timedelta(microseconds=1)
         await world.chooses("p", "b")
-        await world.eventually(lambda: world.events("DecisionUpdate")[-1].type == "Warning")
+        await world.eventually(lambda: world.last_event("DecisionUpdate").type == "Warning")
         assert "expired and count as the worst, by annotation fairway.dev/missing-score" in (
-            world.events("DecisionUpdate")[-1].note
+            world.last_event("DecisionUpdate").note
         )
         await world.score("a", {"cpu": -39}, valid_until=NOON + HOUR)
         await world.chooses("p", "a")
@@ -52,9 +52,9 @@ async def test_a_cluster_is_excluded_while_its_score_is_missing(start: Start, wo
         await world.chooses("p", "a", "b")
         clock.now = NOON + timedelta(seconds=1)
         await world.chooses("p", "b")
-        await world.eventually(lambda: world.events("DecisionUpdate")[-1].type == "Warning")
+        await world.eventually(lambda: world.last_event("DecisionUpdate").type == "Warning")
         assert "so annotation fairway.dev/missing-score excludes the clusters" in (
-            world.events("DecisionUpdate")[-1].note
+            world.last_event("DecisionUpdate").note
         )
         await world.score("c", {"cpu": -100})
         await world.chooses("p", "b", "c")
