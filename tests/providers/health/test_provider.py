@@ -134,7 +134,8 @@ async def test_what_may_not_be_seen_is_left_out_as_a_problem(
     agent = await grant(client, "agent", (nodes,))
     async with Client(agent) as mine:
         provider = Health(mine)
-        async with reading(provider) as woken:
+        async with asyncio.timeout(DEADLINE), reading(provider) as woken:
+            await provider._probed.wait()
             found = await eventually(provider, woken, **{NODES: 100})
     assert set(found.values) == {HEALTH, NODES, API}  # a refusal is an answer, and took its time
     assert found.reason == "PartUnknown"
@@ -169,7 +170,7 @@ async def test_it_is_published_with_the_worst_part_in_the_condition(client: Clie
     await node(client, "n1")
     await node(client, "n2", ready=False)
     await pod(client, "dns")
-    provider = Health(client)
+    provider = Health(client, clock=StoppedClock())
     async with (
         asyncio.timeout(DEADLINE),
         running([provider], hub=client, cluster="cluster1"),

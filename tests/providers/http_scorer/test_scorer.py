@@ -88,7 +88,7 @@ async def scorer() -> AsyncIterator[Scorer]:
 
 
 def options(scorer: Scorer, **more: Any) -> dict[str, Any]:
-    return {"url": scorer.url, "score": {"name": "mine"}, "timeout": "5s", **more}
+    return {"url": scorer.url, "score": {"name": "mine"}, "timeout": "2m", **more}
 
 
 async def test_one_question_for_the_whole_fleet(scorer: Scorer) -> None:

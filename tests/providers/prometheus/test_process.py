@@ -42,7 +42,7 @@ def command(config: Path, hub: HubAddress, *more: str) -> list[str]:
 
 def ran(command: list[str]) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "COLUMNS": "140", "NO_COLOR": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 async def test_a_dry_run_prints_what_it_would_publish(config: Path, fairway_hub: HubAddress) -> None:
@@ -79,7 +79,7 @@ async def test_the_process_publishes_until_it_is_told_to_stop(
 ) -> None:
     async with hub_of(fairway_hub) as hub:
         await hub.cluster("c1")
-        process = Process(command(config, fairway_hub, "--deadline", "20s"), log=tmp_path / "provider.log")
+        process = Process(command(config, fairway_hub, "--deadline", "120s"), log=tmp_path / "provider.log")
         try:
             found = await hub.until("c1", "monitoring-score", lambda each: scores(each) == {"free": -20})
             assert condition(found) == ("True", "AddOnPlacementScoreUpdated", "free 40 cores")
@@ -92,5 +92,5 @@ async def test_the_process_publishes_until_it_is_told_to_stop(
             await hub.cluster("c2")
             await hub.until("c2", "monitoring-score", lambda each: scores(each) == {"free": 50})
         finally:
-            await process.stop()
+            await process.stop(grace=120)
         assert process.status == 0, process.tail()

@@ -21,7 +21,7 @@ METRIC = "trouble_free"
 
 def options(proxy: Proxy, **more: Any) -> dict[str, Any]:
     score = {"name": "free", "query": METRIC, "scale": {"kind": "direct"}}
-    return {"url": proxy.url, "scores": [score], "timeout": "5s", **more}
+    return {"url": proxy.url, "scores": [score], "timeout": "2m", **more}
 
 
 @pytest.fixture(autouse=True)
@@ -244,7 +244,7 @@ async def test_names_tenants_and_parameters_go_with_the_question(proxy: Proxy) -
         "partial_response": "false",
         "max_source_resolution": "5m",
         "engine": "thanos",
-        "timeout": "5",
+        "timeout": "120",
     }
     assert freshness.query["query"] == f"timestamp({METRIC})"
 

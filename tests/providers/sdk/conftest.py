@@ -30,6 +30,6 @@ async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def world(client: Client) -> AsyncIterator[World]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         async with World(client, suffix=uuid4().hex[:8]) as made:
             yield made
