@@ -6,6 +6,7 @@ import logging
 import math
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,15 @@ class Unspeakable:
         raise RuntimeError("no words")
 
     __repr__ = __str__
+
+
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub that other tests share may go on in a thread of this process, and log."""
+    ours, handler = threading.get_ident(), logging.Handler.filter
+    monkeypatch.setattr(
+        logs.Lines, "filter", lambda self, record: record.thread == ours and handler(self, record)
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -292,7 +292,12 @@ def test_spans_reach_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs fairway[otel]")
     messages: Any = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     with Collector() as collector:
-        environment = {ENDPOINT: f"http://127.0.0.1:{collector.server.server_port}"}
+        environment = {
+            ENDPOINT: f"http://127.0.0.1:{collector.server.server_port}",
+            # Milliseconds and seconds: all at the end and once, however slow the machine is.
+            "OTEL_BSP_SCHEDULE_DELAY": "3600000",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "120",
+        }
         for key, value in environment.items():
             monkeypatch.setenv(key, value)
         export = configure_from_environment()
