@@ -38,7 +38,7 @@ def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
         try:
             assert not select.select([child], [], [], 0)[0]
             parent.kill()
-            assert select.select([child], [], [], 30)[0]
+            assert select.select([child], [], [], 120)[0]
         finally:
             os.close(child)
 

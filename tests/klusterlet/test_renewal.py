@@ -10,6 +10,8 @@ import pytest
 from cryptography import x509
 
 from fairway.api.meta import Condition, find_condition
+from fairway.controllers.acceptance.names import PREFIX
+from fairway.controllers.kinds import CLUSTER_ROLE_BINDINGS
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.enrolment import Wanted
@@ -20,7 +22,7 @@ from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED, Renewal
 from fairway.kube import MANAGED_CLUSTERS, Informer, Patch
 from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
 from klusterlet.clocks import ShiftedClock
-from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, joined, until
+from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, gone, joined, until
 
 LIFE = 600
 """Seconds: the shortest that is signed. Five minutes of it are over when it is signed."""
@@ -168,6 +170,8 @@ async def test_a_hub_that_is_out_of_reach_is_tried_again(fleet: Fleet, member: J
         member.name,
         lambda each: any(c.reason == "HubClusterAdminDenied" for c in each.status.conditions or ()),
     )
+    # That is said of rights the controller knows of: those it has just given, it takes when it hears of them.
+    await gone(member.admin, CLUSTER_ROLE_BINDINGS, f"{PREFIX}{member.name}")
     async with at_work(renewal.run()), asyncio.timeout(DEADLINE):
         await said.spoke.wait()
         assert said.conditions[0].reason == UPDATE_FAILED

@@ -52,6 +52,7 @@ spec:
   nodeName: simulated
   containers: [{name: one, image: none}]
 """
+WAITS = "--timeout=120s"
 HOLDS_ONE = """\
 import asyncio, json, sys
 from pathlib import Path
@@ -124,7 +125,7 @@ async def test_the_hub_takes_every_kind_of_ours(kube_tools: Tools, real_hub: Rea
     await run(kube_tools, admin, "apply", "--server-side", "-f", "-", given=given)
     await known(kube_tools, documents, kubeconfig=admin)
     names = [f"crd/{each['metadata']['name']}" for each in documents]
-    await run(kube_tools, admin, "wait", "--for=condition=Established", *names)
+    await run(kube_tools, admin, "wait", WAITS, "--for=condition=Established", *names)
 
 
 async def test_a_crash_of_the_server_loses_nothing(kube_tools: Tools, tmp_path: Path) -> None:
@@ -153,8 +154,8 @@ async def test_controllers_make_service_accounts(
     ):
         admin, inside = real_hub.kubeconfig, ("--namespace", "controlled")
         await run(kube_tools, admin, "create", "namespace", "controlled")
-        await run(kube_tools, admin, "wait", "--for=create", "serviceaccount/default", *inside)
-        await run(kube_tools, admin, "wait", "--for=create", "configmap/kube-root-ca.crt", *inside)
+        await run(kube_tools, admin, "wait", WAITS, "--for=create", "serviceaccount/default", *inside)
+        await run(kube_tools, admin, "wait", WAITS, "--for=create", "configmap/kube-root-ca.crt", *inside)
         token = (await run(kube_tools, admin, "create", "token", "default", *inside)).output.strip()
         who = await run(kube_tools, admin, f"--token={token}", "auth", "whoami", "--output=json")
         user = json.loads(who.output)["status"]["userInfo"]
@@ -187,7 +188,7 @@ async def test_controllers_sign_what_is_approved(
         admin = real_hub.kubeconfig
         await run(kube_tools, admin, "create", "-f", "-", given=json.dumps(request))
         await run(kube_tools, admin, "certificate", "approve", "dave")
-        await run(kube_tools, admin, "wait", "--for=jsonpath={.status.certificate}", "csr/dave")
+        await run(kube_tools, admin, "wait", WAITS, "--for=jsonpath={.status.certificate}", "csr/dave")
         written = await run(
             kube_tools, admin, "get", "csr", "dave", "--output=jsonpath={.status.certificate}"
         )
@@ -206,10 +207,10 @@ async def test_simulated_nodes_get_ready_and_run_what_is_bound_to_them(
     admin = real_hub.kubeconfig
     async with kwok(kube_tools, kubeconfig=admin, folder=tmp_path):
         await run(kube_tools, admin, "apply", "-f", "-", given=NODE_AND_POD)
-        await run(kube_tools, admin, "wait", "--for=condition=Ready", "node/simulated", "pod/bound")
+        await run(kube_tools, admin, "wait", WAITS, "--for=condition=Ready", "node/simulated", "pod/bound")
         phase = await run(kube_tools, admin, "get", "pod", "bound", "--output=jsonpath={.status.phase}")
         assert phase.output == "Running"
-        await run(kube_tools, admin, "delete", "pod/bound", "node/simulated", "--timeout=60s")
+        await run(kube_tools, admin, "delete", "pod/bound", "node/simulated", WAITS)
 
 
 async def test_all_of_it_at_once_on_a_hub_of_its_own(kube_tools: Tools, tmp_path: Path) -> None:
@@ -223,12 +224,11 @@ async def test_all_of_it_at_once_on_a_hub_of_its_own(kube_tools: Tools, tmp_path
     ) as hub:
         assert list(hub.pids) == [ETCD, API_SERVER, CONTROLLER_MANAGER, KWOK]
         assert all(held > 10 << 20 for held in hub.resident().values())
-        await run(kube_tools, hub.kubeconfig, "wait", "--for=create", "serviceaccount/default")
+        await run(kube_tools, hub.kubeconfig, "wait", WAITS, "--for=create", "serviceaccount/default")
         await run(kube_tools, hub.kubeconfig, "apply", "-f", "-", given=NODE_AND_POD)
-        await run(kube_tools, hub.kubeconfig, "wait", "--for=condition=Ready", "pod/bound")
-        async with asyncio.timeout(
-            60
-        ):  # the taint of a node that isn't ready goes by the word of a controller
+        await run(kube_tools, hub.kubeconfig, "wait", WAITS, "--for=condition=Ready", "pod/bound")
+        # The taint of a node that isn't ready goes by the word of a controller.
+        async with asyncio.timeout(120):
             while (await run(kube_tools, hub.kubeconfig, *taints)).output:
                 pass
         processes = list(hub.processes.values())
@@ -249,5 +249,5 @@ def test_nothing_outlives_a_killed_test(kube_tools: Tools, tmp_path: Path) -> No
             stack.callback(os.close, child)
         holder.send_signal(signal.SIGKILL)
         for name, child in children.items():
-            ended, _, _ = select.select([child], [], [], 30)
+            ended, _, _ = select.select([child], [], [], 120)
             assert ended, f"{name} lives on"

@@ -86,7 +86,7 @@ def go(tmp_path: Path) -> Iterator[Go]:
 
 
 def finished(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     return output.strip(), errors
 
@@ -121,7 +121,7 @@ def test_a_killed_build_leaves_nothing_that_could_be_taken_for_programs(go: Go) 
     compiler = go.wait()
     building.kill()
     os.kill(compiler, signal.SIGKILL)
-    building.communicate(timeout=60)
+    building.communicate(timeout=120)
     assert build.built(environ=go.environ) is None
     with pytest.raises(ToolsMissing):
         Tools.find("etcd", environ=go.environ)

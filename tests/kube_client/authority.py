@@ -14,9 +14,12 @@ class Pair:
     key: bytes
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
+        """In place of those that are there: as other files, which cannot be taken for the ones before."""
         chain, key = folder / f"{name}.crt", folder / f"{name}.key"
-        chain.write_bytes(self.chain)
-        key.write_bytes(self.key)
+        for path, content in ((chain, self.chain), (key, self.key)):
+            aside = path.with_name(f"{path.name}.aside")
+            aside.write_bytes(content)
+            aside.replace(path)
         return chain, key
 
 

@@ -179,6 +179,7 @@ class FaultyHub:
         self._watchers: set[_Watcher] = set()
         self._transports: set[asyncio.BaseTransport] = set()
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
         self._port = 0
         self._held = contextlib.ExitStack()
         self._ssl: ssl.SSLContext | None = None
@@ -195,19 +196,27 @@ class FaultyHub:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._ssl)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+        assert self._runner.server is not None
+        self._listening = await asyncio.get_running_loop().create_server(
+            self._runner.server, "127.0.0.1", self._port, ssl=self._ssl
+        )
+        self._port = self._listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            listening.close()
         for transport in self._transports:
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
         for watcher in self._watchers:
             watcher.queue.put_nowait(_Cut)
+        self._watchers.clear()
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+        if listening is not None:
+            await _left(listening)
 
     async def restart(self, *, rewind_to: int | None = None) -> None:
         await self.stop()
@@ -406,6 +415,13 @@ class FaultyHub:
             yield Entry(0, "ADDED", document).line
         if ended:
             yield bookmark(self.history.revision, ends_initial_events=True)
+
+
+async def _left(server: asyncio.Server) -> None:
+    """By everybody, also those who never got past the handshake, of whom the application knows nothing."""
+    await server.wait_closed()
+    while vars(server).get("_active_count"):  # Python 3.11 does not wait
+        await asyncio.sleep(0)
 
 
 async def _follow(request: web.Request, response: web.StreamResponse, watcher: _Watcher) -> None:

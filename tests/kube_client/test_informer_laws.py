@@ -18,7 +18,7 @@ from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
 from kube_client.faulty import FaultyHub
-from kube_client.mirror import Mirror
+from kube_client.mirror import PATIENCE, Mirror
 
 QUICK = Backoff(base=0.001, cap=0.004)
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -34,9 +34,18 @@ class World:
     async def settle(self) -> None:
         await self.mirror.until(lambda: self.mirror.versions() == self.hub.history.versions())
 
-    async def caught_up_with_the_past(self) -> None:
-        """Until the informer does not wait for versions the hub does not have any more."""
-        await self.mirror.until(lambda: int(self.informer.resource_version or 0) <= self.hub.history.revision)
+    async def followed(self) -> None:
+        """Until the informer has an open watch of the hub as it runs now."""
+        async with asyncio.timeout(PATIENCE):
+            await self.hub.watched()
+            while self.informer.lag > 0:
+                await asyncio.sleep(0)
+
+    async def caught_up(self) -> None:
+        """Until the informer is exactly where the hub is."""
+        async with asyncio.timeout(PATIENCE):
+            while self.informer.resource_version != str(self.hub.history.revision):
+                await asyncio.sleep(0)
 
 
 Step = Callable[[World], Awaitable[None]]
@@ -92,8 +101,9 @@ def rewind(back: int) -> Step:
     async def run(world: World) -> None:
         history = world.hub.history
         await world.hub.restart(rewind_to=max(1, history.revision - back))
-        # A history that grows past what was seen before anybody looks cannot be told from one that just grew.
-        await world.caught_up_with_the_past()
+        # A history that grows past what was seen before anybody looks cannot be told from one that just grew. What
+        # was seen is more than the informer has now: some may be on its way from before.
+        await world.followed()
 
     run.__qualname__ = f"rewind({back})"
     return run
@@ -103,9 +113,10 @@ def rewind_unnoticed(back: int) -> Step:
     """No connection breaks: a running hub got its state exchanged from below. Its next bookmark gives it away."""
 
     async def run(world: World) -> None:
+        await world.followed()  # a list of before that is on its way would give nothing away
         world.hub.history.rewind(max(1, world.hub.history.revision - back))
         world.hub.bookmark()
-        await world.caught_up_with_the_past()
+        await world.caught_up()
 
     run.__qualname__ = f"rewind_unnoticed({back})"
     return run

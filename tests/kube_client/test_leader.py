@@ -796,7 +796,11 @@ async def test_an_election_over_the_wire_by_the_system_clock() -> None:
                 written.append((fence.token, hub.objects[PATH]["spec"]["holderIdentity"]))
             elector.stop()
 
-        elector = Elector(HubLease(client, namespace="fairway", name="scheduler"), on_started=work)
+        elector = Elector(
+            HubLease(client, namespace="fairway", name="scheduler"),
+            timing=Timing(lease=600, renew=500, retry=300),  # so that no renewal comes in between
+            on_started=work,
+        )
         await elector.run()
         assert written == [(0, elector.identity)]
         assert "holderIdentity" not in hub.objects[PATH]["spec"]

@@ -11,6 +11,7 @@ import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from fairway.klusterlet.local_launch import (
     LOOPBACK,
     REVISION,
     Deployment,
+    DeploymentCondition,
     Launch,
     launch_of,
 )
@@ -160,11 +162,13 @@ class _Agent:
         clock: Clock,
     ) -> None:
         self._cluster, self._deployments, self._deployment = cluster, deployments, deployment
-        self._refused = refused
+        self._shape, self._refused = _shape(deployment), refused
         self._folder, self._session, self._clock = folder, session, clock
         self._name = "/".join(key_of(deployment))
         self._looks = asyncio.Event()
         self._token_due = 0.0
+        self._told: _Status | None = None
+        """What was last written, which may be more than is known yet."""
         self._notices = Notices(log)
 
     async def run(self) -> None:
@@ -282,59 +286,75 @@ class _Agent:
         """As the status of the Deployment, if it is not that already."""
         namespace, name = key_of(self._deployment)
         known = self._deployments.get(name, namespace=namespace)
-        if known is None or known.metadata.uid != self._deployment.metadata.uid:
-            return
+        if known is None or _shape(known) != self._shape:
+            return  # of what it is by now, somebody else is about to tell
         waits = ("False", WAITS if why else RUNS, why or NOT_READY)
-        condition = READY if ready or replicas == 0 else waits
-        status = _status(known, replicas=replicas, ready=int(ready), condition=condition, clock=self._clock)
-        if status is None:
+        status = _Status(
+            generation=known.metadata.generation,
+            replicas=replicas,
+            ready=int(ready),
+            condition=READY if ready or replicas == 0 else waits,
+        )
+        if status.is_in(known) and self._told in (None, status):
             return
         try:
             await self._cluster.patch(
                 DEPLOYMENTS,
                 name,
-                {"status": status},
+                {"status": status.document(known, clock=self._clock)},
                 kind=Patch.MERGE,
                 namespace=namespace,
                 subresource="status",
                 field_manager=FIELD_MANAGER,
             )
+            self._told = status
         except KubeError as error:
             self._notices.say(logging.WARNING, type(error), DISTURBED, self._name, error)
 
 
-def _status(
-    known: Deployment, *, replicas: int, ready: int, condition: tuple[str, str, str], clock: Clock
-) -> dict[str, Any] | None:
-    """None if nothing changes."""
-    before = known.status
-    old = next((each for each in before.conditions if each.type == AVAILABLE), None)
-    same = old is not None and (old.status, old.reason, old.message) == condition
-    generation = known.metadata.generation
-    counts = (before.observed_generation, before.replicas, before.ready_replicas)
-    if same and counts == (generation, replicas, ready):
-        return None
-    now = format_time(clock.wall())
-    status, reason, message = condition
-    kept = old is not None and old.status == status and bool(old.last_transition_time)
-    return {
-        "observedGeneration": generation,
-        "replicas": replicas,
-        "updatedReplicas": replicas,
-        "readyReplicas": ready,
-        "availableReplicas": ready,
-        "unavailableReplicas": replicas - ready,
-        "conditions": [
-            {
-                "type": AVAILABLE,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "lastUpdateTime": now,
-                "lastTransitionTime": old.last_transition_time if kept and old is not None else now,
-            }
-        ],
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Status:
+    generation: int
+    replicas: int
+    ready: int
+    condition: tuple[str, str, str]
+    """Status, reason and message."""
+
+    def is_in(self, known: Deployment) -> bool:
+        before, old = known.status, _available(known)
+        return (
+            old is not None
+            and (old.status, old.reason, old.message) == self.condition
+            and (before.observed_generation, before.replicas, before.ready_replicas)
+            == (self.generation, self.replicas, self.ready)
+        )
+
+    def document(self, known: Deployment, *, clock: Clock) -> dict[str, Any]:
+        now, old = format_time(clock.wall()), _available(known)
+        status, reason, message = self.condition
+        kept = old.last_transition_time if old is not None and old.status == status else ""
+        return {
+            "observedGeneration": self.generation,
+            "replicas": self.replicas,
+            "updatedReplicas": self.replicas,
+            "readyReplicas": self.ready,
+            "availableReplicas": self.ready,
+            "unavailableReplicas": self.replicas - self.ready,
+            "conditions": [
+                {
+                    "type": AVAILABLE,
+                    "status": status,
+                    "reason": reason,
+                    "message": message,
+                    "lastUpdateTime": now,
+                    "lastTransitionTime": kept or now,
+                }
+            ],
+        }
+
+
+def _available(deployment: Deployment) -> DeploymentCondition | None:
+    return next((each for each in deployment.status.conditions if each.type == AVAILABLE), None)
 
 
 @contextmanager

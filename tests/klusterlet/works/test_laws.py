@@ -99,7 +99,7 @@ class Play:
                 await world.take_back(work)
             case Drift(name, None):
                 with suppress(KubeError):
-                    await world.cluster.request("DELETE", world.at(name))
+                    await world.remove(name)
             case Drift(name, changed):
                 with suppress(NotFound):
                     await world.edit(world.at(name), {"data": changed})
@@ -137,7 +137,14 @@ async def played(pair: Pair, script: list[Step]) -> None:
             works = list((await world.hub.list(MANIFEST_WORKS, namespace=world.name)).items)
             wanted = {"foreign": {"k": "mine"}, **expected(works)}
             alive = {each.metadata.name for each in works if each.metadata.deletionTimestamp is None}
-            await world.eventually(lambda: world.maps() == wanted and world.names() == alive)
+            words = [word for word in WORKS if world.full(word) in alive]
+
+            def settled() -> bool:
+                # What is so by chance does not count: the agent has looked at each work as it is now.
+                looked_at = all(world.condition(word, "Applied") is not None for word in words)
+                return looked_at and world.maps() == wanted and world.names() == alive
+
+            await world.eventually(settled)
             # And it stays so, with nothing left that nobody answers for.
             await play.agent.synced()
             await play.agent.quiet()

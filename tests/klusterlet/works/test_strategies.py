@@ -132,10 +132,10 @@ async def test_a_work_that_is_complete_is_left_alone_and_deleted_in_time(small_w
         assert found is not None
         assert found.message == "Job is finished"
     clock.now += timedelta(seconds=99)
+    await world.give(
+        "a", job(world), world.config_map("one", {"k": "2"}), manifestConfigs=configs, deleteOption=option
+    )
     async with world.agent(clock=clock) as agent:
-        await world.give(
-            "a", job(world), world.config_map("one", {"k": "2"}), manifestConfigs=configs, deleteOption=option
-        )
         await agent.synced()
         await agent.quiet()
         assert world.work("a") is not None
@@ -171,7 +171,7 @@ async def test_what_nobody_asks_for_any_more_goes_after_a_while(small_world: Wor
         # It comes back in time: all is well again.
         await world.give("a", world.config_map("one", {}))
         await world.applied("a")
-        assert not evicting()
+        await world.eventually(lambda: not evicting())
     assert await world.there() == {"one": {}}
     await world.hub.patch(
         MANIFEST_WORKS,

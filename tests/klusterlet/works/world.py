@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Final
@@ -29,6 +29,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.rules import Rule
+from fairway.kube.transport import Response
 from rights import grant
 
 DEADLINE: Final = 120.0
@@ -52,13 +53,43 @@ CONFIG_MAPS: Final[Resource[Entries]] = Resource(
 )
 
 
+class Finishing(Client):
+    """Writes that were begun are brought to an end, also for one who dies meanwhile and never learns of it.
+
+    Otherwise they might arrive long after, over all that others made of it.
+    """
+
+    def __init__(self, connection: Connection, *, field_manager: str) -> None:
+        super().__init__(connection, field_manager=field_manager)
+        self._begun: set[asyncio.Task[Response]] = set()
+        ask = self._transport.request
+
+        async def request(method: str, path: str, **options: Any) -> Response:
+            if method == "GET":
+                return await ask(method, path, **options)
+            begun = asyncio.create_task(ask(method, path, **options))
+            self._begun.add(begun)
+            begun.add_done_callback(self._ended)
+            return await asyncio.shield(begun)
+
+        vars(self._transport)["request"] = request
+
+    def _ended(self, begun: asyncio.Task[Response]) -> None:
+        self._begun.discard(begun)
+        if not begun.cancelled():
+            begun.exception()  # of one nobody waits for any more
+
+    async def finished(self) -> None:
+        await asyncio.gather(*self._begun, return_exceptions=True)
+
+
 class World:
     """Names of works are those given here with a prefix: all tests share the record's cluster-wide names."""
 
     def __init__(self, hub: Connection, cluster: Connection) -> None:
         self.name = f"w{uuid.uuid4().hex[:8]}"
-        self.hub = Client(hub, field_manager="somebody")
-        self.cluster = Client(cluster, field_manager="somebody")
+        self.hub = Finishing(hub, field_manager="somebody")
+        self.cluster = Finishing(cluster, field_manager="somebody")
         self._news = asyncio.Event()
         self._works: Informer[ManifestWork] = Informer(self.hub, MANIFEST_WORKS, namespace=self.name)
         self._records: Informer[AppliedManifestWork] = Informer(self.cluster, APPLIED_MANIFEST_WORKS)
@@ -112,6 +143,8 @@ class World:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+            await self.hub.finished()
+            await self.cluster.finished()
 
     async def restricted(self, client: Client, rights: Iterable[Rule], *, namespace: str = "") -> Connection:
         """As somebody who has these rights and no others, in one namespace or everywhere."""
@@ -174,7 +207,15 @@ class World:
         return {each.name: _plain(each.fieldValue) for each in (given.values if given else ())}
 
     def record(self, word: str) -> AppliedManifestWork | None:
-        return self._records.get(f"{hub_hash(self.hub.connection.server)}-{self.full(word)}")
+        """As it was last seen, which may be long after the work has said something."""
+        return self._records.get(self._record_name(word))
+
+    async def written_record(self, word: str) -> AppliedManifestWork:
+        """The same, asked for: what was written before is in it."""
+        return await self.cluster.get(APPLIED_MANIFEST_WORKS, self._record_name(word))
+
+    def _record_name(self, word: str) -> str:
+        return f"{hub_hash(self.hub.connection.server)}-{self.full(word)}"
 
     # The cluster
 
@@ -199,10 +240,26 @@ class World:
         found: Document = msgspec.json.decode(answer.body)
         return found
 
-    async def edit(
-        self, path: str, body: Mapping[str, Any], *, query: Sequence[tuple[str, str]] = ()
-    ) -> None:
-        await self.cluster.request("PATCH", path, body=body, content_type=MERGE, query=query)
+    async def edit(self, path: str, body: Mapping[str, Any]) -> None:
+        """A ConfigMap has been seen here as it is then: it may be something else soon."""
+        answer = await self.cluster.request("PATCH", path, body=body, content_type=MERGE)
+        edited: Document = msgspec.json.decode(answer.body)
+        if edited["kind"] == CONFIG_MAPS.kind:
+            await self._map_seen(edited["metadata"]["resourceVersion"])
+
+    async def remove(self, name: str) -> None:
+        """A ConfigMap, and that it went has been seen here; another may be in its place by then."""
+        uid = (await self.cluster.get(CONFIG_MAPS, name, namespace=self.name)).metadata.uid
+        await self.cluster.delete(CONFIG_MAPS, name, namespace=self.name, uid=uid)
+
+        def went() -> bool:
+            found = self._maps.get(name, namespace=self.name)
+            return found is None or found.metadata.uid != uid
+
+        await self.eventually(went)
+
+    async def _map_seen(self, version: str) -> None:
+        await self.eventually(lambda: int(self._maps.resource_version or 0) >= int(version))
 
     def at(self, name: str) -> str:
         return CONFIG_MAPS.path(namespace=self.name, name=name)
