@@ -19,7 +19,7 @@ from fairway.testing.processes import POLL, Process
 
 HUB = "hub"
 CLUSTERS = ("cluster1", "cluster2")
-SECONDS = 120.0
+SECONDS = 240.0
 """For what takes a moment. Machines are slow at times."""
 
 SECRET = "resource-usage-collect-hub-kubeconfig"

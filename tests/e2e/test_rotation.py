@@ -14,8 +14,7 @@ import pytest
 from cryptography import x509
 
 from e2e.stage import AGENT_NAMESPACE, HUB, NODE, SECRET, Stage, servers
-from e2e.survivors import is_valid
-from e2e.test_loop import CLUSTER_OF, SCORE_OF, has_condition
+from e2e.test_loop import CLUSTER_OF, SCORE_OF, has_condition, is_valid
 from fairway.hub import hub as embedded
 from fairway.hub.access.authn import Authenticator
 from fairway.klusterlet.folder import Folder
@@ -137,7 +136,7 @@ async def test_an_agent_goes_on_with_a_new_certificate(stage: Stage, clock: HubC
     assert ends > clock()
     await refused(stage, first)
     await renewed(stage, score, "validUntil")
-    assert is_valid(await stage.found(score))
+    await stage.until("the score is valid", is_valid, score)
     await renewed(stage, LEASE_OF, "renewTime")
     agent = (stage.folder / f"agent-{CLUSTER}.log").read_text(encoding="utf-8")
     assert "WARNING" not in agent, agent

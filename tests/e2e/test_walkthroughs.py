@@ -85,7 +85,7 @@ async def test_a_page_must_end_what_it_starts(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="leaves processes behind"):
         await Terminal(tmp_path, kubectl=Path("kubectl")).run(page)
     left = int((tmp_path / "printed").read_text().strip("\x1e\n"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while runs(left):
             await asyncio.sleep(POLL)
 
