@@ -12,8 +12,8 @@ from unittest import mock
 import pytest
 
 from chaos.things import CONFIG_MAPS, Thing, body
-from fairway.hub.hub import Hub
 from fairway.hub.storage.log import Log
+from fairway.hub.storage.store import Store
 from fairway.kube import kubeconfig
 from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError
 from fairway.kube.options import Patch
@@ -29,10 +29,12 @@ class Gate:
         self.open = threading.Event()
         self.error: Exception | None = None
         self.reached = threading.Event()
+        self.awaited = asyncio.Event()
+        """Whether an answer waits for a commit that is not its own."""
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        append = Log.append
+        append, settled = Log.append, Store.settled
 
         def held(log: Log, rows: Any) -> None:
             self.reached.set()
@@ -41,7 +43,11 @@ class Gate:
                 raise self.error
             append(log, rows)
 
-        with mock.patch.object(Log, "append", held):
+        async def awaiting(store: Store) -> None:
+            self.awaited.set()
+            await settled(store)
+
+        with mock.patch.object(Log, "append", held), mock.patch.object(Store, "settled", awaiting):
             try:
                 yield
             finally:
@@ -49,13 +55,13 @@ class Gate:
 
 
 @asynccontextmanager
-async def scene(folder: Path) -> AsyncIterator[tuple[Hub, Client]]:
+async def scene(folder: Path) -> AsyncIterator[Client]:
     async with embedded_hub(folder=folder / "data", definitions=(), upkeep=frozenset()) as hub:
         file = folder / "kubeconfig"
         hub.certificates.write_kubeconfig(file, server=hub.url)
         once = Retry(asked=0, failed=0, unsent=0)
         async with Client(kubeconfig.load(file).context(None), retry=once) as client:
-            yield hub, client
+            yield client
 
 
 def make(client: Client, token: str) -> Coroutine[Any, Any, Thing]:
@@ -73,12 +79,16 @@ async def answered_while_held(
     """``first`` is on its way to the disk when ``second`` is asked; nobody may have an answer by then."""
     one = asyncio.create_task(first)
     await asyncio.to_thread(gate.reached.wait)
+    gate.awaited.clear()
     two = asyncio.create_task(second)
+    waits = asyncio.create_task(gate.awaited.wait())
+    await asyncio.wait({two, waits}, return_when=asyncio.FIRST_COMPLETED)
+    waits.cancel()
     return one, two
 
 
-async def settled(hub: Hub, client: Client) -> None:
-    """Until the hub has dealt with all it can: a read through the same loop comes after what was sent before it."""
+async def settled(client: Client) -> None:
+    """Until who could answer has answered: a read through the same loop comes after what the hub was at before."""
     for _ in range(3):
         await client.request("GET", "/livez")
 
@@ -144,11 +154,11 @@ CASES: dict[str, Any] = {
 async def test_an_answer_waits_for_what_it_is_about(tmp_path: Path, case: str, fate: str) -> None:
     there, first, second, refusal = CASES[case]
     gate = Gate()
-    async with scene(tmp_path) as (hub, client):
+    async with scene(tmp_path) as client:
         made = await make(client, there) if there else None
         with gate.holding():
             one, two = await answered_while_held(gate, first(client, made), second(client, made))
-            await settled(hub, client)
+            await settled(client)
             assert not one.done()
             assert not two.done()
             if fate == "failed":

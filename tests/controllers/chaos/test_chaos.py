@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -22,14 +24,24 @@ SURELY: Final = {
     "write late",
     "write twice",
 }
-"""Otherwise nothing would have been shown."""
+
+
+def shown(seen: Mapping[str, int], length: int) -> bool:
+    """Otherwise nothing would have been shown."""
+    if length > 1:
+        return seen.keys() >= SURELY
+    return len([name for name in seen if name.startswith("write")]) >= 3
 
 
 async def test_whatever_becomes_of_its_requests_decisions_are_right_in_the_end(
     server: Server, chance: random.Random, length: int
 ) -> None:
     async with scene(server, chance) as at:
-        for number in range(ROUNDS * length):
+        seen = at.proxy.counted.by_fate
+        for number in count():
+            # However few requests a busy machine makes of the same changes, enough of them must have gone wrong.
+            if number >= ROUNDS * length and shown(seen, length):
+                break
             at.storm()
             stirring = asyncio.create_task(at.people.stir(CHANGES))
             await until_over(at, stirring)
@@ -37,10 +49,6 @@ async def test_whatever_becomes_of_its_requests_decisions_are_right_in_the_end(
                 await at.restart()
             at.calm()
             await at.right()
-        seen = at.proxy.counted.by_fate
-    if length > 1:
-        assert seen.keys() >= SURELY, seen
-    assert len([name for name in seen if name.startswith("write")]) >= 3, seen
 
 
 async def test_a_hub_that_went_back_in_time_gets_decisions_for_what_it_has_now(

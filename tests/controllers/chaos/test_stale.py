@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from typing import Final
 
 from chaos.nursery import POLL
@@ -103,7 +104,10 @@ async def test_nothing_is_written_that_was_over_already(
             await at.people.put(MANAGED_CLUSTERS, builders.cluster(name))
         for name in PLACED:
             await at.people.put(PLACEMENTS, builders.placement(name, spec=spec))
-        for number in range(4 * length):
+        for number in count():
+            # A busy machine may see few states of so many; of the last of each round something is written in any case.
+            if number >= 4 * length and len({content for _, content in written(at, "p0-decision-1")}) > 5:
+                break
             async with truths.following(at.client):
                 at.storm()
                 await until_over(at, asyncio.create_task(toggle(at, 40)))
@@ -113,7 +117,6 @@ async def test_nothing_is_written_that_was_over_already(
                 await at.restart()
         for name in PLACED:
             assert stale(written(at, f"{name}-decision-1"), truths.all) == []
-        assert len({content for _, content in written(at, "p0-decision-1")}) > 5
 
 
 async def toggle(at: Scene, count: int) -> None:

@@ -3,7 +3,7 @@
 import logging
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -53,8 +53,11 @@ async def showing(shown: Shown) -> AsyncIterator[Address]:
 async def seen(address: Address) -> x509.Certificate:
     _, writer = await connect(address, tls=unverified())
     secured = writer.get_extra_info("ssl_object")
-    writer.transport.abort()
-    return x509.load_der_x509_certificate(secured.getpeercert(binary_form=True))
+    shown = secured.getpeercert(binary_form=True)
+    writer.close()
+    with suppress(ConnectionError, ssl.SSLError):
+        await writer.wait_closed()  # by then the other side is through with the handshake, too
+    return x509.load_der_x509_certificate(shown)
 
 
 def name_of(certificate: x509.Certificate) -> str:

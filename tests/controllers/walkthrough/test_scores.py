@@ -5,15 +5,12 @@ import json
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from controllers.settling import DEADLINE
+from controllers.settling import DEADLINE, settled
 from controllers.walkthrough.conftest import Terminal
 from fairway.api.meta import format_time
+from fairway.controllers.manager import Manager
 from fairway.kube import Client, Informer
 from fairway.kube.events import EVENTS
-
-pytestmark = pytest.mark.usefixtures("everything")
 
 DECISION = "placementdecision/placement1-decision-1"
 PLACEMENT = """
@@ -38,6 +35,11 @@ spec:
 """
 
 
+async def waits(terminal: Terminal, what: str) -> None:
+    """By default it would give up after half a minute."""
+    await terminal(f"kubectl wait {what} --timeout={DEADLINE:.0f}s")
+
+
 async def joins(terminal: Terminal, name: str) -> None:
     """The administrator accepts a cluster, and its agent says how it is."""
     cluster = {
@@ -47,7 +49,7 @@ async def joins(terminal: Terminal, name: str) -> None:
         "spec": {"hubAcceptsClient": True},
     }
     await terminal("kubectl apply -f -", given=json.dumps(cluster))
-    await terminal(f"kubectl wait managedcluster/{name} --for=condition=HubAcceptedManagedCluster")
+    await waits(terminal, f"managedcluster/{name} --for=condition=HubAcceptedManagedCluster")
     told = [
         {
             "op": "add",
@@ -87,7 +89,7 @@ async def publishes(
         "scores": [{"name": name, "value": value} for name, value in scores.items()],
         "validUntil": valid_until,
     }
-    await terminal(f"kubectl wait --for=create namespace/{cluster}")
+    await waits(terminal, f"--for=create namespace/{cluster}")
     await terminal("kubectl apply -f -", given=json.dumps(score))
     await terminal(
         f"kubectl patch addonplacementscore resource-usage-score -n {cluster} --subresource=status --type=merge "
@@ -97,9 +99,7 @@ async def publishes(
 
 
 async def moved(terminal: Terminal, cluster: str) -> None:
-    await terminal(
-        f"kubectl wait {DECISION} --for=jsonpath='{{.status.decisions[0].clusterName}}'={cluster} --timeout=60s"
-    )
+    await waits(terminal, f"{DECISION} --for=jsonpath='{{.status.decisions[0].clusterName}}'={cluster}")
 
 
 async def told(client: Client, note: str) -> None:
@@ -126,18 +126,20 @@ async def described(terminal: Terminal) -> list[tuple[str, str, str]]:
     return [(line.split()[0], line.split()[1], line[at:].strip()) for line in lines[2:]]
 
 
-async def test_the_walk_through(terminal: Terminal, client: Client) -> None:
+async def test_the_walk_through(terminal: Terminal, client: Client, everything: Manager) -> None:
     # Two clusters, and the set they are in by default.
     await joins(terminal, "cluster1")
     await joins(terminal, "cluster2")
     for name in ("cluster1", "cluster2"):
-        await terminal(
-            f"kubectl wait managedcluster/{name} "
-            "--for=jsonpath='{.metadata.labels.cluster\\.open-cluster-management\\.io/clusterset}'=default"
+        await waits(
+            terminal,
+            f"managedcluster/{name} "
+            "--for=jsonpath='{.metadata.labels.cluster\\.open-cluster-management\\.io/clusterset}'=default",
         )
-    await terminal(
-        "kubectl wait managedclusterset/default "
-        "--for=jsonpath='{.status.conditions[0].message}'='2 ManagedClusters selected'"
+    await waits(
+        terminal,
+        "managedclusterset/default "
+        "--for=jsonpath='{.status.conditions[0].message}'='2 ManagedClusters selected'",
     )
     assert [line.split() for line in (await terminal("fairway get clusters")).splitlines()] == [
         ["NAME", "ACCEPTED", "AVAILABLE", "CLUSTERSET", "CPU", "MEMORY", "KUBERNETES", "VERSION"],
@@ -163,7 +165,7 @@ async def test_the_walk_through(terminal: Terminal, client: Client) -> None:
 
     # The set is bound to the namespace default.
     await terminal("fairway clusterset bind default --namespace default")
-    await terminal("kubectl wait managedclustersetbinding/default --for=condition=Bound")
+    await waits(terminal, "managedclustersetbinding/default --for=condition=Bound")
     sets = (await terminal("fairway get clustersets")).splitlines()
     assert sets[0].split()[:4] == ["NAME", "BOUND", "NAMESPACES", "STATUS"]
     assert ["default", "default", "2", "ManagedClusters", "selected"] in [line.split()[:5] for line in sets]
@@ -186,11 +188,12 @@ async def test_the_walk_through(terminal: Terminal, client: Client) -> None:
         'cluster2\t[{"name":"cpuAvailable","value":12},{"name":"memAvailable","value":4}]\n'
     )
 
-    # A placement for the highest cpuAvailable.
+    # A placement for the highest cpuAvailable, when controllers know of all that.
+    await settled(client, everything)
     assert await terminal("kubectl apply -f -", given=PLACEMENT) == (
         "placement.cluster.open-cluster-management.io/placement1 created\n"
     )
-    await terminal("kubectl wait placement/placement1 --for=condition=PlacementSatisfied")
+    await waits(terminal, "placement/placement1 --for=condition=PlacementSatisfied")
     decision = await terminal("kubectl describe placementdecision -n default")
     assert "Status:\n  Decisions:\n    Cluster Name:  cluster1\n    Reason:" in decision
     assert [line.split() for line in (await terminal("kubectl get placements")).splitlines()] == [
@@ -225,4 +228,4 @@ async def test_the_walk_through(terminal: Terminal, client: Client) -> None:
 
     # The decision goes with its placement.
     await terminal("kubectl delete placement placement1")
-    await terminal(f"kubectl wait {DECISION} --for=delete")
+    await waits(terminal, f"{DECISION} --for=delete")

@@ -60,6 +60,12 @@ class _Connection(RequestHandler):
             self._deadline.cancel()
         super().connection_lost(exc)
 
+    def force_close(self) -> None:
+        # What is closed for the second time before TLS has said goodbye can't be aborted any more: it stays open.
+        if self.transport is not None and self.transport.is_closing():
+            self.cut()
+        super().force_close()
+
     def cut(self) -> None:
         if isinstance(self._link, asyncio.WriteTransport):
             self._link.abort()
