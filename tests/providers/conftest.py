@@ -1,8 +1,22 @@
+import logging
+import threading
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from providers.tools.monitoring import Monitoring, Proxy, monitored
+
+
+def _ours(record: logging.LogRecord) -> bool:
+    return not (record.threadName or "").startswith(f"{threading.main_thread().name}_")
+
+
+@pytest.fixture(autouse=True)
+def only_of_the_test(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """What servers say that go on in the background, for other tests as well, is in the log of none."""
+    caplog.handler.addFilter(_ours)
+    yield
+    caplog.handler.removeFilter(_ours)
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from aiohttp import web
 from fairway.providers.forecast import provider
 from fairway.providers.forecast.provider import Forecast
 from fairway.providers.provider import Reading
-from fairway.testing.prometheus import Exporter, prometheus_server
+from fairway.testing.prometheus import prometheus_server
 from providers.tools.asking import built, fleet
-from providers.tools.monitoring import Monitoring, Proxy, program
+from providers.tools.monitoring import Monitoring, Proxy, Steady, program
 
 DAY = 86400
 LINEAR = {"kind": "linear", "low": 0, "high": 100}
@@ -39,7 +39,7 @@ def options(url: str, **more: Any) -> dict[str, Any]:
 async def test_what_prometheus_remembers_is_learned_from(tmp_path: Path) -> None:
     now = time.time()
     async with (
-        Exporter().serving() as exporter,
+        Steady().serving() as exporter,
         prometheus_server(program(), folder=tmp_path, targets=[exporter.address], past=past(now)) as server,
     ):
         exporter.set("free", free(now), cluster="c1")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,39 @@ from fairway.testing.prometheus import Exporter, PrometheusServer, prometheus_se
 from providers.tools import prometheus as tool
 
 PASSED_ON = frozenset({"Content-Type", "Authorization", "X-Scope-Orgid"})
+
+
+class Steady(Exporter):
+    """Every sample has its time, so that a scrape which fails takes nothing away.
+
+    A machine that stalls for longer than a scrape may take would otherwise make all there is unknown until the next.
+    What was dropped is told a few times more without: only of that does Prometheus know when it is gone.
+    """
+
+    LAST_TIMES = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._leaving: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, int]] = {}
+
+    def drop(self, metric: str, **labels: str) -> None:
+        key = (metric, tuple(sorted(labels.items())))
+        value, _ = self._series[key]
+        self._leaving[key] = (value, self.LAST_TIMES)
+        super().drop(metric, **labels)
+
+    def text(self) -> str:
+        now = time.time()
+        last = Exporter()
+        for (metric, labels), (value, times) in list(self._leaving.items()):
+            last.set(metric, value, at=None, **dict(labels))
+            self._leaving[metric, labels] = (value, times - 1)
+            if times == 1:
+                del self._leaving[metric, labels]
+        timed = Exporter()
+        for (metric, labels), (value, at) in list(self._series.items()):
+            timed.set(metric, value, at=now if at is None else at, **dict(labels))
+        return last.text() + timed.text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +79,7 @@ def monitored(folder: Path) -> Iterator[Monitoring]:
 @asynccontextmanager
 async def _monitored(program: Path, folder: Path) -> AsyncIterator[Monitoring]:
     async with (
-        Exporter().serving() as exporter,
+        Steady().serving() as exporter,
         prometheus_server(program, folder=folder, targets=[exporter.address]) as server,
     ):
         yield Monitoring(server, exporter)
