@@ -1,5 +1,6 @@
 """Changes that take several writes, on several pages."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -46,9 +47,10 @@ class Change:
         return self.name
 
     async def people(self, world: World) -> None:
-        for side in ("left", "right"):
-            words = [word(number) for number in range(self.clusters) if self.labels(number)[SIDE] == side]
-            await world.clusters(*words, labels={SIDE: side})
+        """All at once: nobody decides anything yet."""
+        await asyncio.gather(
+            *(world.cluster(word(number), labels=self.labels(number)) for number in range(self.clusters))
+        )
 
 
 def word(number: int) -> str:

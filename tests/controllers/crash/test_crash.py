@@ -34,6 +34,8 @@ PROGRAM = "controllers.crash.doomed"
 
 Life = Callable[[Plan], Awaitable[list[Stopped | Written]]]
 
+pytestmark = pytest.mark.timeout(900)  # half a minute each, and a busy machine takes several times as long
+
 
 @pytest.fixture
 async def live(hub: HubUnderTest, rights: Rights, nursery: Nursery, tmp_path: Path) -> Life:
