@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.controllers.process import answer, questions
 from benchmarks.scores.writes import CORES, NOISE, wandering
 from fairway.api.cluster import ManagedCluster
-from fairway.kube import load
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, load
 from fairway.providers import FleetProvider, Linear, ProviderError, Reading, Runner, Score, Settings, running
 from fairway.providers.publication import Publishing
 
@@ -37,6 +37,7 @@ class Noisy(FleetProvider):
             Score(name=SCORE, scale=Linear(0, CORES), unit="cores", deadband=deadband, half_life=half_life),
         )
         self.runner: Runner | None = None
+        self.client: Client | None = None
         self.begun: list[dict[str, Any]] = []
         """What there was when each reading began."""
         self.news = asyncio.Event()
@@ -44,9 +45,12 @@ class Noisy(FleetProvider):
 
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
         assert self.runner is not None
+        assert self.client is not None
+        version = int(await self.client.newest(ADD_ON_PLACEMENT_SCORES))
         self.begun.append(
             {
                 "at": time.monotonic(),
+                "version": version,
                 "cpu": time.process_time(),
                 "clusters": len(clusters),
                 "published": sum(each.published is not None for each in self._publishing.values()),
@@ -83,7 +87,10 @@ async def serve(given: argparse.Namespace) -> None:
     )
     settings = Settings(valid_for=given.valid_for, deadline=60.0)
     connection = load(given.kubeconfig).context(None)
-    async with running([provider], hub=connection, settings=settings) as provider.runner:
+    async with (
+        Client(connection) as provider.client,
+        running([provider], hub=provider.client, settings=settings) as provider.runner,
+    ):
         async for question in questions():
             number = int(question.partition(" ")[2])
             while len(provider.begun) <= number:

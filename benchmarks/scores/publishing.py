@@ -54,7 +54,7 @@ async def one(stage: Stage, way: Way, *, resource: str, interval: float, rounds:
         hub = stage.cpu() - hub
         return accounted(began, ended, publisher, hub=hub) | {
             "way": way.name,
-            "seen": seen.within(began["at"], ended["at"]),
+            "seen": await seen.between(began["version"], ended["version"]),
             "simulated": expected(way, clusters=began["clusters"], rounds=rounds),
         }
 

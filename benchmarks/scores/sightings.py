@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Generic
 
 from fairway.kube import Client, Resource
-from fairway.kube.resource import T
+from fairway.kube.resource import KubeStruct, T
 from fairway.kube.watch import Stream
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 _LONG = 3600.0
 
 
@@ -37,9 +37,13 @@ class Sightings(Generic[T]):
         self._ended = ""
         self._news = asyncio.Event()
 
-    def within(self, began: float, ended: float) -> int:
-        """How many there were between two moments."""
-        return sum(began <= each.at < ended for each in self.all)
+    async def between(self, began: int, ended: int) -> int:
+        """How many there were after one resource version and up to another; waits until all of them have come.
+
+        By when they came nobody could count: a watch may be seconds late. Raises Unseen.
+        """
+        await self.first(lambda found: _version(found) >= ended)
+        return sum(began < _version(each.object) <= ended for each in self.all)
 
     async def first(self, holds: Callable[[T], bool], *, since: int = 0) -> Sighting[T]:
         """Of those after the first ``since``; waits for it. Raises Unseen."""
@@ -68,6 +72,10 @@ class Sightings(Generic[T]):
         except Exception as error:
             self._ended = f"the watch broke: {error}"
         self._news.set()
+
+
+def _version(found: KubeStruct) -> int:
+    return int(found.metadata.resourceVersion)
 
 
 @asynccontextmanager
