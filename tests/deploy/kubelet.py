@@ -58,7 +58,7 @@ class Kubelet:
     """Pods that run elsewhere."""
 
     async def run(self) -> None:
-        patience = aiohttp.ClientTimeout(total=5)
+        patience = aiohttp.ClientTimeout(total=60)
         async with aiohttp.ClientSession(trust_env=False, timeout=patience) as session:
             while True:
                 with suppress(KubeError):  # one that is refused now is tried again

@@ -27,7 +27,8 @@ MACHINERY = (
     "disruption-controller",
     "replicaset-controller",
 )
-FLEET = moving.Motion(clusters=6, seed=1, period=600)
+FLEET = moving.Motion(clusters=6, seed=1, period=36_000)
+"""Its scores stay as they are for longer than anybody follows a document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,8 @@ async def test_a_hub_of_its_own(kube_tools: Tools, tmp_path: Path) -> None:
                 r"^fairway-placement +fairway-\w+-\w+",
                 r"^fairway-controllers +fairway-\w+-\w+",
             )
-            printed = await me.shell.run(first)
+            # A reader whose machine is busy would try again after half a minute.
+            printed = await me.shell.run(first.replace("kubectl wait ", "kubectl wait --timeout=120s "))
             await me.shows(
                 "kubectl describe placement most-free-cpu",
                 r"DecisionCreate .* placement-controller",
