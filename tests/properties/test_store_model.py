@@ -273,6 +273,10 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.root is not None
             source = self.folder
             self.lives += 1
+            # What is on its way to the disk is there or not: files that change while they are copied are nobody's.
+            disk = self.store._committer.disk
+            assert disk is not None
+            disk._thread.submit(lambda: None).result()
             # By another process, as closing a file that SQLite holds too would drop its locks.
             subprocess.run(["cp", "-r", str(source), str(self.folder)], check=True)
             self.run(self.store.close())
