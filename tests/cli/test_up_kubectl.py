@@ -7,7 +7,10 @@ from pathlib import Path
 
 from cli.up_process import ROOT, Up, environment, until, up
 from fairway.kube import PLACEMENT_DECISIONS
+from fairway.kube.events import EVENTS
 from fairway.testing.kubernetes import KUBECTL, Tools
+
+REASONS = {"DecisionCreate", "DecisionUpdate", "ScoreUpdate"}
 
 
 class Terminal:
@@ -49,8 +52,10 @@ async def test_the_three_things_to_try(tmp_path: Path, kube_tools: Tools) -> Non
         answer = terminal.paste(ask)
         assert answer.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
         assert "most-free-cpu-decision-1" in terminal.paste("kubectl get placementdecisions -A")
+        async with started.client() as client:  # events come after what they tell of
+            await until(client, EVENTS, lambda events: {each.reason for each in events.values()} >= REASONS)
         told = terminal.paste("kubectl describe placement most-free-cpu")
-        assert all(reason in told for reason in ("DecisionCreate", "DecisionUpdate", "ScoreUpdate"))
+        assert all(reason in told for reason in REASONS)
         assert started.stop() == 0
 
 
