@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, once_allowed, until
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
 from fairway.api.lease import format_micro_time
@@ -122,8 +122,10 @@ async def test_its_agent_may_do_its_work_and_no_more(hub: HubUnderTest, client: 
     status = {"status": {"version": {"kubernetes": "v1.36.0"}}}
 
     async with Client(replace(hub.administrator, impersonation=agent)) as allowed:
-        own = await allowed.get(MANAGED_CLUSTERS, name)
-        lease = msgspec.to_builtins(await allowed.get(LEASES, "managed-cluster-lease", namespace=name))
+        own = await once_allowed(lambda: allowed.get(MANAGED_CLUSTERS, name))
+        lease = msgspec.to_builtins(
+            await once_allowed(lambda: allowed.get(LEASES, "managed-cluster-lease", namespace=name))
+        )
         await allowed.update(
             LEASES,
             "managed-cluster-lease",
@@ -164,6 +166,7 @@ async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Sta
         await gone(client, resource, each, namespace=place)
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.deletionTimestamp is None
+    await stage.settled()  # it knows by now that what it took away is gone
     await decide(client, name, accepted=True)
     await told(client, name, YES)
     for resource, each, place in objects(name):
@@ -279,7 +282,7 @@ async def test_a_binding_to_another_role_is_replaced(client: Client, stage: Stag
     await gone(client, ROLE_BINDINGS, full, namespace=name)
     other = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     body = {"metadata": {"name": full}, "roleRef": other, "subjects": [STRANGE]}
-    await client.create(ROLE_BINDINGS, body, namespace=name)
+    await stage.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, body, namespace=name))
     await decide(client, name, accepted=True)
     await told(client, name, YES)
     found = await client.get(ROLE_BINDINGS, full, namespace=name)
@@ -350,7 +353,7 @@ async def test_a_name_that_cannot_be_is_refused(name: str, client: Client, stage
     reason = refusal(name)
     assert reason is not None
     await told(client, name, ("False", NAME_REFUSED, reason))
-    await stage.controller.quiet()
+    await stage.settled()
     for resource, each, place in objects(name):
         if each not in COMMON and "." not in name:
             with pytest.raises(NotFound):
@@ -372,7 +375,7 @@ async def test_a_namespace_of_somebody_else_is_left_alone(client: Client, stage:
     await join(client, name)
     message = TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
     await told(client, name, ("False", NAMESPACE_TAKEN, message))
-    await stage.controller.quiet()
+    await stage.settled()
     found = await client.get(NAMESPACES, name)
     assert found.metadata.labels.keys() == theirs.metadata.labels.keys()
     assert (await client.list(ROLE_BINDINGS, namespace=name)).items == ()
@@ -445,7 +448,7 @@ async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, clien
         done = await told(client, name, YES)
     before = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
     async with at_work(hub, usual, rules=RULES) as stage:
-        await stage.controller.quiet()
+        await stage.settled()
     after = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
     assert after == before
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata

@@ -112,7 +112,8 @@ async def test_an_agent_with_rights_removes_things_itself(client: Client, stage:
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"},
         "subjects": [],
     }
-    binding = (await client.create(ROLE_BINDINGS, rights, namespace=name)).metadata
+    bound = await client.create(ROLE_BINDINGS, rights, namespace=name)
+    await stage.caught_up(ROLE_BINDINGS, bound)
     await client.delete(NAMESPACES, name)
     ending_work = await until(
         client,
@@ -124,7 +125,7 @@ async def test_an_agent_with_rights_removes_things_itself(client: Client, stage:
     assert ending_work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
     await stage.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
     assert await is_held(client, name)
-    await edit(client, ROLE_BINDINGS, binding.name, {"metadata": {"finalizers": None}}, namespace=name)
+    await edit(client, ROLE_BINDINGS, bound.metadata.name, {"metadata": {"finalizers": None}}, namespace=name)
     await gone(client, NAMESPACES, name)
 
 

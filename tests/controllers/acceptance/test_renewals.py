@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, once_allowed, until
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
 from fairway.api.meta import find_condition
@@ -147,7 +147,7 @@ async def ask(hub: HubUnderTest, asked: Asked) -> SigningRequest:
         },
     }
     async with Client(replace(hub.administrator, impersonation=who)) as agent:
-        return await agent.create(SIGNING_REQUESTS, body)
+        return await once_allowed(lambda: agent.create(SIGNING_REQUESTS, body))
 
 
 def of(name: str) -> Asked:

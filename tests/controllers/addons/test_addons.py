@@ -245,7 +245,7 @@ async def test_a_second_look_writes_nothing(
     )
     await stage.caught_up(CLUSTER_MANAGEMENT_ADD_ONS, touched)
     async with at_work(hub, lambda other: AddOns(other, meters=Meters()), rules=RULES) as second:
-        await second.controller.quiet()
+        await second.settled()
     mine = {key: value for key, value in before.items() if cluster in key}
     assert len(mine) == 4  # the add-on, its work, its binding, and the cluster with its label
     after = await versions(client, *WRITTEN)
@@ -529,5 +529,6 @@ async def test_nothing_is_waited_for_that_nobody_can_do(
         await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
     else:
         await client.delete(MANAGED_CLUSTERS, cluster)
+    await stage.settled()  # whoever learns of the end of the add-on first begins what others can still do
     await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
     await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)

@@ -72,7 +72,7 @@ async def test_an_agent_that_still_may_removes_things_first(
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"},
         "subjects": [],
     }
-    await client.create(ROLE_BINDINGS, rights, namespace=cluster)
+    await stage.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, rights, namespace=cluster))
     await client.delete(MANAGED_CLUSTERS, cluster)
     ending = await end_of(client, scene, cluster)
     await stage.caught_up(MANIFEST_WORKS, ending)
@@ -126,7 +126,7 @@ async def test_who_begins_to_look_after_a_hub_tells_of_works_that_wait(
     await client.delete(MANAGED_CLUSTERS, cluster)
     await works_of_user(client, cluster)
     async with at_work(hub, lambda each: AddOns(each, meters=Meters()), rules=RULES) as begun:
-        await begun.controller.quiet()
+        await begun.settled()
     assert caplog.messages.count(WAITS % (cluster, "app", cluster)) == 1
     await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
 

@@ -161,6 +161,7 @@ async def test_an_add_on_that_is_gone_is_not_let_in(
     await registered(scene, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
     await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
+    await stage.settled()  # it knows of that before it is asked
     async with klusterlet(hub, client, cluster) as agent:
         made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
     await stage.caught_up(SIGNING_REQUESTS, made)

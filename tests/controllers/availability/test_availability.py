@@ -121,6 +121,8 @@ async def test_one_that_is_renewed_stays_as_it_is(client: Client, stage: Stage) 
 async def test_who_comes_back_is_chosen_again(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
+    # It is tainted from its first moment on; but silent only once it had a lease.
+    await until(client, MANAGED_CLUSTERS, name, silent)
     await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
     await edit(client, MANAGED_CLUSTERS, name, {"spec": {"leaseDurationSeconds": LONG}})
     await renew(client, name)
@@ -231,5 +233,5 @@ async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, clien
     async with at_work(hub, usual, rules=RULES) as stage:
         done = await until(client, MANAGED_CLUSTERS, name, tainted(UNAVAILABLE))
     async with at_work(hub, usual, rules=RULES) as stage:
-        await stage.controller.quiet()
+        await stage.settled()
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata

@@ -1,6 +1,5 @@
 """The bridge on a hub: what is published as one kind of score is there as the other, and Placements read it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -242,20 +241,9 @@ async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -
 
 
 async def _rest(world: World, stage: Stage) -> list[tuple[str, str, str]]:
-    """What is there once two looks in a row find the same, and the controller knows it."""
-    async with asyncio.timeout(120):
-        before: list[tuple[str, str, str]] = []
-        while True:
-            await stage.controller.quiet()
-            there = await versions(world)
-            sources = stage.sources
-            add_ons = map(_version, sources.of(ADD_ON_PLACEMENT_SCORES).store.values())
-            managed = map(_version, sources.of(MANAGED_CLUSTER_SCORES).store.values())
-            known = sorted([*add_ons, *managed])
-            if there == known == before:
-                return there
-            before = there
-            await asyncio.sleep(0.01)
+    """What is there once the controller knows it all, and has nothing left to do."""
+    await stage.settled()
+    return await versions(world)
 
 
 async def test_what_is_somebody_elses_is_left_alone(hub: HubUnderTest, world: World) -> None:

@@ -2,15 +2,16 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pytest
 
 from controllers.hubs import HubUnderTest
+from controllers.settling import caught_up
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.sources import Sources
@@ -19,6 +20,7 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     Client,
     Connection,
+    Forbidden,
     Informer,
     Patch,
     Resource,
@@ -27,6 +29,8 @@ from fairway.kube.resource import T
 from fairway.kube.rules import Rule
 from fairway.testing.processes import POLL
 from rights import grant
+
+R = TypeVar("R")
 
 DEADLINE: Final = 120.0
 """Seconds after which a test that waits in vain fails, and says for what."""
@@ -53,14 +57,31 @@ class Stage:
     controller: Reconciler
     sources: Sources
 
-    async def caught_up(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
-        """Until the controller has seen what was written, and has nothing left to do."""
+    async def told(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
+        """Until the controller has seen what was written, and found out what there is to do about it."""
         informer = self.sources.of(resource, fields=fields)
         async with asyncio.timeout(DEADLINE), aclosing(informer.changes()) as changes:
             async for _ in changes:
                 if int(informer.resource_version) >= int(written.metadata.resourceVersion):
                     break
             await self.controller.quiet()
+
+    async def caught_up(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
+        """Until the controller has seen what was written, and all else, and has nothing left to do."""
+        await self.told(resource, written, fields=fields)
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Until the controller knows all that is on the hub, and did what was to be done about it.
+
+        A queue that is empty tells less: every kind has a watch of its own, and any of them may have news on its way.
+        """
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                await self.controller.quiet()
+                known = [await caught_up(self.controller.client, each) for each in self.sources.informers]
+                if all(known) and not self.controller.queue.busy:
+                    return
 
 
 @asynccontextmanager
@@ -104,6 +125,16 @@ async def limited(administrator: Client, connection: Connection, rules: Iterable
             if msgspec.json.decode(answer.body)["status"].get("allowed"):
                 return made
             await asyncio.sleep(POLL)
+
+
+async def once_allowed(attempt: Callable[[], Awaitable[R]]) -> R:
+    """What comes of it, as soon as rights that were just given are in force."""
+    async with asyncio.timeout(DEADLINE):
+        while True:  # a real hub learns of new roles and bindings by watching itself
+            try:
+                return await attempt()
+            except Forbidden:
+                await asyncio.sleep(POLL)
 
 
 async def until(

@@ -42,19 +42,23 @@ class Ward:
     async def clusters(self, *words: str, health: int = WELL) -> None:
         await self.world.clusters(*words)
         for word in words:
-            await self.publish(word, health)
+            await self._publish(word, health)
+        await self.stage.settled()
 
     async def publish(self, word: str, health: int) -> None:
         """Until recovery has seen it, and done what there is to do."""
+        await self._publish(word, health)
+        await self.stage.settled()
+
+    async def _publish(self, word: str, health: int) -> None:
         self._health[word] = health
         if self._calculator:
-            calculated = await self._calculate(word, health)
-            await self.stage.caught_up(MANAGED_CLUSTER_SCORES, calculated)
+            await self.stage.told(MANAGED_CLUSTER_SCORES, await self._calculate(word, health))
             return
         score = await self.world.score(
             word, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
         )
-        await self.stage.caught_up(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
+        await self.stage.told(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
 
     async def _calculate(self, word: str, health: int) -> ManagedClusterScore:
         cluster = await self.world.room(word)
@@ -81,21 +85,8 @@ class Ward:
             seconds -= step
             self.clock.advance(step)
             for word, health in self._health.items():
-                await self.publish(word, health)
-        await self.settled()
-
-    async def settled(self) -> None:
-        """Until all that was written is known here, and nothing is left to do."""
-        while True:
-            known = self.stage.sources.of(MANAGED_CLUSTERS).store
-            there = (await self.world.client.list(MANAGED_CLUSTERS)).items
-            versions = [(each.metadata.name, each.metadata.resourceVersion) for each in there]
-            await self.stage.controller.quiet()
-            if sorted(versions) == sorted(
-                (each.metadata.name, each.metadata.resourceVersion) for each in known.values()
-            ):
-                return
-            await asyncio.sleep(0.01)
+                await self._publish(word, health)
+            await self.stage.settled()
 
     async def cluster(self, word: str) -> ManagedCluster:
         return await self.world.client.get(MANAGED_CLUSTERS, self.world.full(word))
@@ -136,7 +127,6 @@ class Ward:
         body = {"metadata": {"annotations": {"fairway.dev/recovery": value}}}
         written = await self.world.edit(MANAGED_CLUSTERS, self.world.full(word), body)
         await self.stage.caught_up(MANAGED_CLUSTERS, written)
-        await self.settled()
 
 
 @asynccontextmanager

@@ -3,13 +3,12 @@
 Time is that of the machine here, and short; when exactly things happen is for ``test_silence``.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controllers.clustersets.stage import DEADLINE, MARK, Stage, at_work, fresh, until
+from controllers.clustersets.stage import MARK, Stage, at_work, fresh, gone, until
 from controllers.hubs import HubUnderTest
 from fairway.api.meta import find_condition, format_time
 from fairway.api.score import AddOnPlacementScore
@@ -22,7 +21,6 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     Client,
     HubEvents,
-    NotFound,
     Patch,
     Recorder,
 )
@@ -132,18 +130,6 @@ async def test_silent_scores_are_deleted_where_that_is_wanted(hub: HubUnderTest,
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40)
     policy = Policy(by_resource={RESOURCE: Silence.DROP}, grace=0.1)
     async with janitor(hub, policy):
-        await gone(client, cluster)
+        await gone(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         await publish(client, cluster, lasts=LONG, cpu=3)
         assert values(await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)) == {"cpu": 3}
-
-
-async def gone(client: Client, cluster: str) -> None:
-    async with (
-        asyncio.timeout(DEADLINE),
-        aclosing(client.watch(ADD_ON_PLACEMENT_SCORES, namespace=cluster, initial_events=True)) as news,
-    ):
-        async for _ in news:
-            try:
-                await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
-            except NotFound:
-                return
