@@ -204,6 +204,7 @@ async def test_a_cluster_that_leaves(world: World, client: Client, sink: AddOnPl
     await client.create(ADD_ON_PLACEMENT_SCORES, finalized, namespace=cluster)
     await world.vacate(cluster)
     await world.until(cluster, "last", lambda found: found.metadata.deletionTimestamp is not None)
+    await world.gone(cluster, RESOURCE)
     with pytest.raises(Detached):
         await sink.write(cluster, WELL, held=held)
     await client.patch(

@@ -92,6 +92,15 @@ class World:
     async def delete(self, cluster: str, resource: str) -> None:
         await self.client.delete(ADD_ON_PLACEMENT_SCORES, resource, namespace=cluster)
 
+    async def gone(self, cluster: str, resource: str) -> None:
+        """Once it is."""
+        while True:
+            try:
+                await self.get(cluster, resource)
+            except NotFound:
+                return
+            await asyncio.sleep(POLL)
+
     async def until(
         self, cluster: str, resource: str, holds: Callable[[AddOnPlacementScore], bool]
     ) -> AddOnPlacementScore:
