@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 import aiohttp
 from aiohttp import web
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from clients.talk import context
@@ -82,6 +83,15 @@ class Counted:
 
     def add(self, name: str) -> None:
         self.by_fate[name] = self.by_fate.get(name, 0) + 1
+
+
+class Abrupt(aiohttp.TCPConnector):
+    """Who is done with a connection does not wait for the other side's farewell: the loop may end before it comes."""
+
+    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        if (should_close or protocol.should_close) and protocol.transport is not None:
+            protocol.transport.abort()
+        super()._release(key, protocol, should_close=should_close)
 
 
 class Proxy:
@@ -216,8 +226,8 @@ async def proxied(kubeconfig: Path) -> AsyncIterator[Proxy]:
     """To the hub of the kubeconfig, with its rights."""
     server, tls, token = context(kubeconfig)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    connector = aiohttp.TCPConnector(ssl=tls, limit=0)
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
+    connector = Abrupt(ssl=tls, limit=0)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=60)
     async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=timeout) as session:
         proxy = Proxy(session, server=server)
         app = web.Application(client_max_size=2**26)
