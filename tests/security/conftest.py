@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fairway.hub.serving import traffic
 from fairway.testing.kubernetes import CONTROLLERS, background, real_hub
 from security.hubs import started
 from security.wire import USERS, Place, ask
@@ -22,7 +23,9 @@ anonymous:
 
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with started(tmp_path_factory.mktemp("security")) as place:
+    """It gives bodies all the time a slow machine takes over them; what it does to slow clients is tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch, started(tmp_path_factory.mktemp("security")) as place:
+        patch.setattr(traffic, "BODY_SECONDS", 3600.0)
         yield place
 
 

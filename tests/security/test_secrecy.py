@@ -24,7 +24,7 @@ WORD = "correct-horse-battery-staple"
 CODED = base64.b64encode(WORD.encode()).decode()
 SECRETS = "/api/v1/namespaces/default/secrets"
 REVIEW = "/apis/authentication.k8s.io/v1/tokenreviews"
-TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
+ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
 class Heard(logging.Handler):
@@ -78,7 +78,11 @@ async def audited_until(place: Place, agent: str) -> list[dict[str, Any]]:
 
 async def stir(place: Place) -> list[str]:
     """Do everything that secrets take part in, well and badly; what must not be seen of it."""
-    account_token = await ask(place, "POST", TOKEN, body={"spec": {"audiences": [f"https://{WORD}"]}})
+    while (await ask(place, "GET", ACCOUNT)).code != 200:
+        pass  # the hub serves before it has made all accounts
+    account_token = await ask(
+        place, "POST", f"{ACCOUNT}/token", body={"spec": {"audiences": [f"https://{WORD}"]}}
+    )
     assert account_token.code == 201
     token = str(account_token.document["status"]["token"])
     plain = {"metadata": {"name": "s"}, "stringData": {"word": WORD}}
