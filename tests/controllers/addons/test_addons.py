@@ -1,13 +1,16 @@
 """Add-ons that are installed, looked after and removed, on a hub."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from controllers.addons.scenery import DEPLOYMENT, READY, ROLE, Scene, condition, said, versions
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.clustersets.stage import DEADLINE, MARK, Stage, at_work, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
 from fairway.api.addon import ManagedClusterAddOn
+from fairway.api.work import ManifestWork
 from fairway.controllers.addons import RULES, AddOns, conditions
 from fairway.controllers.addons.deployment import HOSTED
 from fairway.controllers.addons.names import (
@@ -34,10 +37,12 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     PLACEMENTS,
+    Batch,
     Client,
     NotFound,
     Patch,
 )
+from fairway.kube.codec import WatchEvent
 from fairway.observe.meters import Meters
 
 GROUP = CLUSTER_MANAGEMENT_ADD_ONS.group
@@ -250,6 +255,43 @@ async def test_a_second_look_writes_nothing(
     assert len(mine) == 4  # the add-on, its work, its binding, and the cluster with its label
     after = await versions(client, *WRITTEN)
     assert {key: after[key] for key in mine} == mine
+
+
+async def test_news_of_a_work_that_is_late_takes_nothing_back(
+    client: Client, scene: Scene, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's answer to a write told more than its watch has told so far."""
+    works, late = stage.sources.of(MANIFEST_WORKS), list[WatchEvent[ManifestWork]]()
+    apply, reported = works._replica.apply, asyncio.Event()
+    cluster = await scene.cluster()
+
+    def held(events: Sequence[WatchEvent[ManifestWork]], **_: Any) -> tuple[Batch[ManifestWork], str]:
+        late.extend(events)
+        if any(each.object.metadata.namespace == cluster and each.object.status.conditions for each in late):
+            reported.set()
+        return apply(())
+
+    await scene.template()
+    await scene.offer()
+    monkeypatch.setattr(works._replica, "apply", held)
+    await scene.enable(cluster)
+    await scene.answer(await scene.work(cluster), READY)
+    touched = await edit(
+        client, CLUSTER_MANAGEMENT_ADD_ONS, scene.name, {"metadata": {"labels": {"touched": "yes"}}}
+    )
+    await stage.told(CLUSTER_MANAGEMENT_ADD_ONS, touched)
+    told = await scene.told(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
+    await stage.told(MANAGED_CLUSTER_ADD_ONS, told)
+    async with asyncio.timeout(DEADLINE):
+        await reported.wait()
+    monkeypatch.undo()
+    while works.get(deploy_work(scene.name), namespace=cluster) is None:
+        works._hear(*apply([late.pop(0)]))
+    await stage.controller.quiet()
+    assert (await exists(client, scene, cluster)).metadata == told.metadata
+    works._hear(*apply(late))
+    await stage.settled()
+    assert (await exists(client, scene, cluster)).metadata == told.metadata
 
 
 async def test_what_others_spoil_is_put_right(client: Client, scene: Scene, stage: Stage) -> None:

@@ -75,12 +75,15 @@ class Stage:
         """Until the controller knows all that is on the hub, and did what was to be done about it.
 
         A queue that is empty tells less: every kind has a watch of its own, and any of them may have news on its way.
+        Nor may anything come in while it is asked for: what is written about that is news in turn.
         """
+        client, queue = self.controller.client, self.controller.queue
         async with asyncio.timeout(DEADLINE):
             while True:
                 await self.controller.quiet()
-                known = [await caught_up(self.controller.client, each) for each in self.sources.informers]
-                if all(known) and not self.controller.queue.busy:
+                before = queue.figures().adds
+                known = await asyncio.gather(*(caught_up(client, each) for each in self.sources.informers))
+                if all(known) and queue.figures().adds == before:
                     return
 
 

@@ -21,6 +21,7 @@ from fairway.api.kinds import encode
 from fairway.api.meta import TRUE, Condition
 from fairway.api.work import ManifestWork
 from fairway.controllers.addons import conditions, configs, health, names, registration, works
+from fairway.controllers.addons.answers import Answers
 from fairway.controllers.addons.configs import ConfigError, Configs, StrangeConfig
 from fairway.controllers.addons.installation import is_self_managed, owner
 from fairway.controllers.addons.knowledge import Knowledge
@@ -68,6 +69,7 @@ class _Said:
 class Deployer:
     def __init__(self, known: Knowledge, writes: Writes, *, clock: Clock) -> None:
         self._known, self._writes, self._clock = known, writes, clock
+        self._answers = Answers(known.works)
 
     async def deploy(self, cluster_name: str, name: str, leadership: Leadership) -> None:
         """Writes what it found out even if the hub refused something; that is raised afterwards, to be tried again."""
@@ -223,13 +225,15 @@ class Deployer:
         self, wanted: ManifestWork, said: _Said, leadership: Leadership
     ) -> tuple[ManifestWork | None, ApiError | None]:
         seen = self._known.work(wanted.metadata.namespace, wanted.metadata.name)
+        if seen is not None:
+            seen = self._answers.newest(seen)
         if seen is not None and (works.met_by(wanted, seen) or seen.metadata.deletionTimestamp is not None):
             return seen, None
         try:
             async with leadership.batch():
-                return await self._writes.apply(
-                    MANIFEST_WORKS, works.body(wanted), leadership=leadership
-                ), None
+                written = await self._writes.apply(MANIFEST_WORKS, works.body(wanted), leadership=leadership)
+            self._answers.keep(written)
+            return written, None
         except Conflict:
             raise
         except ApiError as error:
