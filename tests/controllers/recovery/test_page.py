@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.clustersets.stage import at_work
+from controllers.clustersets.stage import Stage, at_work
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.recovery.page import Pass, Save, Shell, Type, pieces
@@ -20,7 +20,6 @@ from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.manager import Settings
 from fairway.controllers.recovery import RULES, Policy, Recovery
 from fairway.kube import (
-    MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
@@ -83,7 +82,7 @@ async def joined(client: Client) -> None:
 @pytest.fixture
 async def clock(
     hub: HubUnderTest, start: Start, joined: None, tmp_path: Path
-) -> AsyncIterator[tuple[Ahead, Recovery]]:
+) -> AsyncIterator[tuple[Ahead, Stage]]:
     """With everything at work that the page speaks of."""
     ahead = Ahead()
     (config,) = [each for each in pieces(PAGE) if isinstance(each, Save) and each.name == "recovery.yaml"]
@@ -100,13 +99,11 @@ async def clock(
         await stack.enter_async_context(start())
         await stack.enter_async_context(at_work(hub, bridge, rules=BRIDGE_RULES))
         stage = await stack.enter_async_context(at_work(hub, recovery, rules=RULES))
-        assert isinstance(stage.controller, Recovery)
-        yield ahead, stage.controller
+        yield ahead, stage
 
 
 async def test_the_page(
-    clock: tuple[Ahead, Recovery],
-    client: Client,
+    clock: tuple[Ahead, Stage],
     hub: HubUnderTest,
     kube_tools: Tools,
     tmp_path: Path,
@@ -122,28 +119,13 @@ async def test_the_page(
                 assert await shell.type(line) == shown, line
                 typed += 1
             case Pass(seconds):
-                await _heard(client, recovery)
+                await recovery.settled()  # what was published last lasts from here on
                 ahead.by += seconds
                 for each in ("cluster1", "cluster2"):  # as their timers would
-                    recovery.queue.add(("", each))
-                await recovery.quiet()
+                    recovery.controller.queue.add(("", each))
+                await recovery.settled()
                 passed += seconds
     assert (typed, passed) == (18, 1200)
-
-
-async def _heard(client: Client, recovery: Recovery) -> None:
-    """Until recovery has seen what was published last."""
-    there = {
-        each.metadata.name: each.metadata.resourceVersion
-        for each in (await client.list(MANAGED_CLUSTER_SCORES)).items
-    }
-    async for _ in recovery._published.changes():
-        known = {
-            each.metadata.name: each.metadata.resourceVersion for each in recovery._published.store.values()
-        }
-        if known == there:
-            break
-    await recovery.quiet()
 
 
 def test_what_recovery_does_unless_told_otherwise(tmp_path: Path) -> None:
