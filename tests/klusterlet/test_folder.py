@@ -97,7 +97,7 @@ def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
     for number in range(1, 25):
         text = str(number).encode()
         folder.write({"key": text, "certificate": text})
-    assert first.wait(60)
+    assert first.wait(120)
     over.set()
     reader.join()
     assert all(key == certificate for key, certificate in seen)

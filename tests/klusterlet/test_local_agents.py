@@ -8,16 +8,32 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
 from fairway.klusterlet.grounds import prepare
 from fairway.klusterlet.kinds import SECRETS
-from fairway.klusterlet.local_agents import LOOKED_AFTER, NO_SECRET, TOO_MANY, LocalAgents
+from fairway.klusterlet.local_agents import (
+    LOOKED_AFTER,
+    NO_SECRET,
+    NOT_READY,
+    RUNS,
+    TOO_MANY,
+    LocalAgents,
+    _Agent,
+)
 from fairway.klusterlet.local_launch import DEPLOYMENTS, REVISION, Deployment
-from fairway.kube import APPLIED_MANIFEST_WORKS, Client, Patch
+from fairway.kube import APPLIED_MANIFEST_WORKS, SYSTEM_CLOCK, Client, Patch
 from klusterlet.fleet import DEADLINE, Fleet, at_work, fresh, until
 
 MOUNT = "/managed/hub-kubeconfig"
+NOT_READY_STATUS = {
+    "observedGeneration": 1,
+    "replicas": 1,
+    "readyReplicas": 0,
+    "conditions": [{"type": "Available", "status": "False", "reason": RUNS, "message": NOT_READY}],
+}
 
 
 @pytest.fixture
@@ -131,6 +147,52 @@ def alive(pid: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):  # the latter if it goes while it is read
         return False
+
+
+class Deaf:
+    """In place of the API and of what is known of it: keeps what is written, and hears of nothing."""
+
+    def __init__(self, known: Deployment) -> None:
+        self.known = known
+        self.written: list[int] = []
+
+    def get(self, _: str, *, namespace: str) -> Deployment:
+        assert namespace == self.known.metadata.namespace
+        return self.known
+
+    async def patch(self, *given: Any, **_: Any) -> None:
+        self.written.append(given[2]["status"]["readyReplicas"])
+
+    def agent(self, folder: Path) -> _Agent:
+        there: Any = self
+        return _Agent(there, there, self.known, folder=folder, session=there, refused="", clock=SYSTEM_CLOCK)
+
+
+def given(*, generation: int = 1, **spec: Any) -> Deployment:
+    meta = {"name": "agent", "namespace": "n", "uid": "u", "generation": generation}
+    return msgspec.convert({"metadata": meta, "spec": spec}, Deployment)
+
+
+async def test_what_was_told_counts_before_it_is_heard_of(tmp_path: Path) -> None:
+    api = Deaf(given())
+    agent = api.agent(tmp_path)
+    await agent._tell(ready=False)
+    api.known = structs.replace(api.known, status=msgspec.convert(NOT_READY_STATUS, type(api.known.status)))
+    await agent._tell(ready=False)
+    await agent._tell(ready=True)
+    await agent._tell(ready=False)
+    assert api.written == [0, 1, 0]
+
+
+async def test_of_another_version_nothing_is_told_by_who_runs_the_one_before(tmp_path: Path) -> None:
+    api = Deaf(given())
+    agent = api.agent(tmp_path)
+    api.known = given(generation=2, replicas=2)
+    await agent._tell(ready=True)
+    assert api.written == []
+    api.known = given(generation=2)  # in something that is of no consequence here
+    await agent._tell(ready=True)
+    assert api.written == [1]
 
 
 async def test_it_runs_is_ready_and_ends_with_the_klusterlet(
