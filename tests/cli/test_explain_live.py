@@ -132,16 +132,12 @@ def test_what_cannot_be_watched(capsys: Capture, arguments: list[str], message: 
     assert message in capsys.readouterr().err
 
 
-async def decide(client: Client) -> None:
-    """In one piece: a page without its status would be an answer of its own, if that is looked at in between."""
-    page = decision("web-decision-1", ["c1"])
-    await put(client, [page])
-    await merge(client, page, {"metadata": {"labels": {PLACEMENT_LABEL: "web"}}})
-
-
 def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: HubAddress) -> None:
+    # Nobody's until it bears a label, which is one write: a page without its status would be an answer of its own.
+    page = decision("web-decision-1", ["c1"])
     fill(
         fairway_hub.kubeconfig,
+        page,
         cluster_set("default"),
         binding("default"),
         cluster("c1"),
@@ -153,7 +149,8 @@ def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: 
         first = [watched.line() for _ in range(3)]
         assert first[0].startswith("ns1/web: 1 cluster, AllDecisionsScheduled")
         assert first[2] == "on the hub: not decided yet"
-        act(fairway_hub.kubeconfig, decide)
+        own = {"metadata": {"labels": {PLACEMENT_LABEL: "web"}}}
+        act(fairway_hub.kubeconfig, lambda client: merge(client, page, own))
         lines: list[str] = []
         while not lines or lines[-1] != "on the hub: the same clusters":
             lines.append(watched.line())
