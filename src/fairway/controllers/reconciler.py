@@ -33,6 +33,10 @@ FAILED: Final = "%s %s could not be dealt with: %s; it is tried again"
 BROKE: Final = "%s %s could not be dealt with in a way that was not foreseen; it is tried again"
 
 
+class Outdated(KubeError):
+    """The hub has other objects than those something was worked out from; a watch will tell what became of them."""
+
+
 class Reconciler(abc.ABC):
     name: ClassVar[str]
 
@@ -85,8 +89,8 @@ class Reconciler(abc.ABC):
                     self.queue.add(key)
                     raise
                 except (KubeError, Unconfirmed) as error:
-                    # A conflict means that what we know is old, and the news is on its way: nothing to tell.
-                    level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
+                    # What we know is old, and the news is on its way: nothing to tell.
+                    level = logging.DEBUG if isinstance(error, Conflict | Outdated) else logging.WARNING
                     log.log(level, FAILED, self.name, "/".join(part for part in key if part), error)
                     self.queue.add_rate_limited(key)
                 except Exception:

@@ -33,6 +33,7 @@ RULES: Final = (
         resources=("placementdecisions/status", "placements/status"),
         verbs=("patch",),
     ),
+    Rule(groups=(MANAGED_CLUSTERS.group,), resources=("placements",), verbs=("get",)),
     # Decisions are owned by their placement in a way that holds up its deletion, which takes this right.
     Rule(groups=(MANAGED_CLUSTERS.group,), resources=("placements/finalizers",), verbs=("update",)),
     Rule(groups=("coordination.k8s.io",), resources=("leases",), verbs=("get",), names=(LEASE,)),

@@ -18,13 +18,13 @@ from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.book import Book
 from fairway.controllers.placement.precedence import Precedence
 from fairway.controllers.placement.proposal import Proposal, owner_of
-from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step, labelled
+from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned
+from fairway.controllers.reconciler import Outdated
 from fairway.kube import (
     PLACEMENT_DECISIONS,
     PLACEMENTS,
     ApiError,
     Client,
-    KubeError,
     NotFound,
     Patch,
     Recorder,
@@ -38,11 +38,18 @@ from fairway.plugins.pages import Event
 NAME: Final = "placement"
 
 
-class Vanished(KubeError):
-    """A decision that was there is not any more; the watch will tell what became of it."""
+class Vanished(Outdated):
+    """A decision that was there is not any more."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"decision {name} is gone")
+
+
+class Leaving(Outdated):
+    """A placement is deleted, or is about to be."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"placement {name} is being deleted")
 
 
 class Writer:
@@ -126,6 +133,8 @@ class Writer:
     async def _relabel(self, step: Relabel, proposal: Proposal) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page.name)
+        if not owned(old, owner_of(proposal.placement)):
+            await self._ensure_staying(proposal.placement)
         labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
         labels.update(step.page.labels)
         metadata = {
@@ -184,6 +193,20 @@ class Writer:
         except NotFound:
             return  # deleted meanwhile, decisions go with it
         self._book.wrote_placement(new)
+
+    async def _ensure_staying(self, placement: Placement) -> None:
+        """Asks the hub itself, before a decision gets an owner.
+
+        Who deletes a placement and leaves its decisions as orphans wants them to stay. A watch may tell that they have
+        no owner before another one tells that the placement is going; given one again, they would go with it.
+        """
+        meta = placement.metadata
+        try:
+            there = await self._client.get(PLACEMENTS, meta.name, namespace=meta.namespace)
+        except NotFound:
+            raise Leaving(meta.name) from None
+        if there.metadata.uid != meta.uid or there.metadata.deletionTimestamp is not None:
+            raise Leaving(meta.name)
 
     def _known(self, namespace: str, name: str) -> PlacementDecision:
         """As of the last answer, which may be of a step before."""
