@@ -5,11 +5,18 @@ from contextlib import suppress
 
 import pytest
 
+from controllers.conftest import Start
 from controllers.figures import wakes
 from controllers.world import World
+from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, NotFound
+from fairway.controllers.placement.controller import PlacementController
+from fairway.controllers.reconciler import Outdated
+from fairway.controllers.sources import Sources
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, NotFound, Recorder
+from fairway.kube.events import Api, HubEvents
 from fairway.kube.options import Propagation
+from fairway.observe.meters import Meters
 from fairway.testing.processes import POLL
 
 NOBODY = {
@@ -95,6 +102,37 @@ async def test_one_takes_over_what_was_orphaned(manager: Manager, world: World) 
     )
     assert world.decisions("p")[0].metadata.uid == orphan.metadata.uid
     assert all("a" in pages["p-decision-1"] for pages in world.history if len(pages["p-decision-1"]) > 0)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_a_decision_gets_no_owner_that_is_leaving(
+    start: Start, client: Client, world: World, gone: bool
+) -> None:
+    """Who has heard that a decision lost its owner, but not why, asks the hub."""
+    await world.clusters("a")
+    async with start() as manager:
+        await world.place()
+        await world.chooses("p", "a")
+        await world.settled(manager)
+    if not gone:
+        held = {"metadata": {"finalizers": ["fairway.dev/wait"]}}
+        await world.edit(PLACEMENTS, "p", held, namespace=world.namespace)
+    orphaned = {"metadata": {"ownerReferences": None}}
+    await world.edit(PLACEMENT_DECISIONS, "p-decision-1", orphaned, namespace=world.namespace)
+    sources = Sources(client)
+    async with Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder:
+        controller = PlacementController(client, meters=Meters(), recorder=recorder, resync=0)
+        controller.watch(sources)
+        async with sources:
+            await sources.synced()
+        # Nothing more is told to it.
+        await world.delete(PLACEMENTS, "p")
+        with pytest.raises(Outdated, match="placement p is being deleted"):
+            await controller.reconcile((world.namespace, "p"), ALONE)
+    left = await client.get(PLACEMENT_DECISIONS, "p-decision-1", namespace=world.namespace)
+    assert left.metadata.ownerReferences == ()
+    if not gone:
+        await world.edit(PLACEMENTS, "p", {"metadata": {"finalizers": None}}, namespace=world.namespace)
 
 
 async def test_while_it_is_being_deleted_nothing_happens(manager: Manager, world: World) -> None:
