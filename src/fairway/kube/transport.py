@@ -15,16 +15,14 @@ import asyncio
 import logging
 import random
 import re
-import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -41,6 +39,7 @@ from fairway.kube.errors import (
     UntrustedError,
     error_of,
 )
+from fairway.kube.links import Links
 
 NOT_REACHED: Final = "{server} cannot be reached: {why}"
 PROXY_REFUSED: Final = "the proxy does not let us through to {server}: {code} {why}"
@@ -147,9 +146,9 @@ class Transport:
         self._warned: set[str] = set()
 
     async def open(self) -> None:
-        connector = _Connector(limit=0, socket_factory=_socket)
+        self._links = Links()
         self._session = aiohttp.ClientSession(
-            connector=connector,
+            connector=self._links,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             read_bufsize=_READ_AHEAD,
@@ -160,6 +159,7 @@ class Transport:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+            await self._links.end()
 
     async def request(
         self,
@@ -354,15 +354,6 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
         raise _Lost(str(error)) from error
 
 
-class _Connector(aiohttp.TCPConnector):
-    """Where a request was given up before anything of its answer came, there is nothing to ``abandon`` yet."""
-
-    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        if (should_close or protocol.should_close) and protocol.transport is not None:
-            protocol.transport.abort()
-        super()._release(key, protocol, should_close=should_close)
-
-
 class _Lost(aiohttp.ClientError):
     """The connection broke."""
 
@@ -379,15 +370,3 @@ def why_of(error: aiohttp.ClientError | OSError) -> str:
         # What aiohttp adds is the name of the server once more, and where an object of Python is in memory.
         return why_of(error.os_error)
     return str(error) or type(error).__name__
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Notices a peer that went away without a word, in a minute instead of hours."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        option = getattr(socket, name, None)
-        if option is not None:
-            made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
