@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, Final
 
+from controllers.figures import writes
 from fairway.controllers.manager import Manager
 from fairway.kube import Client, Informer, Resource
 from fairway.kube.resource import T
@@ -46,9 +47,15 @@ async def settled(client: Client, manager: Manager) -> None:
     async with asyncio.timeout(DEADLINE):
         while True:
             await manager.quiet()
-            known = [await caught_up(client, each) for each in manager.sources.informers]
-            if all(known) and not any(each.queue.busy for each in manager.controllers.values()):
+            before = writes(manager)
+            known = await asyncio.gather(*(caught_up(client, each) for each in manager.sources.informers))
+            # What came in meanwhile may be dealt with already, and what was written about that is news in turn.
+            if all(known) and writes(manager) == before and not _busy(manager):
                 return
+
+
+def _busy(manager: Manager) -> bool:
+    return any(each.queue.busy for each in manager.controllers.values())
 
 
 async def caught_up(client: Client, informer: Informer[Any]) -> bool:

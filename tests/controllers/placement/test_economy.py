@@ -28,10 +28,10 @@ async def test_looking_again_writes_nothing(start: Start, world: World) -> None:
     async with start(replace(ALONE, resync=0.01)) as manager:
         await world.place("p", PlacementSpec(prioritizerPolicy=policy))
         await world.chooses("p", "a", "b")
-        await world.settled(manager)
+        await manager.quiet()
         before, looks, written = await world.versions(), wakes(manager), writes(manager)
         while wakes(manager) < looks + 20:
-            await world.settled(manager)
+            await manager.quiet()
             await asyncio.sleep(POLL)  # nothing tells that nothing was written
         assert writes(manager) == written
         assert await world.versions() == before
