@@ -122,6 +122,8 @@ class PretendHub:
             return self.put(call.resource, call.body, author=author)
         if old is None:
             raise refused(NotFound, 404)
+        if call.verb == "get":
+            return old
         for name, value in call.preconditions.items():
             if getattr(old.metadata, name) != value:
                 raise refused(Conflict, 409)
@@ -216,6 +218,9 @@ class Call:
 
 
 class PretendClient:
+    async def get(self, resource: Resource[Any], name: str, *, namespace: str) -> Any:
+        return await Call(verb="get", resource=resource, namespace=namespace, name=name)
+
     async def create(self, resource: Resource[Any], body: Any, *, namespace: str) -> Any:
         return await Call(
             verb="create", resource=resource, namespace=namespace, name=body.metadata.name, body=body
