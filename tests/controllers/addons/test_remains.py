@@ -99,6 +99,7 @@ async def test_of_a_users_work_it_is_told_once_why_it_waits(
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
     cluster = await scene.cluster()
+    await stage.settled()
     line = WAITS % (cluster, "app", cluster)
     if first == "work":
         waits = await works_of_user(client, cluster)
