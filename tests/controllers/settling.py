@@ -4,12 +4,13 @@ A queue that is empty tells less. Every kind has a watch of its own, and any of 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
 from controllers.figures import writes
 from fairway.controllers.manager import Manager
+from fairway.controllers.sources import Sources
 from fairway.kube import Client, Informer, Resource
 from fairway.kube.resource import T
 
@@ -44,18 +45,25 @@ async def settled(client: Client, manager: Manager) -> None:
 
     Who asks sees to it that nobody else goes on writing what they look at.
     """
+
+    def doing() -> object:
+        return writes(manager), any(each.queue.busy for each in manager.controllers.values())
+
+    await settle(client, manager.sources, quiet=manager.quiet, doing=doing)
+
+
+async def settle(
+    client: Client, sources: Sources, *, quiet: Callable[[], Awaitable[None]], doing: Callable[[], object]
+) -> None:
+    """The same for whoever looks by ``sources``. What they are ``doing`` is another thing once they did something."""
     async with asyncio.timeout(DEADLINE):
         while True:
-            await manager.quiet()
-            before = writes(manager)
-            known = await asyncio.gather(*(caught_up(client, each) for each in manager.sources.informers))
+            await quiet()
+            before = doing()
+            known = await asyncio.gather(*(caught_up(client, each) for each in sources.informers))
             # What came in meanwhile may be dealt with already, and what was written about that is news in turn.
-            if all(known) and writes(manager) == before and not _busy(manager):
+            if all(known) and doing() == before:
                 return
-
-
-def _busy(manager: Manager) -> bool:
-    return any(each.queue.busy for each in manager.controllers.values())
 
 
 async def caught_up(client: Client, informer: Informer[Any]) -> bool:

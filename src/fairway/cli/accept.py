@@ -81,7 +81,7 @@ def accept(
     dry_run: bool,
     hub: HubChoice,
 ) -> int:
-    """Accept clusters: approve the certificate their agents ask for, and set hubAcceptsClient."""
+    """Accept clusters: set hubAcceptsClient, and approve the certificate their agents ask for."""
     refuse_contradictions(context)
     wanted = names_in((*names, *clusters), option="--clusters")
     if not wanted:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.clustersets.stage import DEADLINE, MARK, edit, fresh, limited
+from controllers.clustersets.stage import MARK, edit, fresh, limited
 from controllers.hubs import HubUnderTest
+from controllers.settling import DEADLINE
 from fairway.api import GROUP
 from fairway.controllers.clustersets import RULES as SETS
 from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Connection, Forbidden

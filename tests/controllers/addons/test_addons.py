@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from controllers.addons.scenery import DEPLOYMENT, READY, ROLE, Scene, condition, said, versions
-from controllers.clustersets.stage import DEADLINE, MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
+from controllers.settling import DEADLINE
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.work import ManifestWork
 from fairway.controllers.addons import RULES, AddOns, conditions

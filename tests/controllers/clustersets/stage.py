@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from controllers.hubs import HubUnderTest
-from controllers.settling import caught_up
+from controllers.settling import DEADLINE, settle
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.sources import Sources
@@ -32,8 +32,6 @@ from rights import grant
 
 R = TypeVar("R")
 
-DEADLINE: Final = 120.0
-"""Seconds after which a test that waits in vain fails, and says for what."""
 MARK: Final = {"fairway.dev/stage": "here"}
 """A label of what a test made outside of namespaces, to find it again."""
 
@@ -72,19 +70,14 @@ class Stage:
         await self.settled()
 
     async def settled(self) -> None:
-        """Until the controller knows all that is on the hub, and did what was to be done about it.
-
-        A queue that is empty tells less: every kind has a watch of its own, and any of them may have news on its way.
-        Nor may anything come in while it is asked for: what is written about that is news in turn.
-        """
-        client, queue = self.controller.client, self.controller.queue
-        async with asyncio.timeout(DEADLINE):
-            while True:
-                await self.controller.quiet()
-                before = queue.figures().adds
-                known = await asyncio.gather(*(caught_up(client, each) for each in self.sources.informers))
-                if all(known) and queue.figures().adds == before:
-                    return
+        """Until the controller knows all that is on the hub, and did what was to be done about it."""
+        queue = self.controller.queue
+        await settle(
+            self.controller.client,
+            self.sources,
+            quiet=self.controller.quiet,
+            doing=lambda: queue.figures().adds,
+        )
 
 
 @asynccontextmanager

@@ -16,15 +16,19 @@ class Answers:
         self._kept: dict[tuple[str, str], tuple[int, ManifestWork]] = {}
 
     def keep(self, work: ManifestWork) -> None:
-        self._kept[key_of(work)] = (self._works.epoch, work)
+        """Forgets what the watch has told meanwhile, also of works that are gone."""
+        epoch, told = self._works.epoch, number_of(self._works.resource_version) or 0
+        self._kept = {
+            key: (since, each)
+            for key, (since, each) in self._kept.items()
+            if since == epoch and (number_of(each.metadata.resourceVersion) or 0) > told
+        }
+        self._kept[key_of(work)] = (epoch, work)
 
     def newest(self, seen: ManifestWork) -> ManifestWork:
         """What was seen, or what was answered if that is newer."""
         epoch, answer = self._kept.get(key_of(seen), (-1, seen))
-        if epoch == self._works.epoch and _is_newer(answer, seen):
-            return answer
-        self._kept.pop(key_of(seen), None)
-        return seen
+        return answer if epoch == self._works.epoch and _is_newer(answer, seen) else seen
 
 
 def _is_newer(answer: ManifestWork, seen: ManifestWork) -> bool:
