@@ -12,9 +12,11 @@ from cli.live_hub import act, fill
 from fairway.api import check
 from fairway.api.addon_config import AddOnDeploymentConfig
 from fairway.api.addon_template import AddOnTemplate
+from fairway.api.cluster import Taint
 from fairway.api.kinds import KINDS, decode
 from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL
+from fairway.api.selector import LabelSelector
 from fairway.cli.addon import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
 from fairway.cli.addon_hub import KINDS as WRITTEN
 from fairway.cli.addon_hub import NO_PLACEMENT
@@ -30,6 +32,7 @@ from fairway.kube import (
     ADD_ON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADD_ONS,
     MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
@@ -39,8 +42,10 @@ from fairway.kube import (
     Resource,
 )
 from fairway.providers import health, hosted, usage
-from fairway.testing.builders import cluster, placement
+from fairway.testing.builders import cluster, cluster_set, placement
 from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.whatif.world import World
+from strategies import NOW_MICROS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -531,3 +536,50 @@ def test_all_is_well(hub: HubAddress, capsys: Capture) -> None:
     capsys.readouterr()
     assert addon(hub, "status") == 0
     assert "runs on 1 of 1 cluster, and 1 publishes valid scores" in capsys.readouterr().out
+
+
+def test_status_counts_accepted_clusters_that_the_add_on_is_not_selected_for(
+    hub: HubAddress, capsys: Capture
+) -> None:
+    fill(hub.kubeconfig, *(cluster(each) for each in ("c1", "c2", "c3")))
+
+    async def live(client: Client) -> None:
+        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
+        await say_so(client, "c1", {"Available": WELL}, valid=timedelta(hours=1))
+        denied = {"spec": {"hubAcceptsClient": False}}
+        await client.patch(MANAGED_CLUSTERS, "c3", denied, kind=Patch.MERGE)
+
+    assert addon(hub, "install", "--clusters", "env=prod") == 0
+    act(hub.kubeconfig, live)
+    capsys.readouterr()
+    missing = f"1 accepted cluster is without the agent, not selected by Placement {NAMESPACE}/{NAME}: c2"
+    assert addon(hub, "status") == 0  # the add-on is not meant for c2
+    assert missing in capsys.readouterr().out
+    assert addon(hub, "install") == 0
+    capsys.readouterr()
+    assert addon(hub, "status") == 1
+    assert missing in capsys.readouterr().out
+    assert addon(hub, "status", "-o", "json") == 1
+    assert json.loads(capsys.readouterr().out)["withoutAgent"] == ["c2"]
+
+
+def test_placement_of_the_add_on_selects_clusters_whatever_their_taints() -> None:
+    taints = (
+        Taint(key="fairway.dev/unhealthy", value="HealthLow", effect="NoSelect"),
+        Taint(key="quarantine", effect="NoSelectIfNew"),
+        Taint(key="cluster.open-cluster-management.io/unreachable", effect="NoSelect"),
+    )
+    selecting = ("Placement", "ManagedClusterSetBinding")
+    world = World(
+        [
+            *(
+                decode(each)
+                for each in documents(Plan(provider="resource-usage"))
+                if each["kind"] in selecting
+            ),
+            cluster_set("global", selector=LabelSelector(), kind="LabelSelector"),
+            cluster("tainted", taints=taints),
+        ]
+    )
+    found = world.place((NAMESPACE, NAME), now=NOW_MICROS)
+    assert [each.clusterName for page in found.pages for each in page.decisions] == ["tainted"]

@@ -35,8 +35,9 @@ VARIABLES: Final[Mapping[str, str]] = {
 RBAC: Final = "rbac.authorization.k8s.io"
 CLUSTER: Final = "cluster.open-cluster-management.io"
 GLOBAL: Final = "global"
-UNREACHABLE: Final = (f"{CLUSTER}/unreachable", f"{CLUSTER}/unavailable")
-"""Taints of clusters that an add-on stays on: it is not for a moment of silence to uninstall it."""
+EVERY_TAINT: Final[Mapping[str, str]] = {"operator": "Exists"}
+"""A toleration without a key matches every taint. The agent stays on a tainted cluster, because the scores that it
+publishes are what ends the taint: an uninstalled agent could never report that its cluster recovered."""
 GRANTED: Final = (
     {
         "kind": "ServiceAccount",
@@ -127,7 +128,7 @@ def _binding_of_set(plan: Plan) -> Document:
 def _placement(plan: Plan) -> Document:
     spec: Document = {
         "clusterSets": [GLOBAL],
-        "tolerations": [{"key": each, "operator": "Exists"} for each in UNREACHABLE],
+        "tolerations": [dict(EVERY_TAINT)],
     }
     if plan.selector is not None:
         spec["predicates"] = [{"requiredClusterSelector": {"labelSelector": plan.selector}}]

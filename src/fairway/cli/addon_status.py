@@ -1,11 +1,13 @@
 """`fairway addon status`: on how many clusters an add-on runs and publishes, and on the others, why not."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from fairway.api.addon import PLACEMENTS, ClusterManagementAddOn, ManagedClusterAddOn
+from fairway.api.addon import PLACEMENTS as PLACEMENTS_STRATEGY
+from fairway.api.addon import ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.score import AddOnPlacementScore
@@ -15,7 +17,9 @@ from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     CLUSTER_MANAGEMENT_ADD_ONS,
     MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
+    PLACEMENTS,
     Client,
     NotFound,
 )
@@ -29,6 +33,9 @@ NOT_INSTALLED: Final = "add-on {name} is not installed; install it with: fairway
 SUMMARY: Final = (
     "add-on {name} runs on {running} of {all} {clusters}, and {publishing} {publish} valid scores"
 )
+WITHOUT_AGENT: Final = "{count} accepted {clusters} without the agent, not selected {where}: {names}"
+MOST_NAMES: Final = 10
+"""Clusters that the summary names; `-o json` has all of them."""
 NOBODY_CHOSEN: Final = "add-on {name} is installed, and no cluster is chosen for it ({where})"
 NOT_YET: Final = (
     "nobody has installed it there yet: does `fairway run`, or OCM's addon-manager, run on the hub?"
@@ -75,12 +82,33 @@ class Report:
     where: str
     """How clusters are chosen."""
     clusters: tuple[OnCluster, ...]
+    without_agent: tuple[str, ...] = ()
+    """Accepted clusters that are not selected and have no agent."""
+    for_all: bool = False
+    """The add-on is installed for every cluster, so that one without the agent is a fault."""
 
     @property
     def well(self) -> bool:
+        if self.for_all and self.without_agent:
+            return False
         return bool(self.clusters) and all(each.well for each in self.clusters)
 
     def summary(self) -> str:
+        lines = [self._running()]
+        if self.without_agent:
+            count = len(self.without_agent)
+            names = [*self.without_agent[:MOST_NAMES], *(["…"] if count > MOST_NAMES else [])]
+            lines.append(
+                WITHOUT_AGENT.format(
+                    count=count,
+                    clusters="cluster is" if count == 1 else "clusters are",
+                    where=self.where,
+                    names=", ".join(names),
+                )
+            )
+        return "\n".join(lines)
+
+    def _running(self) -> str:
         if not self.clusters:
             return NOBODY_CHOSEN.format(name=self.add_on, where=self.where)
         publishing = sum(each.publishing for each in self.clusters)
@@ -99,6 +127,7 @@ class Report:
             "clusters": len(self.clusters),
             "running": sum(each.available == TRUE for each in self.clusters),
             "publishing": sum(each.publishing for each in self.clusters),
+            "withoutAgent": list(self.without_agent),
             "perCluster": [each.row() for each in self.clusters],
         }
 
@@ -119,17 +148,39 @@ async def report(client: Client, *, add_on: str, provider: str, now: datetime) -
         for each in await listed(client, ADD_ON_PLACEMENT_SCORES)
         if each.metadata.name == f"{provider}-score"
     }
-    chosen = await _chosen(client, offer)
+    present = add_ons.keys() | await _chosen(client, offer)
     found = (
         _on(cluster, add_ons.get(cluster), scores.get(cluster), provider=provider, now=now)
-        for cluster in sorted(add_ons.keys() | chosen)
+        for cluster in sorted(present)
     )
-    return Report(add_on=add_on, where=_where(offer), clusters=tuple(found))
+    accepted = {
+        each.metadata.name for each in await listed(client, MANAGED_CLUSTERS) if each.spec.hubAcceptsClient
+    }
+    return Report(
+        add_on=add_on,
+        where=_where(offer),
+        clusters=tuple(found),
+        without_agent=tuple(sorted(accepted - present)),
+        for_all=await _is_for_all(client, offer),
+    )
+
+
+async def _is_for_all(client: Client, offer: ClusterManagementAddOn) -> bool:
+    """Whether one of its Placements asks for every cluster: no predicate, no number."""
+    strategy = offer.spec.installStrategy
+    if strategy.type != PLACEMENTS_STRATEGY:
+        return False
+    for each in strategy.placements:
+        with suppress(NotFound):
+            spec = (await client.get(PLACEMENTS, each.name, namespace=each.namespace)).spec
+            if not spec.predicates and spec.numberOfClusters is None:
+                return True
+    return False
 
 
 async def _chosen(client: Client, offer: ClusterManagementAddOn) -> set[str]:
     strategy = offer.spec.installStrategy
-    if strategy.type != PLACEMENTS:
+    if strategy.type != PLACEMENTS_STRATEGY:
         return set()
     clusters: set[str] = set()
     for each in strategy.placements:
@@ -142,7 +193,7 @@ async def _chosen(client: Client, offer: ClusterManagementAddOn) -> set[str]:
 
 def _where(offer: ClusterManagementAddOn) -> str:
     strategy = offer.spec.installStrategy
-    if strategy.type != PLACEMENTS:
+    if strategy.type != PLACEMENTS_STRATEGY:
         return "each by hand, by a ManagedClusterAddOn in its namespace"
     names = ", ".join(f"{each.namespace}/{each.name}" for each in strategy.placements)
     return f"by Placement {names}"
