@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from controllers.hubs import HubUnderTest, hub_of
-from fairway.kube import Client, NotFound
+from fairway.kube import Client, NotFound, Patch
 from fairway.testing.kubernetes import Tools, kubectl, kwok
 from fairway.testing.processes import POLL, Process
 
@@ -91,6 +91,11 @@ class Stage:
         async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
             await client.request("DELETE", path, body={"gracePeriodSeconds": 0})
 
+    async def patch(self, path: str, document: dict[str, Any], *, server: str = HUB) -> None:
+        """A merge patch."""
+        async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
+            await client.request("PATCH", path, body=document, content_type=Patch.MERGE.value)
+
     async def found(self, path: str, *, server: str = HUB) -> dict[str, Any]:
         async with Client.from_kubeconfig(self.kubeconfig(server)) as client:
             found = await _found(client, path)
@@ -135,7 +140,7 @@ class Stage:
             while text not in (self.folder / f"{name}.log").read_text(encoding="utf-8"):
                 await asyncio.sleep(POLL)
 
-    def join(self, cluster: str) -> None:
+    def join(self, cluster: str, *options: str) -> None:
         self.start(
             f"join-{cluster}",
             "join",
@@ -143,6 +148,7 @@ class Stage:
             f"--hub-bootstrap-kubeconfig={self.folder / 'bootstrap.kubeconfig'}",
             f"--kubeconfig={self.kubeconfig(cluster)}",
             f"--state={self.folder / f'state-{cluster}'}",
+            *options,
         )
 
     async def agent(self, cluster: str) -> None:

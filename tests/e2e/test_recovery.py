@@ -1,0 +1,76 @@
+"""Placements leave a cluster that became unhealthy and return when it recovered, with the add-on as it is installed."""
+
+from typing import Any
+
+import pytest
+
+from e2e.stage import CLUSTERS, HUB, NODE, Stage
+from e2e.test_loop import BINDING, BINDINGS, CLUSTER_API, CLUSTER_OF, PLACEMENTS, chosen, has_condition
+
+UNHEALTHY = "fairway.dev/unhealthy"
+ADD_ON_OF = (
+    "/apis/addon.open-cluster-management.io/v1alpha1/namespaces/{cluster}"
+    "/managedclusteraddons/resource-usage-collect"
+)
+DECISION = f"{CLUSTER_API}/v1beta1/namespaces/default/placementdecisions/everywhere-decision-1"
+POLICY = "recovery: {dwell: 1s, recoveryDwell: 2s}\n"
+EVERYWHERE: dict[str, Any] = {
+    "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+    "kind": "Placement",
+    "metadata": {"name": "everywhere"},
+    "spec": {"clusterSets": ["default"]},
+}
+
+
+def taints(cluster: dict[str, Any]) -> list[str]:
+    return [each["key"] for each in cluster["spec"].get("taints", [])]
+
+
+def ready(status: str) -> dict[str, Any]:
+    (condition,) = NODE["status"]["conditions"]
+    return {"status": {"conditions": [{**condition, "status": status}]}}
+
+
+async def install(stage: Stage) -> None:
+    """Two clusters that joined the hub, and the add-on on both, started from the work that brings it."""
+    (stage.folder / "recovery.yaml").write_text(POLICY, encoding="utf-8")
+    stage.start(
+        "controllers",
+        *("run", f"--kubeconfig={stage.kubeconfig(HUB)}", "--no-leader-elect"),
+        *("--controllers=+recovery", f"--config={stage.folder / 'recovery.yaml'}"),
+    )
+    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    for cluster in CLUSTERS:
+        await stage.create("/api/v1/nodes", NODE, server=cluster)
+        stage.join(cluster, "--local-agents")
+    for cluster in CLUSTERS:
+        await stage.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await stage.fairway("accept", cluster)
+    settings = ("PROVIDERS=resource-usage,health", "INTERVAL=2s", "VALID_FOR=30s")
+    await stage.fairway("addon", "install", "resource-usage", *(f"--set={each}" for each in settings))
+
+
+@pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
+async def test_placements_leave_an_unhealthy_cluster_and_return_when_it_recovered(bare_stage: Stage) -> None:
+    stage = bare_stage
+    try:
+        await install(stage)
+        for cluster in CLUSTERS:
+            await stage.until(
+                f"the add-on of {cluster} is available",
+                lambda found: has_condition(found, "Available"),
+                ADD_ON_OF.format(cluster=cluster),
+            )
+        await stage.create(BINDINGS, BINDING)
+        await stage.create(PLACEMENTS, EVERYWHERE)
+        await stage.until("both are selected", lambda found: chosen(found) == [*CLUSTERS], DECISION)
+
+        await stage.patch("/api/v1/nodes/node1/status", ready("False"), server="cluster1")
+        await stage.until("placements leave", lambda found: chosen(found) == ["cluster2"], DECISION)
+        assert UNHEALTHY in taints(await stage.found(CLUSTER_OF.format(cluster="cluster1")))
+
+        await stage.patch("/api/v1/nodes/node1/status", ready("True"), server="cluster1")
+        await stage.until("placements return", lambda found: chosen(found) == [*CLUSTERS], DECISION)
+        assert UNHEALTHY not in taints(await stage.found(CLUSTER_OF.format(cluster="cluster1")))
+    finally:
+        await stage.stop()
