@@ -111,13 +111,8 @@ class Survivors(Stage):
     def control(self) -> None:
         self.start("controllers", "run", f"--kubeconfig={self.kubeconfig(HUB)}", "--no-leader-elect")
 
-    def join(self, cluster: str) -> None:
-        self.start(
-            f"join-{cluster}",
-            *("join", f"--name={cluster}", f"--kubeconfig={self.kubeconfig(cluster)}"),
-            f"--hub-bootstrap-kubeconfig={self.folder / 'bootstrap.kubeconfig'}",
-            *(f"--state={self.state(cluster)}", "--lease-seconds=2", "--local-agents"),
-        )
+    def join(self, cluster: str, *options: str) -> None:
+        super().join(cluster, "--lease-seconds=2", "--local-agents", *options)
 
     def state(self, cluster: str) -> Path:
         return self.folder / f"state-{cluster}"
