@@ -27,7 +27,10 @@ def _named(value: Any) -> set[str]:
 
 def _of(quantities: Document | None, name: str) -> Fraction | None:
     text = (quantities or {}).get(name)
-    return None if text is None else Quantity.parse(text).value
+    if text is None:
+        return None
+    quantity = Quantity.parse(text)
+    return Fraction(quantity.digits) * Fraction(10) ** quantity.power
 
 
 def _request(pod: Document, name: str) -> Fraction:

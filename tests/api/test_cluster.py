@@ -21,3 +21,8 @@ def test_as_recorded(row: dict[str, Any]) -> None:
 def test_what_is_no_quantity_stays_visible() -> None:
     cluster = ManagedCluster(status=ManagedClusterStatus(capacity={"cpu": "lots", "memory": "1024Mi"}))
     assert cluster_as_json(cluster)["status"]["capacity"] == {"cpu": "lots", "memory": "1Gi"}
+
+
+def test_extreme_capacity_is_shown_in_short() -> None:
+    cluster = ManagedCluster(status=ManagedClusterStatus(capacity={"cpu": "1.99999999999999999998e99999"}))
+    assert cluster_as_json(cluster)["status"]["capacity"] == {"cpu": "1999999999999999999980e99978"}

@@ -76,6 +76,11 @@ def test_what_is_no_quantity_counts_as_not_reported() -> None:
     assert cells.cell_reader(("allocatable", "memory"))(odd) == 2**30
 
 
+@pytest.mark.parametrize("text", ["1.99999999999999999999e99999", "-1e2147483647", "0e2147483647"])
+def test_amount_beyond_all_clusters_counts_as_not_reported(text: str) -> None:
+    assert cells.cell_reader(("allocatable", "cpu"))(cluster("c1", allocatable={"cpu": text})) is None
+
+
 @pytest.mark.parametrize(
     "key", [("score", "default", "cpu"), ("calculator", "x"), cells.DECISIONS, ("set", "x")]
 )

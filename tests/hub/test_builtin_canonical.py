@@ -125,6 +125,11 @@ def test_times_of_the_wire() -> None:
         (5, "5"),
         ("2e3", "2e3"),
         (None, "0"),
+        ("1.9999999999999999999e99999", "1999999999999999999900e99978"),
+        ("1e99999", "1e99999"),
+        ("10e2147483647", "10e2147483647"),
+        ("1e4294967297", "10"),
+        ("-1.00000000000000000001e-99999", "-1e-9"),
     ],
 )
 def test_quantities_get_short(given_value: Any, expected: str) -> None:
@@ -262,6 +267,8 @@ def test_a_micro_time_needs_six_digits() -> None:
         ),
         (True, "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
         ("5mm", "unable to parse quantity's suffix"),
+        ("1e9223372036854775808", "unable to parse quantity's suffix"),
+        ("1" * 4001, "a quantity is longer than 4,000 characters"),
     ],
 )
 def test_what_is_no_quantity(value: Any, told: str) -> None:

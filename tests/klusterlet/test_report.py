@@ -40,6 +40,12 @@ def test_an_odd_amount_hides_nothing_else() -> None:
     }
 
 
+def test_extreme_amounts_are_summed_without_writing_them_out() -> None:
+    [(_, total)] = totals([node("a", cpu="1e99999"), node("b", cpu="1e2147483647")])[0].items()
+    assert total.endswith("e2147479551")
+    assert len(total) < 4200
+
+
 def test_no_nodes_have_nothing() -> None:
     assert totals([]) == ({}, {})
 

@@ -223,10 +223,15 @@ def _time(moment: datetime | None) -> str | None:
     return None if moment is None or moment.year == 1 else format_time(moment)
 
 
-@lru_cache(maxsize=8192, typed=True)
 def canonical(text: str | int | float) -> str:
     """A quantity as Kubernetes prints it. What is none stays as it is: one bad cell must not hide a cluster."""
     try:
-        return str(Quantity.parse(text))
+        return _canonical(text)
     except QuantityError:
         return str(text)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def _canonical(text: str | int | float) -> str:
+    """Raises QuantityError, so that the cache holds no text that is too long for a quantity."""
+    return str(Quantity.parse(text))

@@ -33,6 +33,8 @@ BAD_AMOUNT: Final = "{resource}: {reason}"
 _MOST: Final = 2**63 - 1
 """The reference's integers end here."""
 _NANO: Final = 9
+_BEYOND: Final = 10**40
+"""Any amount that is larger, in billionths or thousandths of them, ends at _MOST anyway."""
 
 _Read = Callable[[Mapping[str, QuantityText] | None], Amounts]
 _Of = Callable[[Container, ContainerStatus | None, bool], Quantities | None]
@@ -269,4 +271,4 @@ def _parsed(resource: str, text: QuantityText, power: int) -> int:
         quantity = Quantity.parse(text)
     except QuantityError as error:
         raise QuantityError(BAD_AMOUNT.format(resource=resource, reason=error)) from None
-    return quantity.digits * 10 ** max(quantity.power + power, 0) if quantity.digits else 0
+    return quantity.in_units(-power, most=_BEYOND)

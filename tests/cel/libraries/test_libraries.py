@@ -70,6 +70,10 @@ TRUE = {
         "quantity('50k').sub(1).compareTo(quantity('49999')) == 0",
         "quantity('5').asInteger() == 5 && !quantity('1500m').isInteger() && sign(quantity('-1')) == -1",
         "quantity('1500m').asApproximateFloat() == 1.5",
+        "quantity('1e99999').isGreaterThan(quantity('1e-5')) && !quantity('1e99999').isInteger()",
+        "quantity('1e99999').sub(quantity('1')).isLessThan(quantity('1e99999'))",
+        "quantity('1e2147483647').add(1).isGreaterThan(quantity('1e2147483647'))",
+        "quantity('1').compareTo(quantity('1.99999999999999999999e2147483647')) == -1",
     ],
     "network": [
         "isIP('::1') && !isIP('::ffff:1.2.3.4') && !isIP('1.2.3.04') && !isIP('fe80::1%eth0')",

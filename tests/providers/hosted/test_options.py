@@ -65,6 +65,7 @@ SMALL = {"cpu": "500m", "memory": "1Gi", "pods": 10, "replicas": 1}
         ({"profiles": {"x-y": SMALL}}, "profiles"),
         ({"profiles": {"x": {**SMALL, "cpu": "fast"}}}, "profiles.x.cpu"),
         ({"profiles": {"x": {**SMALL, "memory": "-1Gi"}}}, "profiles.x.memory"),
+        ({"profiles": {"x": {**SMALL, "memory": "1e400"}}}, "profiles.x.memory"),
         ({"profiles": {"x": {**SMALL, "pods": 0}}}, "profiles.x.pods"),
         ({"baseline": {"cpuPerHCP": 1}}, "baseline"),
         ({"interval": "0s"}, "interval"),

@@ -81,6 +81,7 @@ def test_everything_said() -> None:
         ({"limits": {"cpu": "many"}}, 'limits.cpu: quantity "many" does not start with a number'),
         ({"limits": {"cpu": 0}}, "limits.cpu: 0 must be greater than 0: it is what scores 100"),
         ({"limits": {"cpu": "1e400"}}, "limits.cpu: '1e400' must be greater than 0"),
+        ({"limits": {"cpu": "1e2147483647"}}, "limits.cpu: '1e2147483647' must be greater than 0"),
         ({"limits": {"cpus": 4}}, "limits.cpus: there is no score 'cpus' and none begins with it, did you mean 'cpu'?"),
         ({"scores": ["cpuavailable"]}, "scores[0]: there is no score 'cpuavailable', did you mean 'cpuAvailable'?"),
         ({"scales": {"avail": "linear"}}, "scales.avail: is not known here; did you mean 'available'?"),

@@ -55,8 +55,7 @@ def _as_integer(value: QuantityValue) -> object:
 
 
 def _compare(left: QuantityValue, right: QuantityValue) -> int:
-    a, b = left.quantity, right.quantity
-    return (a > b) - (a < b)
+    return left.quantity.compare(right.quantity)
 
 
 def _add(left: QuantityValue, right: QuantityValue) -> object:

@@ -10,7 +10,7 @@ import binascii
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.api.quantity import UNKNOWN_SUFFIX, Quantity, QuantityError
+from fairway.api.quantity import TOO_LONG, UNKNOWN_SUFFIX, Quantity, QuantityError
 from fairway.hub.builtin.instants import InstantError, micros, seconds
 from fairway.hub.builtin.shapes import COLLECTIONS, DICTIONARY, MESSAGE, PLAIN, WRAPPED, Shape, Type
 from fairway.hub.resource import Document
@@ -242,7 +242,15 @@ def _quantity(value: Any) -> str:
     try:
         return str(Quantity.parse(value))
     except QuantityError as fault:
-        raise Malformed(NOT_A_SUFFIX if UNKNOWN_SUFFIX in str(fault) else NOT_A_QUANTITY) from fault
+        raise Malformed(quantity_fault(fault)) from fault
+
+
+def quantity_fault(fault: QuantityError) -> str:
+    """The reference's message for a text that is no quantity. It has none for a text that is too long."""
+    text = str(fault)
+    if TOO_LONG in text:
+        return f"a quantity {TOO_LONG}"
+    return NOT_A_SUFFIX if UNKNOWN_SUFFIX in text else NOT_A_QUANTITY
 
 
 def _first_illegal(text: str) -> int:

@@ -13,7 +13,7 @@ import msgspec
 from fairway.api.quantity import Quantity, QuantityError
 from fairway.hub import builtin, status
 from fairway.hub.allowance import Allowance, Exhausted
-from fairway.hub.builtin.canonical import NOT_A_QUANTITY, written, zero
+from fairway.hub.builtin.canonical import quantity_fault, written, zero
 from fairway.hub.builtin.instants import InstantError, micros_of, seconds_of
 from fairway.hub.builtin.shapes import DICTIONARY, LIST, MESSAGE, UNION, WRAPPED, Field, Shape, Type
 from fairway.hub.resource import Document
@@ -266,7 +266,7 @@ def _special(kind: str, data: memoryview) -> Any:
         raw = parts.get(1)
         return None if raw is None else _json(raw)
     except QuantityError as fault:
-        raise _Malformed(NOT_A_QUANTITY) from fault
+        raise _Malformed(quantity_fault(fault)) from fault
     except InstantError as fault:
         raise _Malformed(str(fault)) from fault
     except (msgspec.DecodeError, RecursionError) as fault:

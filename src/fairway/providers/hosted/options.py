@@ -11,6 +11,7 @@ prometheus:            # the hosting cluster's own, for the rate of requests
   auth: {tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}
 """
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -154,6 +155,6 @@ def _amount(text: QuantityText, at: str, example: str) -> float:
         amount = Quantity.parse(text).approximate()
     except QuantityError as error:
         raise OptionsError(str(error), field=at) from None
-    if amount <= 0:
+    if not 0 < amount < math.inf:
         raise OptionsError(BAD_AMOUNT.format(example=example), field=at)
     return amount

@@ -76,6 +76,7 @@ _RESOURCE: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-
 _SHAPE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _MIB: Final = 2**20
 _LARGEST: Final = 2**63
+_NANO: Final = -9
 
 
 class Scales(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -243,7 +244,8 @@ def _limits_of(environment: Mapping[str, str]) -> dict[str, float]:
 
 def _limit(quantity: QuantityText) -> float:
     """Raises ValueError."""
-    value = Quantity.parse(quantity).value
-    if not 0 < value < _LARGEST:
+    amount = Quantity.parse(quantity)
+    billionths = amount.in_units(_NANO, most=_LARGEST * 10**-_NANO)
+    if not 0 < billionths < _LARGEST * 10**-_NANO:
         raise QuantityError(NOT_POSITIVE.format(given=quantity))
-    return float(value)
+    return billionths / 10**-_NANO
