@@ -158,7 +158,7 @@ def patch(path: str, body: Any, kind: str = MERGE, *, keep: str = "") -> Call:
 
 def apply(path: str, body: Any, manager: str, *, force: bool = False) -> Call:
     query = f"fieldManager={manager}" + ("&force=true" if force else "")
-    return patch(f"{path}?{query}", body, APPLY)
+    return patch(f"{path}{'&' if '?' in path else '?'}{query}", body, APPLY)
 
 
 def config(name: str, **data: str) -> dict[str, Any]:

@@ -13,10 +13,13 @@ import pytest
 
 from clients.conftest import Suite
 from clients.exchanges import Script, recorded
-from clients.scripts import SCRIPTS, WIDGETS
+from clients.scripts import SCRIPTS as COMMON_SCRIPTS
+from clients.scripts import WIDGETS
 from clients.talk import Talk, context, described, established
+from clients.write_scripts import SCRIPTS as WRITE_SCRIPTS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "exchanges.jsonl.gz"
+SCRIPTS = [*COMMON_SCRIPTS, *WRITE_SCRIPTS]
 
 
 async def test_the_recording_is_of_these_scripts() -> None:

@@ -58,9 +58,10 @@ class Ship:
         }
         await self.make(eviction.BUDGETS, document)
 
-    async def evict(self, *, dry_run: bool = False) -> None:
+    async def evict(self, preconditions: Document | None = None, *, dry_run: bool = False) -> None:
         evictions = Evictions(store=self.hub.store, writer=self.hub.writer)
-        await evictions.evict("default", "bridge", {"metadata": {"name": "bridge"}}, request(dry_run=dry_run))
+        asked = {"metadata": {"name": "bridge"}, "deleteOptions": {"preconditions": preconditions}}
+        await evictions.evict("default", "bridge", asked, request(dry_run=dry_run))
 
     async def refused(self) -> Refusal:
         with pytest.raises(Refusal) as refused:
@@ -90,6 +91,18 @@ async def test_a_pod_without_a_budget_is_marked_and_goes(ship: Ship) -> None:
     assert pod["metadata"]["deletionTimestamp"]
     assert [each["type"] for each in pod["status"]["conditions"]] == ["Ready", "DisruptionTarget"]
     assert pod["status"]["conditions"][1]["reason"] == "EvictionByEvictionAPI"
+
+
+async def test_eviction_with_a_failing_precondition_leaves_the_pod_unmarked(ship: Ship) -> None:
+    await ship.pod()
+    before = ship.find("pods", "bridge")
+    for condition in ({"uid": "nope"}, {"uid": ""}, {"resourceVersion": "1"}):
+        with pytest.raises(Refusal) as refused:
+            await ship.evict(condition)
+        assert refused.value.code == 409
+    assert ship.find("pods", "bridge") == before
+    await ship.evict({"resourceVersion": before["metadata"]["resourceVersion"]})
+    assert ship.find("pods", "bridge")["metadata"]["deletionTimestamp"]
 
 
 async def test_an_eviction_is_taken_off_the_budget(ship: Ship) -> None:

@@ -84,6 +84,14 @@ async def world() -> AsyncIterator[World]:
         yield World(hub)
 
 
+async def collected_so_far(world: World) -> None:
+    """The collector has judged all changes up to now: it takes them in their order."""
+    nobody = {"metadata": {"name": "nobody", "uid": "nobody"}}
+    for _ in range(2):
+        await world.make("secrets", "marker", owners=(nobody,))
+        await world.until(lambda: world.find("secrets", "marker") is None)
+
+
 async def test_dependents_follow_their_owner(world: World) -> None:
     owner = await world.make("configmaps", "owner")
     await world.make("secrets", "child", owners=(owner,))
@@ -116,6 +124,50 @@ async def test_an_owner_of_a_kind_the_hub_does_not_know_is_left_alone(world: Wor
     await world.remove("configmaps", "marker")
     await world.until(lambda: world.find("configmaps", "marker") is None)
     assert world.find("secrets", "child") is not None
+
+
+async def test_a_lost_owner_beside_one_of_an_unknown_kind_takes_nothing_along(world: World) -> None:
+    unknown = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
+    lost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "v"}
+    await world.make("secrets", "child", metadata={"ownerReferences": [unknown, lost]})
+    await collected_so_far(world)
+    child = world.find("secrets", "child")
+    assert child is not None
+    assert len(child["metadata"]["ownerReferences"]) == 2
+
+
+async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected(world: World) -> None:
+    """As in Kubernetes since 1.20: the reference names no place where the owner could be found."""
+    owner = await world.make("configmaps", "owner")
+    roles = "clusterroles.rbac.authorization.k8s.io"
+    role = await world.make(roles, "role", namespace="", owners=(owner,))
+
+    def told() -> list[Document]:
+        found = (form.decode(world.resource("events"), i.raw) for i in world.hub.store.items("events").items)
+        return [event for event in found if event["involvedObject"]["uid"] == role["metadata"]["uid"]]
+
+    await world.until(told)
+    (event,) = told()
+    uid = owner["metadata"]["uid"]
+    assert (event["reason"], event["type"]) == ("OwnerRefInvalidNamespace", "Warning")
+    assert event["metadata"]["namespace"] == "default"
+    assert event["message"] == (
+        f'ownerRef [v1/ConfigMap, namespace: , name: owner, uid: {uid}] does not exist in namespace ""'
+    )
+    await world.merge(roles, "role", {"metadata": {"labels": {"a": "b"}}}, namespace="")
+    await world.remove("configmaps", "owner")
+    await collected_so_far(world)
+    assert world.find(roles, "role", namespace="") is not None
+    assert len(told()) == 1
+
+
+async def test_owners_in_a_circle_are_deleted_in_the_foreground(world: World) -> None:
+    one = await world.make("configmaps", "one")
+    two = await world.make("configmaps", "two", owners=(one,))
+    reference = {**two["metadata"]["ownerReferences"][0], "name": "two", "uid": two["metadata"]["uid"]}
+    await world.merge("configmaps", "one", {"metadata": {"ownerReferences": [reference]}})
+    await world.remove("configmaps", "one", FOREGROUND)
+    await world.until(lambda: not world.find("configmaps", "one") and not world.find("configmaps", "two"))
 
 
 async def test_foreground_waits_for_dependents(world: World) -> None:

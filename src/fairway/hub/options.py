@@ -1,14 +1,15 @@
 """The options in a request's query and in a deletion's body."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from fairway.hub import status
 from fairway.hub.notation import INT64_MAX, INT64_MIN, quoted
-from fairway.hub.patches.managed import LONGEST_NAME, manager_name
+from fairway.hub.patches.managed import manager_name
 from fairway.hub.resource import Document
+from fairway.hub.schemas.metadata import check_manager
 
 STRICT: Final = "Strict"
 WARN: Final = "Warn"
@@ -17,6 +18,12 @@ IGNORE: Final = "Ignore"
 FOREGROUND: Final = "Foreground"
 BACKGROUND: Final = "Background"
 ORPHAN: Final = "Orphan"
+
+CREATE_OPTIONS: Final = "CreateOptions"
+UPDATE_OPTIONS: Final = "UpdateOptions"
+PATCH_OPTIONS: Final = "PatchOptions"
+
+DRY_RUN: Final = "All"
 
 EXACT: Final = "Exact"
 NOT_OLDER: Final = "NotOlderThan"
@@ -33,7 +40,6 @@ class Write:
     dry_run: bool = False
     manager: str = ""
     """The field manager, named by the client or made of its User-Agent."""
-    named_manager: bool = False
     validation: str = WARN
     force: bool = False
 
@@ -57,8 +63,11 @@ class Deletion:
     dry_run: bool = False
     propagation: str = ""
     grace: int | None = None
-    uid: str = ""
-    revision: str = ""
+    cascades: bool = False
+    """The client asked, in the old way, for dependents to go too: an unfinished deletion is answered with 202."""
+    uid: str | None = None
+    """The uid that the object must have; an empty one is a condition that no object meets."""
+    revision: str | None = None
 
 
 def flag(query: Mapping[str, str], key: str) -> bool:
@@ -68,8 +77,8 @@ def flag(query: Mapping[str, str], key: str) -> bool:
 
 
 def number(query: Mapping[str, str], key: str) -> int:
-    text = query.get(key, "")
-    if not text:
+    text = query.get(key)
+    if text is None:
         return 0
     if not _INTEGER.fullmatch(text):
         raise status.bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
@@ -83,37 +92,35 @@ def _of(kind: str, causes: list[status.Cause]) -> None:
         raise status.invalid("meta.k8s.io", kind, "", causes)
 
 
-def _dry_run(query: Mapping[str, str], kind: str) -> bool:
-    text = query.get("dryRun", "")
-    if text not in ("", "All"):
-        _of(kind, [status.not_supported("dryRun", [text], ["All"])])
-    return text == "All"
+def _dry_run(query: Mapping[str, str]) -> list[str]:
+    """Every value of the parameter: one that isn't ``All`` is refused, also an empty one."""
+    return [value for key, value in query.items() if key == "dryRun"]
 
 
-def write(query: Mapping[str, str], *, agent: str, kind: str) -> Write:
+def _dry_run_causes(values: Sequence[str]) -> list[status.Cause]:
+    if all(value == DRY_RUN for value in values):
+        return []
+    return [status.not_supported("dryRun", list(values), [DRY_RUN])]
+
+
+def write(query: Mapping[str, str], *, agent: str, kind: str, applies: bool = False) -> Write:
     """``kind`` names the options in a refusal: CreateOptions, UpdateOptions, PatchOptions."""
     manager = query.get("fieldManager", "")
     causes = []
-    if len(manager.encode()) > LONGEST_NAME:
-        causes.append(
-            status.Cause(
-                field="fieldManager",
-                reason=status.TOO_LONG,
-                message=f"Too long: may not be more than {LONGEST_NAME} bytes",
-            )
-        )
-    if not manager.isprintable():
-        causes.append(
-            status.invalid_value("fieldManager", manager, "should only contain printable characters")
-        )
+    if applies and not manager:
+        causes.append(status.required("fieldManager", "is required for apply patch"))
+    if kind == PATCH_OPTIONS and not applies and "force" in query:
+        causes.append(status.forbidden_field("force", "may not be specified for non-apply patch"))
+    causes += check_manager(manager)
+    dry_run = _dry_run(query)
+    causes += _dry_run_causes(dry_run)
     validation = query.get("fieldValidation", "") or WARN
     if validation not in (STRICT, WARN, IGNORE):
         causes.append(status.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
     _of(kind, causes)
     return Write(
-        dry_run=_dry_run(query, kind),
+        dry_run=bool(dry_run),
         manager=manager_name(manager, agent) or "unknown",
-        named_manager=bool(manager),
         validation=validation,
         force=flag(query, "force"),
     )
@@ -185,21 +192,15 @@ def _revision_fault(text: str) -> str:
 
 
 def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
-    """A body counts whole; without one the query does."""
-    source: Document = dict(body or {})
-    if not source:
-        if "gracePeriodSeconds" in query:
-            source["gracePeriodSeconds"] = number(query, "gracePeriodSeconds")
-        if "orphanDependents" in query:
-            source["orphanDependents"] = flag(query, "orphanDependents")
-        for key in ("propagationPolicy", "dryRun"):
-            if query.get(key):
-                source[key] = [query[key]] if key == "dryRun" else query[key]
-    elif query.get("dryRun"):
-        source.setdefault("dryRun", [query["dryRun"]])
+    """A body counts whole, without one the query does; a dry run is one wherever it is asked for.
+
+    kube-apiserver deletes when the query asks for a dry run and there is a body that doesn't.
+    """
+    source = _in_query(query) if body is None else body
+    dry_run = [*(source.get("dryRun") or ()), *_dry_run(query)]
     causes = []
-    policy, orphan = source.get("propagationPolicy") or "", source.get("orphanDependents")
-    if policy and orphan is not None:
+    policy, orphan = source.get("propagationPolicy"), source.get("orphanDependents")
+    if policy is not None and orphan is not None:
         causes.append(
             status.invalid_value(
                 "propagationPolicy",
@@ -207,22 +208,34 @@ def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
                 "orphanDependents and deletionPropagation cannot be both set",
             )
         )
-    if policy not in ("", FOREGROUND, BACKGROUND, ORPHAN):
+    if policy not in (None, FOREGROUND, BACKGROUND, ORPHAN):
         causes.append(
             status.not_supported("propagationPolicy", policy, [FOREGROUND, BACKGROUND, ORPHAN, "nil"])
         )
-    dry = source.get("dryRun") or []
-    if dry not in ([], ["All"]):
-        causes.append(status.not_supported("dryRun", dry, ["All"]))
+    causes += _dry_run_causes(dry_run)
     _of("DeleteOptions", causes)
     if orphan is not None:
         policy = ORPHAN if orphan else BACKGROUND
     conditions = source.get("preconditions") or {}
     grace = source.get("gracePeriodSeconds")
     return Deletion(
-        dry_run=bool(dry),
-        propagation=policy,
+        dry_run=bool(dry_run),
+        propagation=policy or "",
         grace=grace if isinstance(grace, int) else None,
-        uid=conditions.get("uid") or "",
-        revision=conditions.get("resourceVersion") or "",
+        cascades=orphan is False,
+        uid=conditions.get("uid"),
+        revision=conditions.get("resourceVersion"),
     )
+
+
+def _in_query(query: Mapping[str, str]) -> Document:
+    """Options of a deletion without a body, apart from ``dryRun``."""
+    found: Document = {}
+    if "gracePeriodSeconds" in query:
+        found["gracePeriodSeconds"] = number(query, "gracePeriodSeconds")
+    if "orphanDependents" in query:
+        found["orphanDependents"] = flag(query, "orphanDependents")
+    if "propagationPolicy" in query:
+        found["propagationPolicy"] = query["propagationPolicy"]
+    found["preconditions"] = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}
+    return found

@@ -51,6 +51,7 @@ class Namespace(Kind):
         return not (document.get("spec") or {}).get("finalizers")
 
     def deleting(self, document: Document) -> None:
+        document["metadata"].pop("deletionGracePeriodSeconds", None)
         document.setdefault("status", {})["phase"] = "Terminating"
 
 

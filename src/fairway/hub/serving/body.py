@@ -84,6 +84,8 @@ def document(raw: bytes, content_type: str, *, group: str, version: str, kind: s
         check_shape(msgspec.json.encode(decoded))  # it can hold values written as JSON
         return decoded
     found = value(raw, content_type)
+    if found is None:
+        return {}
     if not isinstance(found, dict):
         raise status.bad_request(
             "couldn't get version/kind; json parse error: json: cannot unmarshal "

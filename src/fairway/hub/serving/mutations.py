@@ -29,9 +29,9 @@ NO_KIND: Final = (
 )
 
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_BODIES: Final = ("", form.JSON, form.YAML, form.PROTOBUF)
 _DUPLICATES: Final = 100
-_OVERTAKEN: Final = (404, 409)
-"""Somebody else was there first, so one of many is left out."""
+_NOT_FOUND: Final = 404
 
 
 class Mutations:
@@ -61,7 +61,7 @@ class Mutations:
         self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
     ) -> Document:
         content_type = exchange.request.headers.get("Content-Type", form.JSON)
-        if body.media_type(content_type) not in ("", form.JSON, form.YAML, "text/yaml", form.PROTOBUF, "*/*"):
+        if not _readable(content_type):
             raise status.unsupported_media(
                 "the body of the request was in an unknown format - accepted media types include: "
                 f"{form.JSON}, {form.YAML}, {form.PROTOBUF}"
@@ -75,7 +75,7 @@ class Mutations:
                 kind=kind or resource.kind,
             )
         except Refusal as refusal:
-            if refusal.code == 400 and refusal.message.startswith("couldn't get"):
+            if refusal.code == 400 and not kind and refusal.message.startswith("couldn't get"):
                 raise status.bad_request(
                     f"the object provided is unrecognized (must be of type {resource.kind}): {refusal.message}"
                 ) from refusal
@@ -88,8 +88,10 @@ class Mutations:
             )
         return document
 
-    def _asked(self, exchange: Exchange, resource: Resource, found: Target, kind: str) -> Request:
-        written = options.write(exchange.query, agent=exchange.agent, kind=kind)
+    def _asked(
+        self, exchange: Exchange, resource: Resource, found: Target, kind: str, *, applies: bool = False
+    ) -> Request:
+        written = options.write(exchange.query, agent=exchange.agent, kind=kind, applies=applies)
         return Request(
             user=exchange.user,
             options=written,
@@ -137,7 +139,7 @@ class Mutations:
     async def _create(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, resource, found, "CreateOptions")
+        asked = self._asked(exchange, resource, found, options.CREATE_OPTIONS)
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._special.serves(resource, found):
@@ -149,7 +151,7 @@ class Mutations:
     async def _update(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, resource, found, "UpdateOptions")
+        asked = self._asked(exchange, resource, found, options.UPDATE_OPTIONS)
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
         if self._special.serves(resource, found):
@@ -165,8 +167,7 @@ class Mutations:
             raise status.Refusal(
                 code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
             )
-        asked = self._asked(exchange, resource, found, "PatchOptions")
-        _check_patch_options(media, asked.options)
+        asked = self._asked(exchange, resource, found, options.PATCH_OPTIONS, applies=media == APPLY_PATCH)
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         patch = Patch(media=media, body=body.value(raw, media))
         if self._special.serves(resource, found):
@@ -179,8 +180,8 @@ class Mutations:
     async def _delete(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.Response:
-        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         removed = await self._writer.delete(
             resource,
             found.namespace,
@@ -193,7 +194,8 @@ class Mutations:
             payload = form.written(_success(resource, removed.raw), style)
         else:
             payload = form.one(resource, removed.raw, style)
-        return reply(exchange, payload, style=style)
+        code = 202 if asked.cascades and not removed.gone else 200
+        return reply(exchange, payload, code=code, style=style)
 
     def _deletion_body(self, exchange: Exchange, resource: Resource, raw: bytes) -> Document | None:
         """Of whatever group and version it says it is: there is only one."""
@@ -211,36 +213,31 @@ class Mutations:
     async def _delete_many(
         self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
     ) -> web.Response:
-        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
-        chosen, metadata = await self._reader.page(resource, found.namespace, options.read(exchange.query))
+        selected = options.read(exchange.query)
+        asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
+        chosen, metadata = await self._reader.page(resource, found.namespace, selected)
         removed, pace = [], Pace()
         admit = self._admit(exchange, resource, found, dry_run=asked.dry_run)
         for item in chosen:
             await pace.step()
             try:
-                gone = await self._writer.delete(
+                await self._writer.delete(
                     resource, item.key[1], item.key[2], asked, user=exchange.user, admit=admit
                 )
             except Refusal as refusal:
-                if refusal.code not in _OVERTAKEN:
+                if refusal.code != _NOT_FOUND:  # another client deleted it meanwhile
                     raise
             else:
-                removed.append(gone.raw)
+                removed.append(item.raw)
         await self._writer.settled()
         payload = form.many(resource, removed, metadata, style)
         return reply(exchange, payload, style=style)
 
 
-def _check_patch_options(media: str, asked: options.Write) -> None:
-    causes = []
-    if media == APPLY_PATCH:
-        if not asked.named_manager:
-            causes.append(status.required("fieldManager", "is required for apply patch"))
-    elif asked.force:
-        causes.append(status.forbidden_field("force", "may not be specified for non-apply patch"))
-    if causes:
-        raise status.invalid("meta.k8s.io", "PatchOptions", "", causes)
+def _readable(content_type: str) -> bool:
+    media, *parameters = (part.strip() for part in content_type.split(";"))
+    return media.lower() in _BODIES and all("=" in part for part in parameters if part)
 
 
 def _success(resource: Resource, raw: bytes) -> Document:

@@ -1,5 +1,7 @@
 """Garbage collection: what is left without an owner goes, in the way the deletion of the owner asked for."""
 
+import contextlib
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -7,9 +9,17 @@ import msgspec
 
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN
 from fairway.hub.resource import Document
+from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Change, Key
+from fairway.hub.upkeep.expiry import EVENTS
 from fairway.hub.upkeep.worker import Worker
 from fairway.hub.writing.removals import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+
+INVALID_OWNER: Final = "OwnerRefInvalidNamespace"
+INVALID_OWNER_MESSAGE: Final = (
+    'ownerRef [{apiVersion}/{kind}, namespace: , name: {name}, uid: {uid}] does not exist in namespace ""'
+)
+REPORTER: Final = "garbage-collector-controller"
 
 _OWNED: Final = b'"ownerReferences"'
 _ENDING: Final = b'"deletionTimestamp"'
@@ -17,6 +27,7 @@ _ENDING: Final = b'"deletionTimestamp"'
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
+    resource_version: str = ""
     deletion_timestamp: str | None = None
     finalizers: list[str] = msgspec.field(default_factory=list)
     owner_references: list[dict[str, Any]] = msgspec.field(default_factory=list)
@@ -38,9 +49,13 @@ class Collector(Worker[Key]):
         super().__init__(**parts)
         self._dependents: dict[str, set[Key]] = {}
         self._owners: dict[Key, frozenset[str]] = {}
+        self._reported: set[tuple[Key, str]] = set()
+        """Invalid owner references that have their event."""
 
     def begin(self) -> None:
         for resource in self.store.resources():
+            if resource == EVENTS:
+                continue
             for item in self.items(resource):
                 if _OWNED in item.raw:
                     self._index(item.key, _owner_uids(item.raw))
@@ -49,6 +64,8 @@ class Collector(Worker[Key]):
                     self.add(item.key)
 
     def see(self, change: Change) -> None:
+        if change.key[0] == EVENTS:  # they expire, and kube-controller-manager doesn't collect them either
+            return
         owned = _OWNED in change.raw
         if change.type == "DELETED":
             if self._dependents:
@@ -72,6 +89,7 @@ class Collector(Worker[Key]):
         for uid in before - uids:
             known = self._dependents[uid]
             known.discard(key)
+            self._reported.discard((key, uid))
             if not known:
                 del self._dependents[uid]
         for uid in uids - before:
@@ -111,43 +129,112 @@ class Collector(Worker[Key]):
             await self._judge(item, metadata)
 
     async def _judge(self, key: Key, metadata: _Metadata) -> None:
-        """Delete what has no owner left; forget owners that are gone where another remains."""
+        """Delete what has no owner left; forget owners that are gone where another remains.
+
+        An owner of an unknown kind may exist, and a cluster-scoped object can't have a namespaced owner: either
+        reference protects the object, because the hub can't show that its owner is gone.
+        """
+        if not await self._resolvable(key, metadata):
+            return
         solid, lost, waiting = [], [], []
         for reference in metadata.owner_references:
             owner_key = self._owner_key(reference, key)
-            if owner_key is None:
-                solid.append(reference)
-                continue
-            owner = self.store.get(owner_key)
+            owner = self.store.get(owner_key) if owner_key is not None else None
             head = _head(owner.raw).metadata if owner is not None else None
             if head is None or head.uid != reference.get("uid"):
                 lost.append(reference)
-            elif (
-                head.deletion_timestamp is not None
-                and FOREGROUND_FINALIZER in head.finalizers
-                and reference.get("blockOwnerDeletion")
-            ):
+            elif head.deletion_timestamp is not None and FOREGROUND_FINALIZER in head.finalizers:
                 waiting.append(reference)
             else:
                 solid.append(reference)
         if not lost and not waiting:
             return
         if solid:
-            await self._rewrite(key, metadata.uid, owners=solid)
+            await self._rewrite(key, metadata, owners=solid)
         elif waiting and self._dependents.get(metadata.uid):
-            await self.remove(key, uid=metadata.uid, propagation=FOREGROUND)
+            if self._in_circle(metadata):
+                unblocked = [{**each, "blockOwnerDeletion": False} for each in metadata.owner_references]
+                await self._rewrite(key, metadata, owners=unblocked)
+                return  # the change brings the object here again
+            await self._collect(key, metadata, FOREGROUND)
         else:
             policy = BACKGROUND
             if ORPHAN_FINALIZER in metadata.finalizers:
                 policy = ORPHAN
             elif FOREGROUND_FINALIZER in metadata.finalizers:
                 policy = FOREGROUND
-            await self.remove(key, uid=metadata.uid, propagation=policy)
+            await self._collect(key, metadata, policy)
+
+    async def _resolvable(self, key: Key, metadata: _Metadata) -> bool:
+        """Whether every owner reference names a place where the hub can look for the owner."""
+        resolvable = True
+        for reference in metadata.owner_references:
+            owner_key = self._owner_key(reference, key)
+            if owner_key is None:
+                resolvable = False
+                continue
+            dependent, owner = self.resource(key[0]), self.resource(owner_key[0])
+            if dependent is not None and owner is not None and owner.namespaced and not dependent.namespaced:
+                resolvable = False
+                await self._report(key, metadata, reference)
+        return resolvable
+
+    async def _report(self, key: Key, metadata: _Metadata, reference: Document) -> None:
+        about, events = self.resource(key[0]), self.resource(EVENTS)
+        seen = (key, str(reference.get("uid")))
+        if about is None or events is None or seen in self._reported:
+            return
+        self._reported.add(seen)
+        now = self.writer.now()
+        told = {part: reference.get(part, "") for part in ("apiVersion", "kind", "name", "uid")}
+        event: Document = {
+            "metadata": {"name": f"{key[2]}.{time.time_ns():x}"},
+            "involvedObject": {
+                "kind": about.kind,
+                "name": key[2],
+                "uid": metadata.uid,
+                "apiVersion": about.api_version,
+            },
+            "reason": INVALID_OWNER,
+            "message": INVALID_OWNER_MESSAGE.format(**told),
+            "source": {"component": REPORTER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": "Warning",
+            "reportingComponent": REPORTER,
+        }
+        with contextlib.suppress(Refusal):
+            await self.writer.create(events, "default", event, self.request())
+
+    def _in_circle(self, metadata: _Metadata) -> bool:
+        """Whether an owner may wait for this object while this object waits for it.
+
+        The test also finds some that wait for each other without a circle; not blocking those does no harm.
+        """
+        if not any(reference.get("blockOwnerDeletion") for reference in metadata.owner_references):
+            return False
+        for dependent in self._dependents.get(metadata.uid, ()):
+            stored = self.store.get(dependent)
+            if stored is not None and _ENDING in stored.raw:
+                head = _head(stored.raw).metadata
+                if head.deletion_timestamp is not None and FOREGROUND_FINALIZER in head.finalizers:
+                    return True
+        return False
+
+    async def _collect(self, key: Key, metadata: _Metadata, propagation: str) -> None:
+        """Delete the version that was judged: a write in flight may add an owner, and is judged when it is stored."""
+        await self.remove(key, uid=metadata.uid, revision=metadata.resource_version, propagation=propagation)
 
     async def _rewrite(
-        self, key: Key, uid: str, *, owners: list[Document] | None = None, finalizers: list[str] | None = None
+        self,
+        key: Key,
+        metadata: _Metadata,
+        *,
+        owners: list[Document] | None = None,
+        finalizers: list[str] | None = None,
     ) -> None:
-        patch: Document = {"uid": uid}
+        patch: Document = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         if owners is not None:
             patch["ownerReferences"] = owners or None
         if finalizers is not None:
@@ -161,9 +248,9 @@ class Collector(Worker[Key]):
                 continue
             head = _head(stored.raw).metadata
             kept = [r for r in head.owner_references if r.get("uid") != metadata.uid]
-            await self._rewrite(dependent, head.uid, owners=kept)
+            await self._rewrite(dependent, head, owners=kept)
         kept_finalizers = [f for f in metadata.finalizers if f != ORPHAN_FINALIZER]
-        await self._rewrite(key, metadata.uid, finalizers=kept_finalizers)
+        await self._rewrite(key, metadata, finalizers=kept_finalizers)
 
     async def _await_dependents(self, key: Key, metadata: _Metadata) -> None:
         blocking = 0
@@ -179,7 +266,7 @@ class Collector(Worker[Key]):
                 self.add(dependent)
         if not blocking:
             kept = [f for f in metadata.finalizers if f != FOREGROUND_FINALIZER]
-            await self._rewrite(key, metadata.uid, finalizers=kept)
+            await self._rewrite(key, metadata, finalizers=kept)
 
 
 def _owner_uids(raw: bytes) -> frozenset[str]:

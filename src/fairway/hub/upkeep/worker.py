@@ -95,11 +95,13 @@ class Worker(ABC, Generic[T]):
     def request(self, subresource: str = "") -> Request:
         return Request(user=self.user, options=Write(manager=self.manager), subresource=subresource)
 
-    async def remove(self, key: Key, *, uid: str, propagation: str = BACKGROUND) -> None:
+    async def remove(
+        self, key: Key, *, uid: str, revision: str | None = None, propagation: str = BACKGROUND
+    ) -> None:
         resource = self.resource(key[0])
         if resource is None:
             return
-        options = Deletion(uid=uid, propagation=propagation)
+        options = Deletion(uid=uid, revision=revision, propagation=propagation)
         try:
             await self.writer.delete(resource, key[1], key[2], options, user=self.user)
         except Refusal as refusal:

@@ -1,6 +1,7 @@
 """Evictions: deletions of pods that ask the pods' disruption budget first."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from fairway.hub.serving.selection import matches_selector
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Store
 from fairway.hub.user import User
+from fairway.hub.writing.removals import check_preconditions
 from fairway.hub.writing.writes import Writer
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
@@ -53,7 +55,14 @@ class Evictions:
             await self._spend(pod, request.user, dry_run=asked.dry_run)
         if not asked.dry_run:
             told = Request(user=request.user, options=request.options, subresource="status")
-            await self._writer.change(resource, namespace, name, self._mark, told)
+
+            def mark(current: Document) -> None:
+                check_preconditions(resource, current["metadata"], asked)
+                self._mark(current)
+
+            marked = await self._writer.change(resource, namespace, name, mark, told)
+            if asked.revision is not None:
+                asked = replace(asked, revision=_decode(marked.raw)["metadata"]["resourceVersion"])
         await self._writer.delete(resource, namespace, name, asked, user=request.user)
 
     async def _spend(self, pod: Document, user: User, *, dry_run: bool) -> None:

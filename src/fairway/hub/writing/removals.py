@@ -46,7 +46,7 @@ class Removals:
     ) -> Removed:
         item, old = self._keeping.head(resource, namespace, name)
         metadata = old["metadata"]
-        _preconditions(resource, metadata, options)
+        check_preconditions(resource, metadata, options)
         kind = self._intake.kind(resource)
         kind.admit_deletion(old, user)
         if admit is not None:
@@ -76,14 +76,15 @@ class Removals:
         return Removed(raw, gone=False)
 
 
-def _preconditions(resource: Resource, metadata: Document, options: Deletion) -> None:
+def check_preconditions(resource: Resource, metadata: Document, options: Deletion) -> None:
+    """Raises a 409."""
     told = ""
-    if options.uid and options.uid != metadata["uid"]:
+    if options.uid is not None and options.uid != metadata["uid"]:
         told = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record "
             f"({metadata['uid']}). The object might have been deleted and then recreated"
         )
-    elif options.revision and options.revision != metadata["resourceVersion"]:
+    elif options.revision is not None and options.revision != metadata["resourceVersion"]:
         told = (
             f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
             f"in record ({metadata['resourceVersion']}). The object might have been modified"
