@@ -8,7 +8,7 @@ from clients import boats as custom
 from clients.streams import INITIAL, Collection, names, version, watching
 from clients.talk import Talk
 
-FUTURE = 9_000_000_000
+FUTURE = 9_000_000_000_000_000
 TOO_LARGE_WORDS = f"Timeout: Too large resource version: {FUTURE}, current: "
 TOO_LARGE = {
     "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],

@@ -265,13 +265,10 @@ async def test_the_position_stays_behind_what_was_not_handed_over(store: Store) 
     assert watch.position == 4
 
 
-async def test_a_watch_from_the_future_starts_there(store: Store) -> None:
-    watch = store.watch(PODS, since=3)
-    assert watch.position == 3
-    waiting = await ready(watch)
-    for name in "abc":
-        await put(store, pod(name))
-    assert told(await waiting) == [(ADDED, "c", 4)]
+async def test_watch_of_a_revision_not_given_out_is_refused(store: Store) -> None:
+    with pytest.raises(Ahead) as refused:
+        store.watch(PODS, since=2)
+    assert (refused.value.asked, refused.value.newest) == (2, 1)
 
 
 async def test_a_cancelled_next_loses_nothing(store: Store) -> None:

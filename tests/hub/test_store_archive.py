@@ -10,12 +10,17 @@ import msgspec
 import pytest
 
 from fairway.hub.storage import log as log_module
-from fairway.hub.storage.archive import JUMP, Occupied, Problem, backup, check, export, restore
+from fairway.hub.storage.archive import Occupied, Problem, backup, check, export, restore
 from fairway.hub.storage.entry import ADDED
 from fairway.hub.storage.log import FILE, Log
 from fairway.hub.storage.store import Damaged, Item, Key, Store, TooOld, Unreadable
 
 RESOURCE = "things.example.com"
+JUMP = 1_000_000
+
+
+def later(last: int) -> int:
+    return last + JUMP
 
 
 def key(name: str) -> Key:
@@ -61,7 +66,7 @@ async def test_a_backup_of_a_running_store_can_be_restored(tmp_path: Path, folde
     items = store.items(RESOURCE).items[:2]
     assert [path for path in files(tmp_path) if path.startswith("backup")] == ["backup.db"]
 
-    restored = restore(tmp_path / "backup.db", tmp_path / "again")
+    restored = restore(tmp_path / "backup.db", tmp_path / "again", first=later)
     assert (restored.revision, restored.objects) == (6 + JUMP, 2)
     assert files(tmp_path / "again") == [FILE, "hub.lock"]
     async with await Store.open(tmp_path / "again") as again:
@@ -124,10 +129,10 @@ async def test_a_restore_replaces_data_only_by_force_and_goes_on_above_it(tmp_pa
         restore(tmp_path / "backup.db", tmp_path / "data")
     async with await Store.open(tmp_path / "data") as other:
         assert (names(other), other.revision) == (["other"], revision)
-    summary = restore(tmp_path / "backup.db", tmp_path / "data", force=True, jump=100)
-    assert summary.revision == revision + 100
+    summary = restore(tmp_path / "backup.db", tmp_path / "data", force=True, first=later)
+    assert summary.revision == revision + JUMP
     async with await Store.open(tmp_path / "data") as other:
-        assert (names(other), other.revision) == (["b", "c"], revision + 100)
+        assert (names(other), other.revision) == (["b", "c"], revision + JUMP)
 
 
 async def test_damaged_data_can_be_replaced(tmp_path: Path) -> None:
@@ -139,9 +144,10 @@ async def test_damaged_data_can_be_replaced(tmp_path: Path) -> None:
         (tmp_path / "data" / (FILE + "-wal")).write_bytes(b"nonsense")
         with pytest.raises(Occupied):
             restore(tmp_path / "backup.db", tmp_path / "data")
-        assert restore(tmp_path / "backup.db", tmp_path / "data", force=True).revision == 6 + JUMP
-        async with await Store.open(tmp_path / "data") as restored:
-            assert names(restored) == ["b", "c"]
+        restored = restore(tmp_path / "backup.db", tmp_path / "data", force=True, first=later)
+        assert restored.revision == 6 + JUMP
+        async with await Store.open(tmp_path / "data") as opened:
+            assert names(opened) == ["b", "c"]
 
 
 async def test_a_restore_cut_short_changes_nothing(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ Examples:
   fairway hub restore hub.backup --data ./hub
   fairway hub restore hub.backup --data ./hub --force       replace the data that is there
 
-The restored hub goes on at a much higher revision, so every watch starts over and nobody mistakes old for new.
+The restored hub continues at a much higher revision, so every watch starts over. A backup can be restored repeatedly.
 """,
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))

@@ -40,6 +40,7 @@ from fairway.hub.serving.reads import Reader
 from fairway.hub.serving.server import Server
 from fairway.hub.status import Refusal
 from fairway.hub.storage.facts import Facts
+from fairway.hub.storage.lives import first_revision
 from fairway.hub.storage.store import CHANGES_KEPT, Change, Durability, ReadOnly, Store
 from fairway.hub.upkeep.accounts import Accounts, Tokens
 from fairway.hub.upkeep.aggregation import Aggregation
@@ -304,7 +305,9 @@ async def running(settings: Settings | None = None) -> AsyncIterator[Hub]:
     settings = settings or Settings()
     if settings.folder is not None:
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = await Store.open(settings.folder, durability=settings.durability, changes=settings.history)
+    store = await Store.open(
+        settings.folder, durability=settings.durability, changes=settings.history, first=first_revision
+    )
     try:
         certificates = Certificates.open(_secrets(settings.folder), names=[settings.host, *settings.names])
         hub = Hub(settings, store=store, certificates=certificates)

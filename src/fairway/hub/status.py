@@ -213,6 +213,11 @@ def too_old(asked: int, oldest: int) -> Refusal:
     return expired(f"too old resource version: {asked} ({oldest})")
 
 
+def unknown_version(asked: int) -> Refusal:
+    """kube-apiserver waits instead, because another replica of it may be ahead."""
+    return expired(f"resource version {asked} is not of this hub's history, which may have been restored")
+
+
 def unsupported_verb(group: str, resource: str, verb: str) -> Refusal:
     return Refusal(
         code=405,

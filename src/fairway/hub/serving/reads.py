@@ -16,7 +16,7 @@ from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import form, selection
 from fairway.hub.serving.form import Form
 from fairway.hub.serving.pace import Pace
-from fairway.hub.storage.store import Change, Item, Store, TooOld
+from fairway.hub.storage.store import Ahead, Change, Item, Store, TooOld
 
 BOOKMARK_SECONDS: Final = 50.0
 FAREWELL_SECONDS: Final = 2.0
@@ -254,6 +254,9 @@ class Reader:
             return
         except TooOld as error:
             yield lines.failure(status.too_old(error.asked, error.oldest))
+            return
+        except Ahead as error:
+            yield lines.failure(status.unknown_version(error.asked))
             return
         told, pace = start, Pace()
         marked = _next_bookmark(loop.time(), ends)

@@ -5,7 +5,7 @@ file, which is the same SQLite file at rest. Everything here blocks.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +15,10 @@ import msgspec
 
 from fairway.hub.resource import Document
 from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, Damaged, Item, Key, StoreError, Unusable
+from fairway.hub.storage.lives import first_revision
 from fairway.hub.storage.lock import Lock
 from fairway.hub.storage.log import FILE, Log, Row, checksum, sync_folder, told
 from fairway.hub.storage.store import Store
-
-JUMP: Final = 1_000_000
-"""How far above everything known a restored store goes on. Writes after the backup used revisions that are forgotten
-with them; clients which still remember those must not meet them again with another meaning."""
 
 EXISTS: Final = "{path} already exists"
 OCCUPIED: Final = (
@@ -113,11 +110,13 @@ def _current(rows: Iterable[Row]) -> dict[Key, Item]:
     return current
 
 
-def restore(backup: Path, folder: Path, *, force: bool = False, jump: int = JUMP) -> Summary:
+def restore(
+    backup: Path, folder: Path, *, force: bool = False, first: Callable[[int], int] = first_revision
+) -> Summary:
     """The objects of ``backup`` become the data of ``folder``, at once or not at all.
 
-    The revision goes on ``jump`` above the highest one known from the backup and from the data being replaced, and
-    every older one is too old to resume from, so all watchers list anew.
+    ``first`` maps the highest revision known from the backup and from the data being replaced to the one to continue
+    at. Every older one is too old to resume from, so all watchers list anew.
     """
     with closing(Log.read(file_of(backup))) as log:
         current = _current(log.rows())
@@ -132,7 +131,7 @@ def restore(backup: Path, folder: Path, *, force: bool = False, jump: int = JUMP
             if not force:
                 raise Occupied(OCCUPIED, path=folder)
             highest = max(highest, _settle(target))
-        revision = highest + jump
+        revision = first(highest)
         rows = [Row(item, MODIFIED) for item in sorted(current.values(), key=lambda item: item.revision)]
         with told(folder):
             draft = target.with_name(target.name + ".restored")

@@ -21,6 +21,8 @@ BATCH: Final = 512
 # Rows to remove are gathered, so that removing doesn't double the commits; one step removes more than a batch adds.
 TRIM: Final = 256
 STEP: Final = 900
+# Bytes that must be free before a store that was opened without room takes writes.
+_SEALED_ROOM: Final = 64 * 1024
 
 Pending = tuple[Change, asyncio.Future[Item]]
 
@@ -59,6 +61,11 @@ class Committer:
         self._refused = 0
         self._submitted = self._settled = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def seal(self, why: str) -> None:
+        """Take nothing until a probe succeeds, as after a failed commit."""
+        self.read_only = self._reason(why)
+        self._refused = _SEALED_ROOM
 
     def ready(self) -> None:
         """Raises if nothing can be submitted."""
@@ -154,7 +161,7 @@ class Committer:
             self.read_only = None
         return True
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: Exception | str) -> str:
         return f"{self.disk.log.path}: {error}" if self.disk else str(error)
 
     async def finish(self) -> None:

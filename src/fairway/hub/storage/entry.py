@@ -154,3 +154,4 @@ class Unreadable(Unusable):
 
     def __init__(self, path: Path, *, detail: str) -> None:
         super().__init__(UNREADABLE.format(path=path, detail=detail), path=path)
+        self.detail = detail

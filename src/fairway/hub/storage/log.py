@@ -4,8 +4,12 @@ The newest row of a key is its current state, so there is one place to write and
 were superseded or are deletions go once the history no longer needs them. ``floor`` is the oldest revision from
 which every change can be told. Every row carries a checksum, because SQLite has none for what lies in its pages.
 All methods block; a log is used by one thread at a time.
+
+A log that cannot be written to, such as on a full disk, is opened all the same if it can be read: it is then *sealed*
+until ``probe`` succeeds.
 """
 
+import json
 import os
 import sqlite3
 import uuid
@@ -17,6 +21,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
 from fairway.hub.storage.entry import ChangeType, Damaged, Foreign, Item, Unreadable
+from fairway.hub.storage.lives import Gap
 
 Durability = Literal["full", "normal"]
 """``full``: an acknowledged write survives a power cut. ``normal``: it survives the end of the process."""
@@ -82,6 +87,13 @@ class Log:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         """Takes over ``connection``; use ``open``, ``read`` or ``create``."""
         self.path = path
+        self.sealed: str | None = None
+        """Why nothing can be written, while that is so."""
+        self._durability: Durability = "full"
+        self._life: dict[str, int | str] = {}
+        """What ``begin`` has still to write."""
+        self._rests = False
+        """Whether there is no connection until the next probe."""
         self._connection = connection
         # Damaged text must reach the checksum.
         connection.text_factory = lambda text: text.decode(errors="replace")
@@ -98,6 +110,9 @@ class Log:
             self.identity = str(meta["identity"])
             self.floor = int(meta["floor"])
             self.revision = max(int(meta["revision"]), newest or 0)
+            self.gaps = tuple(
+                Gap(int(last), int(first)) for last, first in json.loads(meta.get("gaps", "[]"))
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise Damaged(path, detail=f"its meta table lacks {error}") from error
 
@@ -114,17 +129,18 @@ class Log:
             raise Damaged(path, detail="the file is empty")
         with suppress(OSError):
             path.chmod(0o600)  # one that was copied here may have any
-        with told(path):
-            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            connection = _connect(path, durability)
+        except Unreadable as error:
+            log = cls(_connect_alone(path, error), path)
+            log.sealed = error.detail
+        else:
             try:
                 log = cls(connection, path)
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute(f"PRAGMA synchronous = {durability.upper()}")
-                connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
-                connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT * _PAGE}")
             except BaseException:
                 _abandon(connection, path)
                 raise
+        log._durability = durability
         return log
 
     @classmethod
@@ -141,6 +157,9 @@ class Log:
             try:
                 connection.execute("BEGIN")
                 return cls(connection, path)
+            except Unreadable as error:
+                connection.close()
+                return cls(_connect_alone(path, error), path)
             except BaseException:
                 connection.close()
                 raise
@@ -232,8 +251,34 @@ class Log:
             self._connection.execute(f"DELETE FROM log WHERE revision IN ({marks})", revisions)
             self._connection.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
 
+    def begin(self, *, revision: int, gaps: Sequence[Gap], floor: int) -> None:
+        """Continue at ``revision``. A log that can't keep that becomes sealed, and keeps it once it is not."""
+        self.revision, self.gaps, self.floor = revision, tuple(gaps), floor
+        self._life = {"revision": revision, "gaps": json.dumps(gaps), "floor": floor}
+        if self.sealed is None:
+            try:
+                self._write_life()
+            except sqlite3.OperationalError as error:
+                self.sealed = str(error)
+        else:
+            # Alone it would keep backups from reading.
+            self._connection.close()
+            self._rests = True
+
+    def _write_life(self) -> None:
+        if self._life:
+            rows = [item for pair in self._life.items() for item in pair]
+            marks = ",".join(["(?,?)"] * len(self._life))
+            self._connection.execute(f"INSERT OR REPLACE INTO meta VALUES {marks}", rows)
+            self._life = {}
+
     def probe(self, size: int) -> None:
-        """Writes and removes as much as ``size`` bytes; raises sqlite3.Error if that isn't possible."""
+        """Writes and removes as much as ``size`` bytes; raises Unreadable or sqlite3.Error if that isn't possible."""
+        if self._rests:
+            self._connection = _connect(self.path, self._durability)
+            self._rests = False
+        self._write_life()
+        self.sealed = None
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(?))", (size,))
         self._connection.execute("DELETE FROM meta WHERE name = 'probe'")
 
@@ -273,6 +318,38 @@ class Log:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+
+
+def _connect(path: Path, durability: Durability) -> sqlite3.Connection:
+    """For writing. Raises Unusable."""
+    with told(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            # Reads the file and, unless it was there, makes the index beside it, which needs room on the disk.
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            if application == _APPLICATION:  # another program's file stays as it is
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {durability.upper()}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+            connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT * _PAGE}")
+        except BaseException:
+            _abandon(connection, path)
+            raise
+    return connection
+
+
+def _connect_alone(path: Path, error: Unreadable) -> sqlite3.Connection:
+    """For reading where there is no room for the index beside the file. Raises ``error`` if that fails as well."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        # Its index is then in memory, and no other process can use the file.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise error from error.__cause__
+    return connection
 
 
 def _abandon(connection: sqlite3.Connection, path: Path) -> None:

@@ -42,6 +42,7 @@ from fairway.hub.storage.entry import (
     Unusable,
 )
 from fairway.hub.storage.history import History, Watch
+from fairway.hub.storage.lives import MOST_GAPS, Gap, find_gap
 from fairway.hub.storage.lock import Lock
 from fairway.hub.storage.log import FILE, FIRST, Durability, Log, Row
 from fairway.hub.storage.shelf import Shelf
@@ -76,8 +77,9 @@ _encode: Final = msgspec.json.Encoder().encode
 class Store:
     """Belongs to the event loop it was opened on."""
 
-    def __init__(self, disk: Disk | None, history: History) -> None:
+    def __init__(self, disk: Disk | None, history: History, *, gaps: Sequence[Gap] = ()) -> None:
         """Use ``open``."""
+        self._gaps = tuple(gaps)
         self.identity = disk.log.identity if disk else str(uuid4())
         self._committer = Committer(disk, publish=self._publish, dismiss=self._dismiss)
         self._history = history
@@ -97,12 +99,19 @@ class Store:
         durability: Durability = "full",
         changes: int = CHANGES_KEPT,
         size: int = BYTES_KEPT,
+        first: Callable[[int], int] = lambda last: last,
     ) -> Self:
-        """Without a folder it is the same store, in memory only. ``changes`` and ``size`` (bytes) bound the history."""
+        """Without a folder it is the same store, in memory only. ``changes`` and ``size`` (bytes) bound the history.
+
+        ``first`` maps the last revision of the folder to the one to continue at; a hub gives ``first_revision``.
+        """
         if folder is None:
-            return cls(None, History(newest=FIRST, oldest=FIRST, count=changes, size=size))
+            start = first(FIRST)
+            return cls(None, History(newest=start, oldest=start, count=changes, size=size))
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fairway-log")
-        load = partial(cls._load, folder, thread, durability=durability, changes=changes, size=size)
+        load = partial(
+            cls._load, folder, thread, durability=durability, changes=changes, size=size, first=first
+        )
         loading = asyncio.get_running_loop().run_in_executor(thread, load)
         try:
             return await asyncio.shield(loading)
@@ -122,7 +131,14 @@ class Store:
 
     @classmethod
     def _load(
-        cls, folder: Path, thread: ThreadPoolExecutor, *, durability: Durability, changes: int, size: int
+        cls,
+        folder: Path,
+        thread: ThreadPoolExecutor,
+        *,
+        durability: Durability,
+        changes: int,
+        size: int,
+        first: Callable[[int], int],
     ) -> Self:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -132,19 +148,23 @@ class Store:
         try:
             log = Log.open(folder / FILE, durability=durability)
             try:
-                history = History(newest=log.revision, oldest=log.floor, count=changes, size=size)
-                store = cls(Disk(log, lock, thread), history)
+                revision, floor, gaps = _begin(log, first(log.revision))
+                history = History(newest=revision, oldest=floor, count=changes, size=size)
+                store = cls(Disk(log, lock, thread), history, gaps=gaps)
                 for row in log.rows():
-                    store._replay(row, floor=log.floor)
-                history.newest = log.revision
+                    store._replay(row, floor=floor)
+                history.newest = revision
                 for shelf in store._shelves.values():
                     shelf.keys()
+                log.begin(revision=revision, gaps=gaps, floor=floor)
             except BaseException:
                 log.abandon()
                 raise
         except BaseException:
             lock.release()
             raise
+        if log.sealed is not None:
+            store._committer.seal(log.sealed)
         return store
 
     def _replay(self, row: Row, *, floor: int) -> None:
@@ -219,15 +239,13 @@ class Store:
         at = self.revision if revision is None else revision
         past: dict[Key, Item | None] = {}
         if at != self.revision:
-            if at > self.revision:
-                raise Ahead(asked=at, newest=self.revision)
             self._require(resource, at)
             past = self._history.differences(resource, namespace, since=at)
         shelf = self._shelves.get(resource) or Shelf(resource, touched=0)
         return shelf.page(revision=at, namespace=namespace, after=after, limit=limit, past=past)
 
     def watch(self, resource: str, *, namespace: str | None = None, since: int) -> Watch:
-        """Every change after ``since``, in order, once."""
+        """Every change after ``since``, in order, once. Raises TooOld, and Ahead for a revision not given out yet."""
         if self._history.closed:
             raise Closed
         self._require(resource, since)
@@ -257,6 +275,10 @@ class Store:
             self._awaited = [(r, a) for r, a in self._awaited if not a.done()]
 
     def _require(self, resource: str, revision: int) -> None:
+        if revision > self.revision:
+            raise Ahead(asked=revision, newest=self.revision)
+        if (gap := find_gap(self._gaps, revision)) is not None:
+            raise TooOld(asked=revision, oldest=gap.first)
         if revision < self.oldest and revision < self.touched(resource):
             raise TooOld(asked=revision, oldest=self.oldest)
 
@@ -372,3 +394,14 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _begin(log: Log, revision: int) -> tuple[int, int, tuple[Gap, ...]]:
+    """Revision, floor and gaps of a life that continues at ``revision``."""
+    if log.revision == FIRST:  # nothing was written yet
+        return revision, revision, ()
+    gaps = [gap for gap in log.gaps if gap.first > log.floor]
+    if revision > log.revision:
+        gaps.append(Gap(log.revision, revision))
+    floor = max([log.floor, *(gap.first for gap in gaps[:-MOST_GAPS])])
+    return revision, floor, tuple(gaps[-MOST_GAPS:])
