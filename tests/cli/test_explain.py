@@ -34,6 +34,7 @@ Why not gpu-iad
   ClusterSets passes
   Predicate passes
   TaintToleration turns it away: has taint gpu=true:NoSelect, which the placement does not tolerate
+  MissingScore passes
 
 What would make it win
   let placement ns1/most-free-cpu tolerate the taint gpu=true:NoSelect
@@ -288,10 +289,44 @@ def test_an_amount_claims_no_more_than_was_tried(capsys: Capture) -> None:
     assert (edit["kind"], edit["old"], edit["value"]) == ("Allocate", "30", "184")
 
 
-def test_a_placement_named_without_the_word_is_understood_in_the_complaint(capsys: Capture) -> None:
-    assert run(["explain", "-f", EXAMPLE, "ns1/idlest", "x"]) == 2
-    assert "write: fairway explain -f … placement ns1/idlest" in capsys.readouterr().err
-    assert run(["explain", "-f", EXAMPLE, "cluster", "apps-sin"]) == 2
-    assert "'cluster' is nothing to explain; write: fairway explain -f … placement NS/NAME" in (
-        capsys.readouterr().err
-    )
+@pytest.mark.parametrize(
+    "words",
+    [
+        "placements ns1/idlest",
+        "placement/idlest",
+        "Placement/ns1/idlest",
+        "placements.cluster.open-cluster-management.io idlest",
+        "placements.v1beta1.cluster.open-cluster-management.io/idlest -n ns1",
+        "PLACEMENT idlest --namespace ns1",
+    ],
+)
+def test_kubectl_spellings_of_a_placement_are_accepted(capsys: Capture, words: str) -> None:
+    assert run(["explain", "-f", EXAMPLE, *words.split(), "--now", NOW]) == 0
+    assert capsys.readouterr().out.startswith("ns1/idlest: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            "ns1/idlest",
+            "'ns1/idlest' is not a kind that can be explained; write: fairway explain placement ns1/idlest",
+        ),
+        (
+            "cluster apps-sin",
+            "'cluster' is not a kind that can be explained; write: fairway explain placement NS/NAME",
+        ),
+        ("placement", "the name of the placement is missing; write: fairway explain placement NS/NAME"),
+        (
+            "placement/idlest web",
+            "'placement/idlest' names a placement, and so does 'web'; write one of them",
+        ),
+        (
+            "placement ns1/idlest -n ns2",
+            "'ns1/idlest' is in namespace 'ns1', and -n says 'ns2'; write one of them",
+        ),
+    ],
+)
+def test_wrong_kind_or_name_gets_the_command_to_write(capsys: Capture, words: str, complaint: str) -> None:
+    assert run(["explain", "-f", EXAMPLE, *words.split()]) == 2
+    assert complaint in capsys.readouterr().err

@@ -17,8 +17,8 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import ObjectMeta
 from fairway.api.score import AddOnPlacementScore
 from fairway.api.selector import LabelSelector
-from fairway.cli.get import ALIASES
 from fairway.cli.main import run
+from fairway.cli.resource_names import ALIASES
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.testing.builders import cluster, cluster_set, decision, placement, requirement, score
 from fairway.testing.hub import HubAddress, hub_in_thread
@@ -214,6 +214,13 @@ def test_kubectls_names_are_understood(hub: HubAddress, capsys: Capture, alias: 
 def test_the_full_name_of_a_kind_is_understood(hub: HubAddress, capsys: Capture) -> None:
     assert get(hub, "ManagedClusters.cluster.open-cluster-management.io") == 0
     assert capsys.readouterr().out == CLUSTERS
+
+
+def test_names_after_the_kind_and_a_slash_are_understood(hub: HubAddress, capsys: Capture) -> None:
+    assert get(hub, "clusters", "apps-fra", "apps-iad") == 0
+    expected = capsys.readouterr().out
+    assert get(hub, "ManagedCluster/apps-fra", "mcl/apps-iad") == 0
+    assert capsys.readouterr().out == expected
 
 
 def test_objects_are_a_list_as_kubectl_has_it_and_one_stands_alone(hub: HubAddress, capsys: Capture) -> None:

@@ -12,10 +12,11 @@ from cli.up_process import ROOT, environment, fairway, until, up
 from fairway.cli.hub import PORT
 from fairway.cli.hub_serve import HOW_TO_STOP, NOT_KEPT, READY
 from fairway.cli.up_parts import CONTROLLERS, ELSEWHERE, FLEET, TRY
-from fairway.cli.up_tour import steps
+from fairway.cli.up_tour import EXAMPLE, steps
 from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.whatif.moving import AGENT, LEASE_SECONDS, STOPPED
+from fairway.plugins.trust import MISSING_SCORE
+from fairway.whatif.moving import AGENT, LEASE_SECONDS, STOPPED, Motion
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CLUSTERS, PERIOD = 12, 10
@@ -81,7 +82,10 @@ async def test_what_explain_answers(tmp_path: Path) -> None:
 
 
 def test_the_plug() -> None:
-    assert f"{AGENT}={STOPPED}`: five minutes later" in README
+    assert f"{AGENT}={STOPPED}`. Its score expires within a minute" in README
+    assert Motion(period=PERIOD).validity(CLUSTERS) <= 60
+    assert yaml.safe_load(EXAMPLE)["metadata"]["annotations"] == {MISSING_SCORE: "exclude"}
+    assert "Five minutes later, as on any OCM hub" in README
     assert 5 * LEASE_SECONDS == 300
 
 

@@ -299,6 +299,6 @@ def test_reasons_name_rank_total_and_parts() -> None:
     scores = (Weighted(Points({"a": 1}, "One"), 1), Weighted(Points({"b": -2}, "Two"), 3))
     outcome = run(Profile(name="toy", filters=(Refuse(["c"]),), scores=scores), wanted=2)
     assert list(outcome.reasons()) == [
-        ("a", "Rank 1 of 3 with 1 points: One 1, Two 0 x 3", 1),
-        ("d", "Rank 2 of 3 with 0 points: One 0, Two 0 x 3", 0),
+        ("a", "Rank 1 of 3 with 1 points: One 1, Two missing, counts 0", 1),
+        ("d", "Rank 2 of 3 with 0 points: One missing, counts 0, Two missing, counts 0", 0),
     ]

@@ -4,10 +4,10 @@ import pytest
 
 from engine.toys import Admit, Points, Refuse, Work, fleet_of
 from fairway.engine import cycle
-from fairway.engine.points import Context
+from fairway.engine.points import Context, Scores
 from fairway.engine.profile import Profile, Weighted
 from fairway.engine.status import misconfigured
-from fairway.engine.trace import LEFT_OUT, Contribution, HostTrace, Trace
+from fairway.engine.trace import LEFT_OUT, NONE_WANTED, Contribution, HostTrace, Trace
 from fairway.fleet.bitmap import Rows
 
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -89,7 +89,9 @@ def first_only(context: Context, rows: Rows, totals: object) -> Rows:
 
 
 def test_a_choice_may_explain_itself() -> None:
-    def explain(context: Context, chosen: Rows, feasible: Rows) -> Callable[[int], str | None]:
+    def explain(
+        context: Context, chosen: Rows, feasible: Rows, totals: Scores
+    ) -> Callable[[int], str | None]:
         assert (chosen.tolist(), feasible.tolist()) == ([0], [0, 1, 2, 3, 4, 5])
         return lambda row: "because" if row == 1 else None
 
@@ -103,6 +105,10 @@ def test_a_choice_that_leaves_out_one_of_the_best_without_a_word() -> None:
     assert found.host("b").reason == LEFT_OUT
     everybody = traced(Profile(name="toy", choice=first_only), wanted=None)
     assert everybody.host("f").reason == LEFT_OUT
+
+
+def test_workload_that_wants_no_host_passes_over_all_for_that_reason() -> None:
+    assert traced(Profile(name="toy"), wanted=0).host("a").reason == NONE_WANTED
 
 
 def test_hosts_are_asked_only_when_somebody_wants_to_know() -> None:

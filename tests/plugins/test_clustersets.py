@@ -6,7 +6,16 @@ from fairway.api.meta import ObjectMeta
 from fairway.api.placement import PlacementSpec
 from fairway.api.selector import LabelSelector
 from fairway.engine.status import Code
-from fairway.plugins.clustersets import BEING_DELETED, NAME, NO_SETS, NOT_A_MEMBER, ClusterSets, Found
+from fairway.plugins.clustersets import (
+    BEING_DELETED,
+    BOUND_TO_NONE,
+    NAME,
+    NOT_A_MEMBER,
+    NOT_BOUND,
+    NOT_IN_WANTED,
+    ClusterSets,
+    Found,
+)
 from fairway.testing.builders import (
     binding,
     cluster,
@@ -143,7 +152,22 @@ def test_words_for_clusters_out_of_reach() -> None:
     found = hub(cluster("stranger", member_of="other")).look(KEY, now=NOW_MICROS)
     assert refusal(found, "stranger") == (NAME, NOT_A_MEMBER.format(sets="default"))
     unbound = World([cluster("stranger"), placement()]).look(KEY, now=NOW_MICROS)
-    assert refusal(unbound, "stranger") == (NAME, NO_SETS)
+    assert refusal(unbound, "stranger") == (NAME, NOT_BOUND.format(namespace="ns1"))
+    absent = World([cluster("stranger"), binding("gone"), placement()]).look(KEY, now=NOW_MICROS)
+    assert refusal(absent, "stranger") == (NAME, BOUND_TO_NONE.format(namespace="ns1", sets="gone"))
+
+
+def test_refusal_names_bound_sets_and_sets_the_placement_asks_for() -> None:
+    sets = (cluster_set("blue"), binding("blue"), cluster_set("green"))
+    asks = placement(spec=PlacementSpec(clusterSets=("green", "gone")))
+    found = World([*FLEET, *sets, asks]).look(KEY, now=NOW_MICROS)
+    assert refusal(found, "green-1") == (
+        NAME,
+        "the placement asks for the cluster sets gone, green, and namespace ns1 is bound to blue: write a bound "
+        "set in spec.clusterSets, or bind gone, green with a ManagedClusterSetBinding of that name",
+    )
+    found = World([*FLEET, *sets, binding("green"), asks]).look(KEY, now=NOW_MICROS)
+    assert refusal(found, "blue-1") == (NAME, NOT_IN_WANTED.format(sets="green"))
 
 
 BAD_OPERATOR = selector(requirement("vendor", "Like", "acme"))

@@ -109,6 +109,6 @@ class TestPrioritizers:
         many = [make.addon(f"s{at}") for at in range(200)]
         spec = PlacementSpec(prioritizerPolicy=make.policy(*many, mode="Exact"))
         ((_, reason, _),) = place(fleet(1), PlacementWorkload(make.placement(spec=spec))).reasons()
-        assert reason.startswith("Rank 1 of 1 with 0 points: AddOn/default/s0 0, ")
+        assert reason.startswith("Rank 1 of 1 with 0 points: AddOn/default/s0 missing, counts 0, ")
         assert reason.endswith(", …")
         assert len(reason) < REASON_LENGTH + 60

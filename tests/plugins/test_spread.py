@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from msgspec import structs
 
 from fairway.api.placement import PlacementSpec, SpreadConstraint, SpreadPolicy
-from fairway.plugins.spread import NAME, Constraint, Spread, Tally
+from fairway.engine.trace import NONE_WANTED, Trace
+from fairway.plugins.spread import NAME, PASSED_OVER, TAKEN_LAST, Constraint, Spread, Tally
 from fairway.testing.builders import addon, cluster, policy, predicate, score, selector
 from plugins.scene import look, refusal, selected, trace
 
@@ -186,10 +187,59 @@ def test_words() -> None:
     assert [stage.plugin for stage in found.outcome.details.stages] == ["Predicate", "TaintToleration", NAME]
 
 
-def test_one_passed_over_for_balance_alone_is_just_not_chosen() -> None:
-    found = look(*fleet("a1:eu a2:eu b1:us"), spec=spread(over("region", SOFT), wanted=2))
+def test_cluster_passed_over_by_a_soft_constraint_names_the_constraint() -> None:
+    found = look(*fleet("a1:eu a2:eu b1:us c1"), spec=spread(over("region", SOFT), wanted=2))
     assert found.outcome.selected == ["a1", "b1"]
-    assert trace(found, "a2").reason == "passed every filter, but was not chosen"
+    assert trace(found, "a2").reason == PASSED_OVER.format(kind="label", key="region", value="eu", most=1)
+    assert trace(found, "c1").reason == "passed every filter, but 2 better hosts fill the 2 wanted"
+    assert [reason.partition(" with")[0] for _, reason, _ in found.outcome.reasons()] == [
+        "Rank 1 of 4",
+        "Rank 3 of 4",
+    ]
+
+
+def test_cluster_without_the_topology_is_taken_last_and_told_so() -> None:
+    found = look(*fleet("a1 b1:us"), spec=spread(over("region", SOFT), wanted=1))
+    assert found.outcome.selected == ["b1"]
+    assert trace(found, "a1").reason == TAKEN_LAST.format(kind="label", key="region")
+
+
+topologies = st.lists(st.tuples(st.sampled_from(["eu", "us", ""]), st.sampled_from("xy")), max_size=8)
+constraints = st.lists(
+    st.builds(
+        over, st.sampled_from(["region", "tier"]), st.sampled_from([HARD, SOFT]), skew=st.integers(1, 2)
+    ),
+    min_size=1,
+    max_size=2,
+)
+
+
+@given(topologies=topologies, constraints=constraints, wanted=st.one_of(st.none(), st.integers(0, 8)))
+@settings(max_examples=150)
+def test_every_feasible_cluster_that_is_left_out_gets_a_true_reason(
+    topologies: list[tuple[str, str]], constraints: list[SpreadConstraint], wanted: int | None
+) -> None:
+    clusters = [
+        cluster(f"c{at}", labels={"tier": tier, **({"region": region} if region else {})})
+        for at, (region, tier) in enumerate(topologies)
+    ]
+    found = look(*clusters, spec=spread(*constraints, wanted=wanted))
+    hosts = list(Trace(found.outcome))
+    chosen = [each for each in hosts if each.selected]
+    for each in hosts:
+        if each.selected or each.rank is None:
+            continue
+        lower = [other for other in chosen if (other.rank or 0) > each.rank]
+        if wanted == 0:
+            assert each.reason == NONE_WANTED
+        elif "better" in each.reason:
+            assert not lower
+            assert len(chosen) == wanted
+        elif "lower-ranked" in each.reason:
+            assert lower
+        else:
+            assert "at most" in each.reason
+            assert wanted is None or len(chosen) < wanted
 
 
 def test_a_soft_constraint_is_not_named_as_what_keeps_a_cluster_out() -> None:

@@ -48,7 +48,7 @@ def test_score_and_reason_of_every_chosen_cluster_are_recorded() -> None:
     world.place(KEY, now=NOW_MICROS)
     (page,) = world.decisions("ns1").values()
     assert [(each.clusterName, each.score, each.reason) for each in page.status.decisions] == [
-        ("c1", 100, "Rank 2 of 3 with 100 points: Balance 100, AddOn/default/free 0 x 2"),
+        ("c1", 100, "Rank 2 of 3 with 100 points: Balance 100, AddOn/default/free missing, counts 0"),
         ("c2", 114, "Rank 1 of 3 with 114 points: Balance 100, AddOn/default/free 7 x 2"),
     ]
 

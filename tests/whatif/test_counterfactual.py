@@ -374,7 +374,9 @@ def test_spread_over_regions() -> None:
         builders.cluster("c4", labels={"region": "us"}),
         builders.cluster("c5"),
     )
-    assert words(ask(where, "c3").edits) == ["change the label region of cluster c3 from eu to us"]
+    assert words(ask(where, "c3").edits) == [
+        "raise spec.spreadPolicy.spreadConstraints[0].maxSkew (region) of placement ns1/p1 from 1 to 2"
+    ]
     assert words(ask(where, "c5").edits) == ["give cluster c5 the label region=us"]
 
 
@@ -391,7 +393,9 @@ def test_spread_by_points_within_the_topology() -> None:
         *(builders.score(name, {"cpu": value}) for name, value in (("c1", 60), ("c2", 50), ("c3", -80))),
     )
     found = ask(where, "c2")
-    assert words(found.edits) == ["change the claim zone of cluster c2 from a to b"]
+    assert words(found.edits) == [
+        "raise spec.spreadPolicy.spreadConstraints[0].maxSkew (zone) of placement ns1/p1 from 1 to 2"
+    ]
     assert found.displaced == ("c3",)
     assert [words(each) for each in found.alternatives] == [
         ["raise score default/cpu of cluster c2 by 11 points, from 50 to 61"],

@@ -125,6 +125,29 @@ def test_what_a_spread_policy_passed_over_is_told_in_its_words() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("annotation", "score"),
+    [pytest.param("", 0, id="counts 0"), pytest.param("worst", -100, id="counts as the worst")],
+)
+def test_score_that_no_provider_publishes_is_not_known(annotation: str, score: int) -> None:
+    placement = builders.placement(
+        "p1", spec=by_cpu(), annotations={MISSING_SCORE: annotation} if annotation else {}
+    )
+    (chosen,) = about(World([*BOUND, builders.cluster("c1"), placement])).chosen
+    (part,) = chosen.contributions
+    assert (part.score, part.known) == (score, False)
+    assert part.note.startswith("there is no AddOnPlacementScore default, which counts ")
+
+
+def test_expired_score_is_not_known_and_a_published_zero_is() -> None:
+    old = builders.score("old", {"cpu": 50}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
+    clusters = (builders.cluster("old"), builders.cluster("zero"))
+    scores = (old, builders.score("zero", {"cpu": 0}))
+    placement = builders.placement("p1", spec=by_cpu())
+    found = about(World([*BOUND, *clusters, *scores, placement]))
+    assert {each.host: each.contributions[0].known for each in found.chosen} == {"old": False, "zero": True}
+
+
 def test_a_placement_that_is_left_alone_is_explained_as_if_it_were_not() -> None:
     placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
     found = about(World([*BOUND, builders.cluster("c1"), placement]))
@@ -153,7 +176,16 @@ def test_advice_for_every_way_to_be_unsatisfied() -> None:
     assert advised(cluster)[0].remedy.endswith("there is no set yet")
     (no_intersection,) = advised(*BOUND, cluster, spec=PlacementSpec(clusterSets=("prod",)))
     assert no_intersection.remedy == (
+        "there is no ManagedClusterSet prod: correct spec.clusterSets; namespace ns1 is bound to default"
+    )
+    prod = builders.cluster_set("prod")
+    (no_intersection,) = advised(*BOUND, prod, cluster, spec=PlacementSpec(clusterSets=("prod",)))
+    assert no_intersection.remedy == (
         "bind one of them to namespace ns1, or name a bound set in spec.clusterSets: default"
+    )
+    (absent,) = advised(builders.binding("gone"), prod, cluster)
+    assert absent.remedy == (
+        "namespace ns1 is bound to sets that do not exist (gone): create them; sets are prod"
     )
     (empty,) = advised(*BOUND)
     assert empty.remedy == "there is no ManagedCluster at all: give the clusters too"

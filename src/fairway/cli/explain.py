@@ -11,19 +11,41 @@ from fairway.cli.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError
 from fairway.cli.live import HubChoice
 from fairway.cli.options import Input, input_options, load_files, load_input, moment, no_placements
 from fairway.cli.output import OutputFormat, emit, output_option, say
+from fairway.cli.resource_names import resource_of, split_name
 
 if TYPE_CHECKING:
     from fairway.whatif.world import Key, World
 
-NOT_A_PLACEMENT: Final = "{word!r} is nothing to explain; write: fairway explain -f … placement {name}"
+NOT_A_PLACEMENT: Final = (
+    "{word!r} is not a kind that can be explained; write: fairway explain placement {name}"
+)
+WHICH_PLACEMENT: Final = "the name of the placement is missing; write: fairway explain placement NS/NAME"
+TWO_NAMES: Final = "{word!r} names a placement, and so does {name!r}; write one of them"
+TWO_NAMESPACES: Final = "{name!r} is in namespace {given!r}, and -n says {namespace!r}; write one of them"
 WATCH_WHAT: Final = "--watch follows a hub; with -f, add --hub"
 WATCH_NOW: Final = "--watch looks at the present; leave out --now"
 
 
-def _only_placements(_context: click.Context, _parameter: click.Parameter, word: str) -> None:
-    if word != "placement":
-        name = word if "/" in word else "NS/NAME"
-        raise click.BadParameter(NOT_A_PLACEMENT.format(word=word, name=name))
+def _named(kind: str, name: str | None, namespace: str | None) -> str:
+    """NAME or NS/NAME of the placement. Raises BadParameter."""
+    found = split_name(kind)
+    resource = resource_of(kind) if found is None else found[0]
+    if resource != "placements":
+        meant = kind if "/" in kind and found is None else "NS/NAME"
+        raise click.BadParameter(NOT_A_PLACEMENT.format(word=kind, name=meant), param_hint="placement")
+    if found is not None:
+        if name is not None:
+            raise click.BadParameter(TWO_NAMES.format(word=kind, name=name), param_hint="placement")
+        name = found[1]
+    if not name:
+        raise click.BadParameter(WHICH_PLACEMENT, param_hint="NS/NAME")
+    if namespace is None:
+        return name
+    given, slash, _ = name.rpartition("/")
+    if slash and given != namespace:
+        words = TWO_NAMESPACES.format(name=name, given=given, namespace=namespace)
+        raise click.BadParameter(words, param_hint="-n")
+    return name if slash else f"{namespace}/{name}"
 
 
 @click.command(
@@ -34,6 +56,7 @@ Examples:
   fairway explain -f examples/fleet placement ns1/most-free-cpu --cluster gpu-iad
   fairway explain -f fleet.json placement apps/web --cluster c17 -o json | jq .cluster.counterfactual.edits
   fairway explain placement ns1/most-free-cpu --watch
+  fairway explain placement/most-free-cpu -n ns1
   fairway explain -f changed-placement.yaml --hub placement ns1/most-free-cpu
 
 \b
@@ -43,7 +66,7 @@ this one, by namespace and name, are decided first. --alone leaves them undecide
 
 \b
 What would make a cluster win is the smallest change: the fewest edits; of as many, those that ask least of
-others (tolerate, name a set, label, taint, join a set, bind a set, claim, score, amount, more clusters); of
+others (tolerate, name a set, maxSkew, label, taint, join a set, bind a set, claim, score, amount, more clusters); of
 those, the ones that move numbers least. It was tried: with the edits the cluster is chosen, without any one
 of them, or with one point, cluster or step of an amount less, it is not. Other placements keep what they
 have meanwhile; where one would change its mind about the same cluster, Balance may come out differently.
@@ -64,12 +87,18 @@ have meanwhile; where one would change its mind about the same cluster, Balance 
 )
 @click.argument(
     "kind",
-    callback=_only_placements,
     shell_complete=lambda _context, _parameter, typed: ["placement"] if "placement".startswith(typed) else [],
     metavar="placement",
-    expose_value=False,
 )
-@click.argument("name", metavar="NS/NAME", shell_complete=complete("placements"))
+@click.argument("name", metavar="NS/NAME", required=False, shell_complete=complete("placements"))
+@click.option(
+    "-n",
+    "--namespace",
+    "where",
+    metavar="NAME",
+    shell_complete=complete("namespaces"),
+    help="The placement's namespace, where its name does not have it.",
+)
 @click.option(
     "--cluster",
     metavar="NAME",
@@ -88,7 +117,9 @@ def explain(
     verbose: bool,
     with_hub: bool,
     hub: HubChoice,
-    name: str,
+    kind: str,
+    name: str | None,
+    where: str | None,
     cluster: str | None,
     now: datetime | None,
     alone: bool,
@@ -97,7 +128,7 @@ def explain(
     output: OutputFormat,
 ) -> int:
     """Say why a placement gets the clusters it gets, and why not the others."""
-    asked = Question(name=name, cluster=cluster, everything=everything, output=output)
+    asked = Question(name=_named(kind, name, where), cluster=cluster, everything=everything, output=output)
     if watch:
         if files and not with_hub and not hub.given:
             raise click.UsageError(WATCH_WHAT)

@@ -15,7 +15,7 @@ TITLES: Final = ("Rank", "Cluster", "Total", "Prioritizer", "Difference")
 NAMES_SHOWN: Final = 4
 CHOSEN_SHOWN: Final = 10
 MORE: Final = "… and {count:,} more"
-NO_SCORE: Final = "no score"
+MISSING: Final = "missing, counts {points}"
 NOTHING_CHOSEN: Final = "  No cluster was chosen."
 ALL_CHOSEN: Final = "  There are no others."
 NOTHING_TO_TRY: Final = (
@@ -100,9 +100,7 @@ def _table(rows: Sequence[Row], columns: dict[str, str], *, indent: str) -> Iter
 
 def _product(part: "Contribution") -> str:
     product = f"{part.score} × {part.weight} = {part.points}"
-    if part.known:
-        return product
-    return f"{NO_SCORE}: {product}" if part.points else NO_SCORE
+    return product if part.known else MISSING.format(points=product if part.points else 0)
 
 
 def _others(found: "Explanation", *, everything: bool) -> Iterator[str]:

@@ -11,6 +11,7 @@ from fairway.cli.completion import Kind, complete
 from fairway.cli.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError
 from fairway.cli.live import HubChoice, hub_options, talk, unknown
 from fairway.cli.output import OutputFormat, output_option
+from fairway.cli.resource_names import ALIASES, NAMES, resource_of, separate_names
 
 if TYPE_CHECKING:
     from fairway.cli.get_view import Make
@@ -24,16 +25,6 @@ BAD_SET: Final = "cluster set {name} has a selector that selects nothing: {reaso
 NO_SUCH_KIND: Final = "No such kind {word!r}{hint}"
 BAD_NAMESPACE: Final = "{text!r} cannot be the name of a namespace"
 
-ALIASES: Final = {
-    "clusters": ("cluster", "managedcluster", "managedclusters", "mcl", "mcls"),
-    "clustersets": ("clusterset", "managedclusterset", "managedclustersets", "mclset", "mclsets"),
-    "placements": ("placement",),
-    "decisions": ("decision", "placementdecision", "placementdecisions"),
-    "scores": ("score", "addonplacementscore", "addonplacementscores"),
-    "providers": ("provider",),
-}
-_MEANT: Final = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
-_SUFFIX: Final = ".cluster.open-cluster-management.io"
 _NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -43,14 +34,14 @@ class KindGroup(click.Group):
     """Understands what kubectl calls these kinds, in one or many, short or in full."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        word = cmd_name.lower().removesuffix(_SUFFIX)
-        return super().get_command(ctx, _MEANT.get(word, word))
+        return super().get_command(ctx, resource_of(cmd_name) or cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        args = separate_names(args)
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = get_close_matches(args[0], [*ALIASES, *_MEANT], n=1)
+            near = get_close_matches(args[0].partition("/")[0].lower(), NAMES, n=1)
             hint = f". Did you mean {near[0]!r}?" if near else f"; there are {', '.join(ALIASES)}."
             ctx.fail(NO_SUCH_KIND.format(word=args[0], hint=hint))
         return super().resolve_command(ctx, args)
@@ -115,7 +106,7 @@ Examples:
   fairway get providers
 
 \b
-kubectl's names work as well, in one or many: managedclusters, mcl, placementdecision, ...
+kubectl's names work as well, in one or many: managedclusters, mcl, placementdecision, placement/NAME, ...
 """,
 )
 def get() -> None:

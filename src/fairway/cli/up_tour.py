@@ -17,6 +17,8 @@ kind: Placement
 metadata:
   name: most-free-cpu
   namespace: default
+  annotations:
+    fairway.dev/missing-score: exclude # a cluster whose score is missing or has expired is not chosen
 spec:
   numberOfClusters: 3
   prioritizerPolicy:

@@ -1,12 +1,13 @@
 """What a cycle concluded."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
-from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Scores
+from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Remarks, Score, Scores, points_of
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
 from fairway.fleet import bitmap
@@ -131,10 +132,41 @@ class Outcome:
         at = np.searchsorted(details.rows, self.selected_rows)
         totals = details.totals[at].tolist()
         parts = [(each, each.scores[at].tolist()) for each in details.scored]
+        ranks = self._ranks()
         for place, (name, total) in enumerate(zip(self.selected, totals, strict=True)):
-            terms = _joined(term(each.plugin, each.weight, scores[place]) for each, scores in parts)
-            ranked = f"Rank {place + 1} of {len(details.rows)} with {total} points"
+            row = int(self.selected_rows[place])
+            terms = _joined(
+                term(
+                    each.plugin,
+                    each.weight,
+                    scores[place],
+                    known=scores[place] != 0 or self.knows(number, row),
+                )
+                for number, (each, scores) in enumerate(parts)
+            )
+            ranked = f"Rank {ranks[place]} of {len(details.rows)} with {total} points"
             yield name, f"{ranked}: {terms}" if terms else ranked, total
+
+    def knows(self, prioritizer: int, row: int) -> bool:
+        """Whether a prioritizer, by its place in the profile, has a score of a feasible row."""
+        present = self.details.scored[prioritizer].present
+        if present is not None and not present[np.searchsorted(self.details.rows, row)]:
+            return False
+        plugin: Score = self.profile.scores[prioritizer].plugin
+        if "Remarks" not in points_of(type(plugin)):
+            return True
+        return cast("Remarks", plugin).knows(self.context, row)
+
+    def _ranks(self) -> Sequence[int]:
+        """The rank of each selected host. A choice of its own may have passed over better hosts."""
+        if self.profile.choice is None:
+            return range(1, len(self.selected_rows) + 1)
+        details = self.details
+        order = np.lexsort((self.snapshot.hosts.rank[details.rows], -details.totals))
+        rank_of = np.empty(len(order), dtype=np.int64)
+        rank_of[order] = np.arange(1, len(order) + 1)
+        ranks: list[int] = rank_of[np.searchsorted(details.rows, self.selected_rows)].tolist()
+        return ranks
 
     def names(self, bits: Bits) -> list[str]:
         """In name order."""
@@ -152,6 +184,8 @@ def _joined(terms: Iterable[str]) -> str:
     return text
 
 
-def term(plugin: str, weight: int, score: int) -> str:
+def term(plugin: str, weight: int, score: int, *, known: bool = True) -> str:
     """One prioritizer's part of a total, in words."""
+    if not known:
+        return f"{plugin} missing, counts {score if weight == 1 or not score else f'{score} x {weight}'}"
     return f"{plugin} {score}" if weight == 1 else f"{plugin} {score} x {weight}"

@@ -180,6 +180,9 @@ class Remarks(Plugin, Protocol):
     def remark(self, context: Context, row: int, /) -> str:
         """What is to be said of this host's score; empty for nothing."""
 
+    def knows(self, context: Context, row: int, /) -> bool:
+        """Whether the host has a score that counts. Otherwise what counts is a default, whatever the number."""
+
 
 @runtime_checkable
 class Score(Plugin, Protocol):

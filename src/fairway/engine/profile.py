@@ -23,8 +23,8 @@ Choice = Callable[[Context, Rows, Scores], Rows]
 """Picks among feasible rows with their totals, best first."""
 
 
-Explanation = Callable[[Context, Rows, Rows], Callable[[int], str | None]]
-"""Given the selected rows and all feasible ones, what says it of one row."""
+Explanation = Callable[[Context, Rows, Rows, Scores], Callable[[int], str | None]]
+"""Given the selected rows, all feasible rows and their totals: a function that explains one row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Profile:
     choice: Choice | None = None
     """Replaces taking the best; a profile with one is computed in full every time."""
     explain_choice: Explanation | None = None
-    """Says why the choice passed over a feasible row, if it was not for its place in the ranking."""
+    """Explains why the choice passed over a feasible row; None where the row's rank is the reason."""
     extra: tuple[Plugin, ...] = ()
     """Plugins at the points after NormalizeScore, and QueueSort."""
 

@@ -17,6 +17,7 @@ from fairway.engine.status import Status
 
 NOT_CHOSEN = "passed every filter, but {better} better {hosts} the {wanted} wanted"
 LEFT_OUT = "passed every filter, but was not chosen"
+NONE_WANTED = "passed every filter, but the workload wants 0 hosts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,12 @@ class Trace:
                     plugin=each.plugin,
                     score=int(each.scores[at]),
                     weight=each.weight,
-                    known=each.present is None or bool(each.present[at]),
+                    known=outcome.knows(number, row),
                     note=self._note(scorer.plugin, row),
                 )
-                for each, scorer in zip(details.scored, outcome.profile.scores, strict=True)
+                for number, (each, scorer) in enumerate(
+                    zip(details.scored, outcome.profile.scores, strict=True)
+                )
             ),
         )
 
@@ -121,11 +124,16 @@ class Trace:
         explain = outcome.profile.explain_choice
         if explain is not None:
             if self._objection is None:
-                self._objection = explain(outcome.context, outcome.selected_rows, outcome.details.rows)
+                details = outcome.details
+                self._objection = explain(
+                    outcome.context, outcome.selected_rows, details.rows, details.totals
+                )
             words = self._objection(row)
             if words is not None:
                 return words
         wanted = outcome.context.workload.wanted
+        if wanted == 0:
+            return NONE_WANTED
         better = rank - 1
         if outcome.profile.choice is not None:
             # A choice may have passed over better ones too, which then fill nothing.

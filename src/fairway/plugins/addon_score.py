@@ -77,6 +77,12 @@ class AddOnScore(Timeless):
         silent = why == SILENCED.format(resource=self.resource)
         return (STAND_IN if silent else COUNTS_ZERO).format(why=why)
 
+    def knows(self, context: Context, row: int, /) -> bool:
+        if self._worst:
+            return not self._why_missing(context, row)
+        column = context.snapshot.score_column(self._column)
+        return bool(column.present[row]) and not column.expires[row] < context.now
+
     def _why_missing(self, context: Context, row: int) -> str:
         return trust.why_missing(context.snapshot, self.resource, self.score_name, row, now=context.now)
 

@@ -45,6 +45,9 @@ class Calculator(Timeless):
         words = COUNTS_WORST if self._missing is Missing.WORST else COUNTS_ZERO
         return words.format(why=NO_CALCULATOR.format(calculator=self.name))
 
+    def knows(self, context: Context, row: int, /) -> bool:
+        return bool(context.snapshot.score_column(self._column).present[row])
+
     def normalize(self, raw: float, extent: Extent, /) -> int:
         if extent.low >= LOWEST and extent.high <= HIGHEST:
             return int(raw)

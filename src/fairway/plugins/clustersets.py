@@ -1,5 +1,6 @@
 """ClusterSets: which clusters a namespace may use at all, by its bindings to ManagedClusterSets."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairway.engine.points import Context, Reads, Timeless
@@ -14,7 +15,20 @@ NAME = "ClusterSets"
 
 SET_FAILED = 'failed to get clusters from ClusterSet "{name}": {error}'
 NOT_A_MEMBER = "is in none of the sets this namespace may use ({sets})"
-NO_SETS = "this namespace may use no cluster set: bind one with a ManagedClusterSetBinding named like the set"
+NOT_IN_WANTED = "is in none of the sets in spec.clusterSets that this namespace may use ({sets})"
+NOT_BOUND = (
+    "namespace {namespace} is bound to no cluster set: "
+    "create a ManagedClusterSetBinding named like the set in the namespace"
+)
+BOUND_TO_NONE = (
+    "namespace {namespace} is bound only to cluster sets that do not exist ({sets}): "
+    "create them, or a ManagedClusterSetBinding named like a set that exists"
+)
+NOT_WANTED = (
+    "the placement asks for the cluster sets {wanted}, and namespace {namespace} is bound to {bound}: "
+    "write a bound set in spec.clusterSets, or bind {wanted} with a ManagedClusterSetBinding of that name"
+)
+NAMES_SHOWN = 5
 BEING_DELETED = "is being deleted"
 
 
@@ -58,7 +72,7 @@ class ClusterSets(Timeless):
         cluster = snapshot.cluster(row)
         eligible = self.found(snapshot).eligible
         if not eligible:
-            return unschedulable(NO_SETS, plugin=NAME)
+            return unschedulable(self._unusable(snapshot), plugin=NAME)
         for name in eligible:
             each = snapshot.sets[name]
             if each.error is not None:
@@ -67,7 +81,20 @@ class ClusterSets(Timeless):
                 if cluster.metadata.deletionTimestamp is not None:
                     return unschedulable(BEING_DELETED, plugin=NAME)
                 return OK
-        return unschedulable(NOT_A_MEMBER.format(sets=", ".join(eligible)), plugin=NAME)
+        words = NOT_IN_WANTED if self._wanted else NOT_A_MEMBER
+        return unschedulable(words.format(sets=", ".join(eligible)), plugin=NAME)
+
+    def _unusable(self, snapshot: Snapshot) -> str:
+        """Why no set is eligible."""
+        bound = self.found(snapshot).bound
+        if bound:
+            return NOT_WANTED.format(
+                wanted=_listed(sorted(self._wanted)), namespace=self._namespace, bound=_listed(bound)
+            )
+        bindings = snapshot.bindings.get(self._namespace)
+        if bindings:
+            return BOUND_TO_NONE.format(namespace=self._namespace, sets=_listed(sorted(bindings)))
+        return NOT_BOUND.format(namespace=self._namespace)
 
     def reads(self, context: Context, /) -> Reads:
         snapshot = context.snapshot
@@ -80,6 +107,12 @@ class ClusterSets(Timeless):
         shared: set[Key] = {(cells.BINDINGS, self._namespace)}
         shared.update((cells.SETS, name) for name in bindings)
         return Reads(cells=frozenset(keys), shared=frozenset(shared))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    listed = ", ".join(names[:NAMES_SHOWN])
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def _failure(broken: HostSet) -> Status:

@@ -119,7 +119,7 @@ def profile_of(placement: Placement, *, trust: Trust | None = None) -> Profile:
         scores=scores,
         refusal=refusal,
         choice=spread.choose if spread.constraints else None,
-        explain_choice=spread.objector if spread.constraints else None,
+        explain_choice=spread.explain if spread.constraints else None,
     )
 
 

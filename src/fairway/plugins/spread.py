@@ -7,6 +7,7 @@ when there are none. Earlier constraints matter more. Topologies are those of th
 clusters without the label or claim are in none, and the last to be taken.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -25,6 +26,11 @@ from fairway.fleet.snapshot import Snapshot
 NAME = "Spread"
 NO_TOPOLOGY = "has no {kind} {key}, over which the placement must be spread"
 TOO_UNEVEN = "would leave {kind} {key}={value} {skew} ahead of the emptiest, and at most {most} is allowed"
+PASSED_OVER = (
+    "would have put {kind} {key}={value} more than maxSkew {most} ahead of the emptiest, "
+    "so the spread policy chose a lower-ranked cluster"
+)
+TAKEN_LAST = "has no {kind} {key}, so the spread policy chose a lower-ranked cluster that has one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +100,55 @@ class Spread(Timeless):
             taken.append(row)
         return ordered[np.isin(ordered, np.array(taken, dtype=np.int64))]
 
-    def objector(self, context: Context, chosen: Rows, rows: Rows) -> Callable[[int], str | None]:
-        """Says which hard constraint keeps a row out beside the chosen ones, in words. ``rows``: all feasible."""
+    def explain(
+        self, context: Context, chosen: Rows, rows: Rows, totals: Scores
+    ) -> Callable[[int], str | None]:
+        """Explain which constraint kept a feasible row out; None for a row that ranks below all chosen ones."""
+        wanted = len(rows) if context.workload.wanted is None else context.workload.wanted
+        if len(chosen) < min(wanted, len(rows)):
+            return self._excess(context, chosen, rows)
+        return self._preference(context, chosen, rows, totals).get
+
+    def _preference(self, context: Context, chosen: Rows, rows: Rows, totals: Scores) -> dict[int, str]:
+        """Repeat the choice, and record what kept a row out when the first row of a lower rank was taken."""
+        snapshot = context.snapshot
+        ordered = ranking.best(rows, totals, snapshot.hosts.rank[rows], wanted=None)
+        columns = [snapshot.codes(each.column) for each in self.constraints]
+        taken = np.isin(ordered, chosen)
+        left = deque(np.flatnonzero(~taken).tolist())
+        queue = _Queue(self.constraints, _pools(snapshot, self.constraints, ordered))
+        words: dict[int, str] = {}
+        for _ in range(len(chosen)):
+            pool = queue.next()
+            if pool is None or pool.place is None:
+                break
+            preferred = queue.broken(pool.topology)
+            while left and left[0] < pool.place:
+                row = int(ordered[left.popleft()])
+                topology = tuple(int(column.codes[row]) for column in columns)
+                at = self._objection(queue.broken(topology), preferred)
+                words[row] = self._passed_over(at, columns[at], topology[at])
+            queue.take()
+        return words
+
+    def _objection(self, broken: tuple[bool, ...], preferred: tuple[bool, ...]) -> int:
+        """Which constraint decided between the two."""
+        hard = (at for at, each in enumerate(self.constraints) if each.hard and broken[at])
+        first = next(hard, None)
+        if first is not None:
+            return first
+        return next(
+            at for at, (mine, theirs) in enumerate(zip(broken, preferred, strict=True)) if mine > theirs
+        )
+
+    def _passed_over(self, at: int, column: CodeColumn, code: int) -> str:
+        each = self.constraints[at]
+        if not code:
+            return TAKEN_LAST.format(kind=each.kind, key=each.key)
+        return PASSED_OVER.format(kind=each.kind, key=each.key, value=column.values[code], most=each.most)
+
+    def _excess(self, context: Context, chosen: Rows, rows: Rows) -> Callable[[int], str | None]:
+        """Explain which hard constraint one more row would break, where fewer are chosen than wanted."""
         counted: list[tuple[Constraint, CodeColumn, dict[int, int], int]] = []
         for each in self.constraints:
             if each.hard:
@@ -194,18 +247,33 @@ class _Queue:
 
     def take(self) -> int | None:
         """The next row; None when all are taken or would break a hard constraint."""
+        found = self._next()
+        if found is None:
+            return None
+        filed, number = found
+        pool = self._pools[number]
+        heappop(self._heaps[filed])
+        row = pool.take()
+        if self._tally.add(pool.topology):
+            self._refile()
+        self._file(number)
+        return row
+
+    def next(self) -> _Pool | None:
+        """The pool that the next row is taken from."""
+        found = self._next()
+        return None if found is None else self._pools[found[1]]
+
+    def broken(self, topology: tuple[int, ...]) -> tuple[bool, ...]:
+        return self._tally.broken(topology)
+
+    def _next(self) -> tuple[tuple[bool, ...], int] | None:
         while (found := self._first()) is not None:
             filed, (_, number) = found
-            pool = self._pools[number]
+            if self._tally.broken(self._pools[number].topology) == filed:
+                return filed, number
             heappop(self._heaps[filed])
-            if self._tally.broken(pool.topology) != filed:
-                self._file(number)
-                continue
-            row = pool.take()
-            if self._tally.add(pool.topology):
-                self._refile()
             self._file(number)
-            return row
         return None
 
     def _first(self) -> tuple[tuple[bool, ...], tuple[int, int]] | None:

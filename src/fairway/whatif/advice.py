@@ -26,6 +26,13 @@ BIND: Final = "create a ManagedClusterSetBinding named like the set in namespace
 BIND_WANTED: Final = (
     "bind one of them to namespace {namespace}, or name a bound set in spec.clusterSets: {bound}"
 )
+CREATE_WANTED: Final = (
+    "there is no ManagedClusterSet {missing}: correct spec.clusterSets; "
+    "namespace {namespace} is bound to {bound}"
+)
+CREATE_BOUND: Final = (
+    "namespace {namespace} is bound to sets that do not exist ({missing}): create them; {sets}"
+)
 FILL: Final = f"add clusters to a set, for example by the label {CLUSTER_SET_LABEL}=SET"
 NO_CLUSTERS: Final = "there is no ManagedCluster at all: give the clusters too"
 SEE: Final = "fairway explain -f … placement {name} says who was turned away and why"
@@ -135,9 +142,19 @@ def _remedy(reason: str, source: Placement, found: Verdict) -> str:
     snapshot = found.outcome.snapshot
     match reason:
         case conditions.NO_BINDINGS:
+            if missing := tuple(sorted(snapshot.bindings.get(meta.namespace, ()))):
+                return CREATE_BOUND.format(
+                    namespace=meta.namespace, missing=_listed(missing), sets=_sets(snapshot)
+                )
             return BIND.format(namespace=meta.namespace, sets=_sets(snapshot))
         case conditions.NO_INTERSECTION:
             bound = found.outcome.context.state.read(clustersets.NAME, clustersets.Found).bound
+            asked = dict.fromkeys(source.spec.clusterSets)
+            missing = tuple(name for name in asked if name not in snapshot.sets)
+            if len(missing) == len(asked):
+                return CREATE_WANTED.format(
+                    namespace=meta.namespace, missing=_listed(missing), bound=_listed(bound)
+                )
             return BIND_WANTED.format(namespace=meta.namespace, bound=_listed(bound))
         case conditions.SETS_EMPTY:
             return FILL if snapshot.hosts.row_of else NO_CLUSTERS

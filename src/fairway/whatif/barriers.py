@@ -36,6 +36,7 @@ from fairway.whatif.edits import (
     JoinClusterSet,
     NameClusterSet,
     NumericEdit,
+    RaiseMaxSkew,
     RemoveTaint,
     SetClaim,
     SetLabel,
@@ -202,15 +203,27 @@ class _Question:
         yield RemoveTaint(cluster=self._cluster, key=key, value=value, effect=effect)
 
     def topologies(self) -> Iterator[Edit]:
-        """Other topologies for the cluster, the ones with the fewest clusters first."""
+        """Topologies for a cluster that is in none, the ones with the fewest clusters first.
+
+        A cluster that has one keeps it: where a cluster is, is a fact.
+        """
         for each in Spread(constraints=self._spec.spreadPolicy.spreadConstraints).constraints:
             codes = self._snapshot.codes(each.column)
-            mine = codes.value(self._row)
-            known = sorted((codes.uses(code), str(value)) for value, code in codes.items() if value != mine)
+            if codes.value(self._row):
+                continue
+            known = sorted((codes.uses(code), str(value)) for value, code in codes.items() if value)
             values = [value for _, value in known[:MOST_VALUES]]
-            yield from (
-                self._value(each.kind, each.key, value) for value in values or ([] if mine else [PLAIN_VALUE])
-            )
+            yield from (self._value(each.kind, each.key, value) for value in values or [PLAIN_VALUE])
+
+    def _skews(self) -> Iterator[Dial]:
+        """Spread constraints that allow more clusters of one topology."""
+        most = len(self._outcome.details.rows)
+        for at, each in enumerate(self._spec.spreadPolicy.spreadConstraints):
+            if max(1, each.maxSkew) < most:
+                edit = RaiseMaxSkew(
+                    placement=self._key, constraint=at, key=each.topologyKey, old=each.maxSkew, value=most
+                )
+                yield Dial(edit=edit, guesses=(1, 2))
 
     def unknown(self, words: str) -> Barrier:
         """The first score that is not known has to be; as what, depends on who else there is."""
@@ -247,6 +260,7 @@ class _Question:
         if self._spec.spreadPolicy.spreadConstraints:
             edits.extend(self.topologies())
         dials = list(self._dials(gap))
+        dials.extend(self._skews())
         if wanted is not None and wanted < len(details.rows):
             given = self._spec.numberOfClusters or 0
             more = WantMore(placement=self._key, old=given, value=len(details.rows))

@@ -1,10 +1,10 @@
 """Changes to a world that can be tried and taken back: the vocabulary of counterfactuals.
 
 Every edit is small and somebody's to make. ``preference`` orders the kinds by how much a change asks of others,
-lowest first: the placement's author can tolerate a taint or name another set alone; labels, taints and membership
-are a word with the cluster's owner; a binding takes the rights of an administrator of the set; claims, scores and
-amounts are measured, so changing them means changing the cluster itself. Wanting more clusters comes last: it makes
-room for the cluster without making it any better.
+lowest first: the placement's author can tolerate a taint, name another set or raise maxSkew alone; labels, taints
+and membership are a word with the cluster's owner; a binding takes the rights of an administrator of the set;
+claims, scores and amounts are measured, so changing them means changing the cluster itself. Wanting more clusters
+comes last: it makes room for the cluster without making it any better.
 """
 
 from abc import ABC, abstractmethod
@@ -136,7 +136,7 @@ class NameClusterSet(PlacementEdit):
 class Bind(Edit):
     """Adds a ManagedClusterSetBinding to the placement's namespace."""
 
-    preference = 6
+    preference = 7
     namespace: str
     set: str
 
@@ -183,7 +183,7 @@ def cluster_of(world: World, name: str) -> ManagedCluster:
 class SetLabel(ClusterEdit):
     """``value`` None removes the label; ``old`` is for the words."""
 
-    preference = 3
+    preference = 4
     key: str
     value: str | None
     old: str | None = None
@@ -204,7 +204,7 @@ class SetLabel(ClusterEdit):
 
 @dataclass(frozen=True, slots=True)
 class RemoveTaint(ClusterEdit):
-    preference = 4
+    preference = 5
     key: str
     value: str
     effect: str
@@ -227,7 +227,7 @@ class RemoveTaint(ClusterEdit):
 class JoinClusterSet(ClusterEdit):
     """Moves the cluster into an exclusive set, out of the one it is in."""
 
-    preference = 5
+    preference = 6
     set: str
     old: str | None = None
 
@@ -248,7 +248,7 @@ class JoinClusterSet(ClusterEdit):
 class SetClaim(ClusterEdit):
     """``value`` None removes the claim; ``old`` is for the words."""
 
-    preference = 7
+    preference = 8
     key: str
     value: str | None
     old: str | None = None
@@ -299,7 +299,7 @@ class NumericEdit(Edit):
 class WantMore(PlacementEdit, NumericEdit):
     """Raises spec.numberOfClusters."""
 
-    preference = 11
+    preference = 12
     old: int
     value: int
 
@@ -320,3 +320,36 @@ class WantMore(PlacementEdit, NumericEdit):
 
     def change(self, source: Placement) -> Placement:
         return structs.replace(source, spec=structs.replace(source.spec, numberOfClusters=self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseMaxSkew(PlacementEdit, NumericEdit):
+    """Raises maxSkew of one spread constraint. ``constraint`` is its place in the list, ``key`` its topologyKey."""
+
+    preference = 3
+    constraint: int
+    key: str
+    old: int
+    value: int
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return ("maxSkew", self.constraint)
+
+    @property
+    def steps(self) -> int:
+        return self.value - max(1, self.old)
+
+    def turned(self, steps: int) -> Self:
+        return replace(self, value=max(1, self.old) + steps)
+
+    def describe(self) -> str:
+        field = f"spec.spreadPolicy.spreadConstraints[{self.constraint}].maxSkew ({self.key})"
+        return f"raise {field} of placement {'/'.join(self.placement)} from {self.old} to {self.value}"
+
+    def change(self, source: Placement) -> Placement:
+        policy = source.spec.spreadPolicy
+        constraints = list(policy.spreadConstraints)
+        constraints[self.constraint] = structs.replace(constraints[self.constraint], maxSkew=self.value)
+        policy = structs.replace(policy, spreadConstraints=tuple(constraints))
+        return structs.replace(source, spec=structs.replace(source.spec, spreadPolicy=policy))

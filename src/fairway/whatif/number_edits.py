@@ -40,7 +40,7 @@ class PublishScore(NumericEdit):
     else in the object too; what the placement weighs of it (``weighed``) is left out, so that an edit moves one number.
     """
 
-    preference = 8
+    preference = 9
     cluster: str
     resource: str
     score: str
@@ -141,7 +141,7 @@ def score_edit(
 class PublishClusterScore(NumericEdit):
     """Another ManagedClusterScore, one point a step; a missing one counts 0."""
 
-    preference = 9
+    preference = 10
     cluster: str
     calculator: str
     base: int
@@ -194,7 +194,7 @@ class Allocate(ClusterEdit, NumericEdit):
     the resource.
     """
 
-    preference = 10
+    preference = 11
     resource: str
     old: str | None
     base: int

@@ -7,7 +7,7 @@ shorter one that goes wrong in the same way is found by leaving moves out.
 import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from msgspec import structs
@@ -33,7 +33,8 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement import PlacementController
-from fairway.controllers.placement.proposal import KEEP, ON_MISCONFIGURATION, rate_of
+from fairway.controllers.placement.proposal import KEEP, ON_MISCONFIGURATION, Proposal, rate_of
+from fairway.controllers.placement.steps import Delete, Fill
 from fairway.controllers.sources import Sources
 from fairway.engine.status import Code
 from fairway.fleet.instant import to_micros
@@ -106,7 +107,20 @@ class Simulation:
         self.workers: dict[Key, Worker] = {}
         self.shown: dict[Key, list[PlacementDecision]] = {}
         """What was decided for anybody when a placement was last looked at."""
+        self.moving: dict[Key, bool] = {}
+        """Whether what was last proposed changes which clusters are on a page."""
         book = self.controller.book
+        look = book.look
+
+        def watched(owner: Key, *, now: datetime) -> Proposal | None:
+            proposal = look(owner, now=now)
+            self.moving[owner] = proposal is not None and any(
+                isinstance(step, Delete) or (isinstance(step, Fill) and step.changed)
+                for step in proposal.steps
+            )
+            return proposal
+
+        cast("Any", book).look = watched
         self.informed = {each.plural: Informed(self.hub, each) for each in KINDS}
         book.follow(cast("Sources", Told(self.informed)), calculators=True)
         for each in self.informed.values():
@@ -326,7 +340,10 @@ class Simulation:
         self.excused.clear()
 
     def is_due(self, key: Key, call: Call) -> None:
-        """Scores are not recorded more often than the placement says, as long as that is all that changes."""
+        """Scores are not recorded more often than the placement says, as long as that is all that changes.
+
+        Where the clusters on one page change, all pages get the scores of that cycle.
+        """
         placement: Placement | None = self.hub.objects[PLACEMENTS.plural].get(key)
         page: PlacementDecision | None = self.hub.objects[PLACEMENT_DECISIONS.plural].get(
             (call.namespace, call.name)
@@ -334,7 +351,7 @@ class Simulation:
         if call.resource is not PLACEMENT_DECISIONS or call.subresource != "status" or page is None:
             return
         named = [each["clusterName"] for each in call.body["status"]["decisions"]]
-        if placement is None or key in self.excused or named != _named(page):
+        if placement is None or key in self.excused or named != _named(page) or self.moving[key]:
             return
         last = placement.status.lastScoreUpdateTime
         assert last is None or self.clock.now >= last + rate_of(placement)

@@ -63,6 +63,48 @@ def test_groups_in_order_of_score_follow_it_though_the_same_clusters_are_chosen(
     assert chosen(made) == [["b"], ["a"]]
 
 
+def reasons(made: Simulation) -> list[str]:
+    pages = (page for _, page in sorted(made.own(KEY).items()))
+    return [each.reason.partition(" with ")[0] for page in pages for each in page.status.decisions]
+
+
+def test_reasons_on_all_pages_are_of_the_cycle_that_changed_one_of_them() -> None:
+    groups = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1))
+    spec = PlacementSpec(
+        numberOfClusters=2, prioritizerPolicy=BY_CPU, decisionStrategy=groups, scoreRateLimit="10m"
+    )
+    made = scene(spec, a=50, b=40, c=10)
+    assert reasons(made) == ["Rank 1 of 3", "Rank 2 of 3"]
+    made.clock.now += timedelta(seconds=5)
+    made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 60}))
+    made.come_to_rest()
+    assert (
+        made.own(KEY)["p-decision-1"].status.decisions[0].score == 50
+    )  # only scores changed: none is written
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("d"))
+    made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("d", {"cpu": 70}))
+    made.come_to_rest()
+    assert chosen(made) == [["a"], ["d"]]
+    assert reasons(made) == ["Rank 2 of 4", "Rank 1 of 4"]
+
+
+def test_reasons_are_of_one_cycle_after_a_write_failed_half_way() -> None:
+    groups = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1))
+    spec = PlacementSpec(
+        numberOfClusters=2, prioritizerPolicy=BY_CPU, decisionStrategy=groups, scoreRateLimit="10m"
+    )
+    made = scene(spec, a=50, b=40, c=10)
+    made.clock.now += timedelta(seconds=5)
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("d"))
+    made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("d", {"cpu": 70}))
+    made.hear_all()
+    made.look()
+    made.answer()
+    made.refuse()
+    made.come_to_rest()
+    assert reasons(made) == ["Rank 2 of 4", "Rank 1 of 4"]
+
+
 def test_scores_of_a_cluster_that_is_not_in_the_running_wake_nobody() -> None:
     in_prod = builders.predicate(labels=builders.selector(labels={"env": "prod"}))
     made = Simulation()

@@ -72,6 +72,18 @@ def test_with_a_refresh_it_ends_with_exactly_the_pages(situation: Situation) -> 
 
 
 @settings(max_examples=300)
+@given(situation=situations, ranked=st.booleans())
+def test_scores_of_all_pages_are_written_or_none(situation: Situation, ranked: bool) -> None:
+    before, pages = situation
+    steps = planned(pages, before, refresh=False, ranked=ranked)
+    after = states(steps, before)[-1]
+    if any(isinstance(step, Fill) for step in steps):
+        assert {page.name: after[page.name].status.decisions for page in pages} == {
+            page.name: page.decisions for page in pages
+        }
+
+
+@settings(max_examples=300)
 @given(situation=situations)
 def test_without_one_it_ends_with_the_same_decision(situation: Situation) -> None:
     """Which page of a group a cluster is on, and in what order, may be as it was."""

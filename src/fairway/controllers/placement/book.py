@@ -86,7 +86,7 @@ class Book:
         self._meddled: set[Owner] = set()
         """Placements of which somebody else changed the status or a decision, since they were last looked at."""
         self._repairing: set[Owner] = set()
-        """Those of them that were looked at, until all of it is put right."""
+        """Those of them that were looked at, and those that are being written, until all of it is on the hub."""
         self._told_placements: Mapping[Owner, Placement] = {}
         """All that the watch has told of, which may be behind what the hub has answered to us."""
         self._placements_ahead = Ahead()
@@ -365,6 +365,9 @@ class Book:
         writing = self._echoes.begin(owner)
         if proposal.pages is None:
             return
+        # Until ``settle``, some pages may have the reasons of this cycle and others those of an earlier one.
+        self._settled.pop(owner, None)
+        self._repairing.add(owner)
         namespace, names = owner[0], writing.pages
         for page in proposal.pages:
             names.add(page.name)

@@ -67,6 +67,9 @@ def plan(
 
     With ``refresh`` pages are also written if only scores and reasons have changed. ``ranked``: they are in order of
     score, and that order alone is no decision.
+
+    Ranks and totals of one cycle mean nothing beside those of another. So where any page is written for the clusters on
+    it, all pages that differ are.
     """
     wanted = {page.name for page in pages}
     creates: list[Step] = []
@@ -80,11 +83,24 @@ def plan(
         or not ranked
         or assigned_pages(pages) != assigned(each for name, each in own.items() if name in wanted)
     )
+    before_of = {
+        page.name: NOTHING if (old := named.get(page.name)) is None else old.status.decisions
+        for page in pages
+    }
+    changed_of = {
+        page.name: tuple(each.clusterName for each in before_of[page.name]) != page.clusters for page in pages
+    }
+    removed = [name for name in sorted(own) if name not in wanted]
+    shrunk = any(own[name].status.decisions for name in removed)
+    adopted = any(
+        labelled(old) != placement and before_of[page.name] != page.decisions
+        for page in pages
+        if (old := named.get(page.name)) is not None
+    )
+    rewritten = refresh or adopted or (moved and (shrunk or any(changed_of.values())))
     for page in pages:
-        old = named.get(page.name)
-        before = NOTHING if old is None else old.status.decisions
-        changed = tuple(each.clusterName for each in before) != page.clusters
-        due = (changed and moved) or (refresh and before != page.decisions)
+        old, before, changed = named.get(page.name), before_of[page.name], changed_of[page.name]
+        due = rewritten and before != page.decisions
         fill = Fill(page.name, page.decisions, changed=changed)
         if old is None:
             creates.append(Create(page))
@@ -98,7 +114,7 @@ def plan(
         current[page.name] = before
         if due:
             fills.append(fill)
-    deletes: list[Step] = [Delete(name) for name in sorted(own) if name not in wanted]
+    deletes: list[Step] = [Delete(name) for name in removed]
     kept = {cluster for page in pages for cluster in page.clusters}
     return (*creates, *strangers, *_ordered(fills, current=current, kept=kept), *relabels, *deletes)
 

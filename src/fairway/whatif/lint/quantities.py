@@ -57,7 +57,7 @@ def _unreported(scene: Scene) -> Iterator[Finding]:
             resource = RESOURCES.get(coordinate.builtIn)
             if resource is None:
                 continue
-            rows = bitmap.rows_of(scene.pool(placement).matching)
+            rows = bitmap.rows_of(scene.pool(placement).candidates)
             unknown = np.isnan(scene.snapshot.numbers((cells.ALLOCATABLE, resource)).values[rows])
             unknown |= np.isnan(scene.snapshot.numbers((cells.CAPACITY, resource)).values[rows])
             if unknown.any():

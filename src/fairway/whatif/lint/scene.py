@@ -18,7 +18,7 @@ from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.cells import Shape
 from fairway.fleet.instant import Micros
-from fairway.plugins import predicate
+from fairway.plugins import missing_score, predicate
 from fairway.plugins.placement import PlacementWorkload
 from fairway.whatif.world import World
 
@@ -33,8 +33,10 @@ class Pool:
     """In the sets it may use; none while one of these is broken."""
     matching: Bits
     """Those of them that its predicates let through."""
+    candidates: Bits
+    """Those of them that pass every other filter as well, whether or not their scores are known."""
     surviving: Bits
-    """Those of them that pass every other filter as well."""
+    """The candidates without those that the placement excludes for a missing score."""
 
 
 class Scene:
@@ -82,13 +84,15 @@ class Scene:
         status, eligible = cycle.pre_filter(context, profile)
         if status.aborts:
             eligible = self.snapshot.none()
-        matching = survivors = eligible
+        matching = candidates = survivors = eligible
         for plugin in profile.filters:
             status, passed = cycle.filter_rows(context, plugin, survivors, whole_fleet=True)
             survivors = survivors if status.aborts else passed
             if plugin.name == predicate.NAME:
                 matching = survivors
-        return Pool(eligible=eligible, matching=matching, surviving=survivors)
+            if plugin.name != missing_score.NAME:
+                candidates = survivors
+        return Pool(eligible=eligible, matching=matching, candidates=candidates, surviving=survivors)
 
     def names(self, bits: Bits) -> list[str]:
         """In name order."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from fairway.api.placement import BUILT_IN, AddOnScore, Placement
+from fairway.api.placement import BUILT_IN, AddOnScore, Placement, ScoreCoordinate
 from fairway.api.selector import quote
 from fairway.engine.points import Scores
 from fairway.fleet import bitmap, cells
@@ -41,7 +41,7 @@ USED_EXPIRED: Final = warning(
 EXPIRED_EVERYWHERE: Final = warning(
     "score-expired-everywhere", "A score the placement ranks by has run out for every candidate."
 )
-SILENCE_WINS: Final = info(
+SILENCE_WINS: Final = warning(
     "score-silence-wins", "A candidate whose score ran out would count 0 and beat others that have it."
 )
 
@@ -56,7 +56,7 @@ RULES: Final = (
     SILENCE_WINS,
 )
 
-ANNOTATE: Final = f"annotate the placement {MISSING_SCORE}: worst (or exclude)"
+ANNOTATE: Final = f"annotate the placement {MISSING_SCORE}: exclude (or worst)"
 _COUNTS: Final = {
     Missing.ZERO: "count 0",
     Missing.WORST: "count as the worst, by annotation",
@@ -70,8 +70,6 @@ _COUNTS_THEN: Final = {
 
 
 def check(scene: Scene) -> Iterator[Finding]:
-    if not scene.populated:
-        return
     for placement in scene.placements:
         policy = placement.spec.prioritizerPolicy
         for at, each in enumerate(() if policy is None else policy.configurations):
@@ -79,7 +77,9 @@ def check(scene: Scene) -> Iterator[Finding]:
             if coordinate is None or not each.weight:
                 continue
             path = f"spec.prioritizerPolicy.configurations[{at}].scoreCoordinate"
-            if coordinate.type == BUILT_IN:
+            if not scene.populated:
+                yield from _unseen(scene, placement, coordinate, each.weight, path)
+            elif coordinate.type == BUILT_IN:
                 yield from _calculator(scene, placement, coordinate.builtIn, each.weight, path)
             elif coordinate.addOn is not None:
                 yield from _addon(scene, placement, coordinate.addOn, each.weight, f"{path}.addOn")
@@ -131,7 +131,7 @@ def _calculator(scene: Scene, placement: Placement, name: str, weight: int, path
 def _coverage(
     scene: Scene, placement: Placement, key: Key, weight: int, *, path: str, named: str
 ) -> Iterator[Finding]:
-    rows = bitmap.rows_of(scene.pool(placement).matching)
+    rows = bitmap.rows_of(scene.pool(placement).candidates)
     missing_counts = _policy(scene, placement, key)
     column = scene.snapshot.score_column(key)
     present = column.present[rows]
@@ -176,6 +176,24 @@ def _coverage(
             path,
             f"only {said}; the others ({some(missing)}) {_COUNTS[missing_counts]}",
             "have the provider publish it for these clusters, or keep them out with a predicate",
+        )
+
+
+def _unseen(
+    scene: Scene, placement: Placement, coordinate: ScoreCoordinate, weight: int, path: str
+) -> Iterator[Finding]:
+    """Without a fleet, only the sign of the weight tells that a missing score is the best one."""
+    addon = coordinate.addOn
+    if coordinate.type == BUILT_IN or addon is None or weight >= 0:
+        return
+    trust = scene.workload(placement).trust
+    if trust.addon(addon.resourceName, addon.scoreName) is Missing.ZERO:
+        yield SILENCE_WINS.at(
+            placement,
+            f"{path}.addOn",
+            f"a cluster whose score {addon.resourceName}/{addon.scoreName} ran out would count 0, which with a "
+            "negative weight beats every positive score",
+            ANNOTATE,
         )
 
 
