@@ -107,6 +107,13 @@ def test_micro_times() -> None:
     }
 
 
+def test_quantities_outside_resource_lists_keep_billionths() -> None:
+    volume = {"name": "v", "emptyDir": {"sizeLimit": "0.1m"}}
+    assert written("v1", "Pod", spec={"volumes": [volume]})["spec"]["volumes"][0]["emptyDir"] == {
+        "sizeLimit": "100u"
+    }
+
+
 def test_times_of_the_wire() -> None:
     assert seconds_of(-1) == "1969-12-31T23:59:59Z"
     assert micros_of(1, 999_999_999) == "1970-01-01T00:00:01.999999Z"
@@ -129,7 +136,10 @@ def test_times_of_the_wire() -> None:
         ("1e99999", "1e99999"),
         ("10e2147483647", "10e2147483647"),
         ("1e4294967297", "10"),
-        ("-1.00000000000000000001e-99999", "-1e-9"),
+        ("-1.00000000000000000001e-99999", "-1e-3"),
+        ("756228724393762078970E-164", "1e-3"),
+        ("100u", "1m"),
+        (" 1500m ", "1500m"),
     ],
 )
 def test_quantities_get_short(given_value: Any, expected: str) -> None:
@@ -267,6 +277,7 @@ def test_a_micro_time_needs_six_digits() -> None:
         ),
         (True, "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
         ("5mm", "unable to parse quantity's suffix"),
+        ("5x", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
         ("1e9223372036854775808", "unable to parse quantity's suffix"),
         ("1" * 4001, "a quantity is longer than 4,000 characters"),
     ],

@@ -28,6 +28,10 @@ class QuantityError(ValueError):
     """The text is not a quantity."""
 
 
+class SuffixError(QuantityError):
+    """The text has the form of a quantity, with letters or an exponent that mean nothing."""
+
+
 NOT_A_NUMBER: Final = "does not start with a number"
 UNKNOWN_SUFFIX: Final = "has the unknown suffix"
 STRAY_CHARACTER: Final = "has a stray character"
@@ -163,6 +167,13 @@ class Quantity:
             return _signed(most, self.digits < 0)
         return _signed(_scaled_up(size, self.power, power), self.digits < 0)
 
+    def rounded_up(self, power: int) -> "Quantity":
+        """Without digits below 10^``power``; rounded away from zero."""
+        if self.power >= power or not self.digits:
+            return self
+        size = _scaled_up(abs(self.digits), self.power, power)
+        return Quantity(_signed(size, self.digits < 0), power, self.notation, exact=self.exact)
+
     def approximate(self) -> float:
         try:
             base = float(self.digits)
@@ -282,7 +293,7 @@ def _interpret(text: str, suffix: str) -> tuple[Notation, int]:
     exponent = _EXPONENT.fullmatch(suffix)
     written = int(exponent[1]) if exponent is not None else None
     if written is None or not _fits_int64(written):
-        raise QuantityError(f"quantity {_quoted(text)} {UNKNOWN_SUFFIX} {_quoted(suffix)}; {QUANTITY_REMEDY}")
+        raise SuffixError(f"quantity {_quoted(text)} {UNKNOWN_SUFFIX} {_quoted(suffix)}; {QUANTITY_REMEDY}")
     return Notation.EXPONENT, _int32(written)
 
 

@@ -10,7 +10,7 @@ import binascii
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.api.quantity import TOO_LONG, UNKNOWN_SUFFIX, Quantity, QuantityError
+from fairway.api.quantity import TOO_LONG, Quantity, QuantityError, SuffixError
 from fairway.hub.builtin.instants import InstantError, micros, seconds
 from fairway.hub.builtin.shapes import COLLECTIONS, DICTIONARY, MESSAGE, PLAIN, WRAPPED, Shape, Type
 from fairway.hub.resource import Document
@@ -25,6 +25,7 @@ TOO_DEEP: Final = "exceeded max depth"
 
 _MAX_DEPTH: Final = 200
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
+_MILLI: Final = -3
 _WITHOUT_EXPONENT: Final = 1e21
 
 _Step = str | int | tuple[str, str]
@@ -155,9 +156,14 @@ class _Walk:
         """Sorted, as the reference writes maps."""
         assert shape.element is not None
         path, result = self._path, {}
+        # Maps of quantities are resource lists, which the reference rounds up to thousandths.
+        amounts = shape.element.kind == "Quantity"
         for key, each in value.items():
             path.append((key, ""))
-            result[key] = self._element(shape.element, each)
+            if amounts and each is not None:
+                result[key] = _quantity(each, power=_MILLI)
+            else:
+                result[key] = self._element(shape.element, each)
             path.pop()
         return dict(sorted(result.items()))
 
@@ -236,21 +242,21 @@ def _is_integer(value: Any, limit: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
 
 
-def _quantity(value: Any) -> str:
+def _quantity(value: Any, *, power: int | None = None) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise Malformed(NOT_A_QUANTITY)
     try:
-        return str(Quantity.parse(value))
+        quantity = Quantity.parse(value.strip(" ") if isinstance(value, str) else value)
+        return str(quantity if power is None else quantity.rounded_up(power))
     except QuantityError as fault:
         raise Malformed(quantity_fault(fault)) from fault
 
 
 def quantity_fault(fault: QuantityError) -> str:
     """The reference's message for a text that is no quantity. It has none for a text that is too long."""
-    text = str(fault)
-    if TOO_LONG in text:
+    if TOO_LONG in str(fault):
         return f"a quantity {TOO_LONG}"
-    return NOT_A_SUFFIX if UNKNOWN_SUFFIX in text else NOT_A_QUANTITY
+    return NOT_A_SUFFIX if isinstance(fault, SuffixError) else NOT_A_QUANTITY
 
 
 def _first_illegal(text: str) -> int:
