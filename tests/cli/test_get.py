@@ -26,15 +26,15 @@ from fairway.testing.hub import HubAddress, hub_in_thread
 Capture = pytest.CaptureFixture[str]
 
 CLUSTERS = """\
-NAME          ACCEPTED  AVAILABLE  CLUSTERSET  CPU  MEMORY      KUBERNETES VERSION
-apps-fra      true      True       apps        24   49265496Ki  v1.31.9
-apps-iad      true      True       apps        96   384Gi       v1.32.5
-apps-sin      true      True       apps        32   128Gi       v1.29.14
-edge-store-7  true      Unknown    edge        8    32Gi        v1.30.11
-gpu-iad       true      True       apps        128  1Ti         v1.32.5
-hosting-fra   true      True       hosting     192  768Gi       v1.31.7
-hosting-iad   true      True       hosting     384  1536Gi      v1.31.7
-hosting-sin   true      True       hosting     192  768Gi       v1.30.11
+NAME          ACCEPTED  AVAILABLE  CLUSTERSET  CPU  MEMORY   KUBERNETES VERSION
+apps-fra      true      True       apps        24   47 GiB   v1.31.9
+apps-iad      true      True       apps        96   384 GiB  v1.32.5
+apps-sin      true      True       apps        32   128 GiB  v1.29.14
+edge-store-7  true      Unknown    edge        8    32 GiB   v1.30.11
+gpu-iad       true      True       apps        128  1 TiB    v1.32.5
+hosting-fra   true      True       hosting     192  768 GiB  v1.31.7
+hosting-iad   true      True       hosting     384  1.5 TiB  v1.31.7
+hosting-sin   true      True       hosting     192  768 GiB  v1.30.11
 """
 SETS = """\
 NAME     BOUND NAMESPACES  STATUS                      MANAGED NAMESPACES
@@ -359,7 +359,7 @@ def test_objects_without_status_or_labels(fairway_hub: HubAddress, capsys: Captu
 def test_a_quantity_that_is_none_is_shown_as_it_is(fairway_hub: HubAddress, capsys: Capture) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1", capacity={"cpu": "4000m", "memory": "1024Mi"}))
     assert get(fairway_hub, "clusters") == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[4:6] == ["4", "1Gi"]
+    assert capsys.readouterr().out.splitlines()[1].split()[4:7] == ["4", "1", "GiB"]
 
 
 def loose() -> tuple[dict[str, Any], ...]:

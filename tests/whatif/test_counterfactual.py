@@ -308,7 +308,7 @@ def test_allocatable_cpu_and_memory() -> None:
     large, small = {"cpu": "64", "memory": "256Gi"}, {"cpu": "16", "memory": "64Gi"}
     for resource, expected in (
         ("CPU", "cpu of cluster c2 from 16 to"),
-        ("Memory", "memory of cluster c2 from 64Gi"),
+        ("Memory", "memory of cluster c2 from 64 GiB"),
     ):
         where = world(
             spec(builders.builtin(f"ResourceAllocatable{resource}")),

@@ -1,7 +1,7 @@
 """`fairway fleet`: make up a fleet, or see what files hold."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import click
 
@@ -119,10 +119,15 @@ def show(files: tuple[str, ...], max_file_size: int, verbose: bool, output: Outp
         "available": "Available",
         "taints": "Taints",
     }
-    emit([_row(cluster) for cluster in clusters], columns=columns, output=output)
+    rows = [_row(cluster) for cluster in clusters]
+    if output == "table":
+        from fairway.api.amount_display import display_amount
+
+        rows = [row | {name: display_amount(name, row[name]) for name in ("cpu", "memory")} for row in rows]
+    emit(rows, columns=columns, output=output)
 
 
-def _row(cluster: "ManagedCluster") -> dict[str, object]:
+def _row(cluster: "ManagedCluster") -> dict[str, Any]:
     from fairway.api.cluster import CLUSTER_SET_LABEL
     from fairway.api.meta import find_condition
 

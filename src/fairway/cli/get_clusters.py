@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster, canonical
+from fairway.api.amount_display import display_amount
+from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.api.clusterset import LABEL_SELECTOR, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.meta import find_condition
 from fairway.api.selector import Requirement, compile_selector
@@ -67,7 +68,7 @@ class Clusters(View):
 
 
 def _amount(amounts: Mapping[str, str | int | float], name: str) -> str:
-    return canonical(amounts[name]) if name in amounts else ""
+    return display_amount(name, amounts[name]) if name in amounts else ""
 
 
 class ClusterSets(View):

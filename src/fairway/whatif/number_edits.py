@@ -5,6 +5,7 @@ from typing import Any, Final, Self
 
 from msgspec import structs
 
+from fairway.api.amount_display import display_amount, display_change
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import ObjectMeta, format_time
 from fairway.api.quantity import quantity_float
@@ -223,8 +224,8 @@ class Allocate(ClusterEdit, NumericEdit):
 
     @property
     def unit(self) -> str:
-        """One step, as a quantity."""
-        return self._quantity(self.step)
+        """One step, for people."""
+        return display_amount(self.resource, self._quantity(self.step))
 
     def document(self) -> dict[str, Any]:
         # slots=True makes a new class, which the super() without arguments does not find.
@@ -240,10 +241,10 @@ class Allocate(ClusterEdit, NumericEdit):
 
     def describe(self) -> str:
         if self.old is None:
-            return f"let cluster {self.cluster} report {self.amount} of allocatable {self.resource}"
-        return (
-            f"change allocatable {self.resource} of cluster {self.cluster} from {self.old} to {self.amount}"
-        )
+            amount = display_amount(self.resource, self.amount)
+            return f"let cluster {self.cluster} report {amount} of allocatable {self.resource}"
+        old, new = display_change(self.resource, self.old, self.amount)
+        return f"change allocatable {self.resource} of cluster {self.cluster} from {old} to {new}"
 
     def change(self, source: ManagedCluster) -> ManagedCluster:
         status = source.status

@@ -143,8 +143,8 @@ async def test_the_walk_through(terminal: Terminal, client: Client, everything: 
     )
     assert [line.split() for line in (await terminal("fairway get clusters")).splitlines()] == [
         ["NAME", "ACCEPTED", "AVAILABLE", "CLUSTERSET", "CPU", "MEMORY", "KUBERNETES", "VERSION"],
-        ["cluster1", "true", "True", "default", "24", "49265496Ki", "v1.23.4"],
-        ["cluster2", "true", "True", "default", "24", "49265496Ki", "v1.23.4"],
+        ["cluster1", "true", "True", "default", "24", "47", "GiB", "v1.23.4"],
+        ["cluster2", "true", "True", "default", "24", "47", "GiB", "v1.23.4"],
     ]
     shown = (await terminal("kubectl get managedclusters")).splitlines()
     assert shown[0].split() == [
