@@ -68,7 +68,7 @@ async def settle(
 
 async def caught_up(client: Client, informer: Informer[Any]) -> bool:
     """Waits until an informer has all that was on the hub when asked; whether it had already."""
-    listed = await client.list(informer.resource, fields=informer.fields, skip_unreadable=True)
+    listed = await client.list(informer.resource, fields=informer.fields)
     there = {(each.metadata.namespace, each.metadata.name) for each in listed.items}
     newest = max((_version(each) for each in listed.items), default=0)
 

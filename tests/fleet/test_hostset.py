@@ -2,6 +2,7 @@ import pytest
 
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.clusterset import ManagedClusterSet
+from fairway.api.salvage import salvage
 from fairway.api.selector import LabelSelector
 from fairway.fleet.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
@@ -57,3 +58,10 @@ def test_who_is_a_member(source: ManagedClusterSet, labels: dict[str, str], memb
 def test_of_a_broken_set_nobody_is_a_member(source: ManagedClusterSet, error: str) -> None:
     found = host_set(source)
     assert (found.error, found.selector.matches({}), found.selector.matches(BLUE)) == (error, False, False)
+
+
+def test_set_whose_selector_cannot_be_read_has_no_members() -> None:
+    raw = b'{"metadata":{"name":"x"},"spec":{"clusterSelector":{"selectorType":7}}}'
+    found = host_set(salvage(raw, ManagedClusterSet))
+    assert found.error == "spec.clusterSelector.selectorType cannot be read: Expected `str`, got `int`"
+    assert not found.selector.matches({CLUSTER_SET_LABEL: "x"})

@@ -1,15 +1,18 @@
 """What may be told: lists and events in, batches out, without any wire."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from fairway.api.cluster import ManagedCluster, ManagedClusterSpec
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import ObjectMeta, UnreadableField
 from fairway.kube.change import Added, Batch, Deleted, Pending, Updated
-from fairway.kube.codec import EventType, Unreadable, WatchEvent
+from fairway.kube.codec import EventType, Lines, WatchEvent, codec_of
 from fairway.kube.replica import Replica, number_of
 from fairway.kube.resource import key_of
 from kube_client.mirror import Mirror
@@ -34,10 +37,6 @@ def replica(*objects: ManagedCluster, version: int | str = 10) -> Replica[Manage
     found: Replica[ManagedCluster] = Replica()
     found.replace(listed(*objects), version=str(version))
     return found
-
-
-def unreadable(name: str, version: int, type_: str = "") -> Unreadable:
-    return Unreadable(key=("", name), resource_version=str(version), reason="bad", type=type_)
 
 
 A5, A7, A11 = made("a", 5), made("a", 7), made("a", 11)
@@ -98,12 +97,6 @@ class TestHistoriesThatWentBack:
         assert replica(A5, version=12).replace(listed(A5, made("c", 11)), version="40").epoch == 1
         assert replica(A5, version=12).replace(listed(A7), version="40").epoch == 1
         assert replica(A5, version=12).replace(listed(A5, made("c", 13)), version="40").epoch == 0
-
-    def test_but_not_by_one_that_could_not_be_read_before(self) -> None:
-        kept: Replica[ManagedCluster] = Replica()
-        kept.replace({}, version="12", unreadable=[unreadable("a", 5)])
-        batch = kept.replace(listed(A5), version="13")
-        assert (batch.changes, batch.epoch) == ((Added(A5),), 0)
 
     def test_a_watch_that_goes_back_is_not_believed(self) -> None:
         kept = replica(A7, version=10)
@@ -180,31 +173,20 @@ class TestWatches:
         assert kept.replace(listed(made("a", "x1")), version="x1").epoch == 0
 
 
-class TestUnreadableObjects:
-    def test_what_was_known_is_kept(self) -> None:
-        kept = replica(A5)
-        batch, doubt = kept.apply([], unreadable=[unreadable("a", 12, "MODIFIED")])
-        assert (batch.changes, doubt, kept.version) == ((), "", "12")
-        assert kept.store == listed(A5)
-        assert kept.unreadable == {("", "a"): "bad"}
-        batch = kept.replace({}, version="14", unreadable=[unreadable("a", 12)])
-        assert (batch.changes, kept.store) == ((), listed(A5))
-
-    def test_until_it_goes(self) -> None:
-        kept = replica(A5)
-        batch, _ = kept.apply([], unreadable=[unreadable("a", 12, "DELETED")])
-        assert (batch.changes, kept.store, kept.unreadable) == ((Deleted(A5),), {}, {})
-
-    def test_or_can_be_read_again(self) -> None:
-        kept = replica(A5)
-        kept.apply([], unreadable=[unreadable("a", 12, "MODIFIED")])
-        kept.apply([event("MODIFIED", made("a", 13))])
+class TestUnreadableFields:
+    def test_fields_are_reported_until_the_object_can_be_read_or_is_deleted(self) -> None:
+        fields = (UnreadableField("status.version", "bad"),)
+        bad = structs.replace(A11, metadata=A11.metadata.partial(fields))
+        for ending in (event("MODIFIED", made("a", 12)), event("DELETED", made("a", 12))):
+            kept = replica(A5)
+            batch, _ = kept.apply([event("MODIFIED", bad)])
+            assert (batch.changes, kept.unreadable) == ((Updated(A5, bad),), {("", "a"): fields})
+            kept.apply([ending])
+            assert kept.unreadable == {}
+        kept = replica(bad, version=11)
+        assert kept.unreadable == {("", "a"): fields}
+        kept.replace(listed(made("a", 12)), version="12")
         assert kept.unreadable == {}
-
-    def test_the_version_does_not_fall_behind_others_that_came_along(self) -> None:
-        kept = replica(A5)
-        kept.apply([event("MODIFIED", made("a", 14))], unreadable=[unreadable("b", 12, "ADDED")])
-        assert kept.version == "14"
 
 
 def test_numbers() -> None:
@@ -233,6 +215,53 @@ def test_no_hub_whatsoever_makes_it_go_back_within_an_epoch(inputs: Sequence[obj
         elif isinstance(each, list):
             mirror(kept.apply(each)[0])
         assert kept.store == mirror.store
+    assert mirror.broken == []
+
+
+BAD_STATUSES: tuple[Any, ...] = (
+    {"conditions": [{"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00+25:00"}]},
+    {"conditions": {"type": "A"}, "capacity": {"cpu": ["4"]}},
+    7,
+)
+steps = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from([None, {}, *BAD_STATUSES])), min_size=1, max_size=10
+)
+
+
+@given(steps, st.lists(st.integers(1, 400), max_size=12))
+def test_readable_and_unreadable_objects_in_any_chunks_end_in_the_state_of_a_fresh_list(
+    steps: Sequence[tuple[str, Any]], cuts: Sequence[int]
+) -> None:
+    """``None`` deletes; a name that is created again has another uid."""
+    there: dict[str, dict[str, Any]] = {}
+    text = b""
+    for version, (name, status) in enumerate(steps, start=2):
+        old = there.pop(name, None)
+        if status is None and old is None:
+            continue
+        uid = str(version) if old is None else old["metadata"]["uid"]
+        document = {
+            "metadata": {"name": name, "uid": uid, "resourceVersion": str(version)},
+            "spec": {"taints": [{"key": f"at-{version}", "effect": "NoSelect"}]},
+            "status": (old or {}).get("status") if status is None else status,
+        }
+        if status is not None:
+            there[name] = document
+        type_ = "DELETED" if status is None else "ADDED" if old is None else "MODIFIED"
+        text += json.dumps({"type": type_, "object": document}).encode() + b"\n"
+    codec, lines = codec_of(ManagedCluster), Lines()
+    kept: Replica[ManagedCluster] = Replica()
+    mirror: Mirror[ManagedCluster] = Mirror()
+    mirror(kept.replace({}, version="1"))
+    while text:
+        size = cuts[0] if cuts else len(text)
+        cuts, chunk, text = cuts[1:], text[:size], text[size:]
+        mirror(kept.apply(codec.events(lines.feed(chunk)).events)[0])
+    fresh: Replica[ManagedCluster] = Replica()
+    page = json.dumps({"metadata": {"resourceVersion": "20"}, "items": list(there.values())}).encode()
+    fresh.replace(listed(*codec.page(page).items), version="20")
+    assert kept.store == fresh.store == mirror.store
+    assert kept.unreadable == fresh.unreadable
     assert mirror.broken == []
 
 

@@ -95,13 +95,24 @@ class TestEvents:
         bad = {"metadata": {"name": "bad", "namespace": "n", "resourceVersion": "4"}, "spec": []}
         line = json.dumps({"type": "MODIFIED", "object": bad}).encode() + b"\n"
         found = CODEC.events(event("ADDED", "a") + line + event("ADDED", "b"))
-        assert [each.object.metadata.name for each in found.events] == ["a", "b"]
+        assert [each.object.metadata.name for each in found.events] == ["a", "bad", "b"]
+        assert (found.events[1].type, found.events[1].object.metadata.resourceVersion) == ("MODIFIED", "4")
         (unreadable,) = found.unreadable
-        assert (unreadable.key, unreadable.resource_version) == (("n", "bad"), "4")
-        assert unreadable.type == "MODIFIED"
-        assert "spec" in unreadable.reason
-        found = CODEC.events(b'{"type":"ADDED","object":{"metadata":7}}\n')
-        assert found.unreadable[0].key == ("", "")
+        assert (unreadable.key, unreadable.reason) == (
+            ("n", "bad"),
+            "spec: Expected `object`, got `array`",
+        )
+        found = CODEC.events(b'{"type":"ADDED","object":{"metadata":7}}\n' + event("ADDED", "b"))
+        assert (found.unreadable[0].key, len(found.events)) == (("", ""), 1)
+
+    def test_object_nested_deeper_than_the_stack_keeps_its_place(self) -> None:
+        deep = (
+            b'{"type":"ADDED","object":{"metadata":{"name":"deep"},"x":' + b"[" * 9000 + b"]" * 9000 + b"}}\n"
+        )
+        found = CODEC.events(event("ADDED", "a") + deep + event("ADDED", "b"))
+        assert [each.object.metadata.name for each in found.events] == ["a", "deep", "b"]
+        page = CODEC.page(b'{"metadata":{"resourceVersion":"3"},"items":[' + deep[25:-2] + b"]}")
+        assert ([each.metadata.name for each in page.items], page.resource_version) == (["deep"], "3")
 
     def test_an_unknown_type(self) -> None:
         found = CODEC.events(event("ADDED") + event("INVENTED"))
@@ -124,8 +135,8 @@ class TestEvents:
 
     def test_one_object(self) -> None:
         assert CODEC.object(b'{"metadata":{"name":"x","labels":null}}').metadata.name == "x"
-        with pytest.raises(UnreadableError, match="ManagedCluster x at spec"):
-            CODEC.object(b'{"kind":"ManagedCluster","metadata":{"name":"x"},"spec":[]}')
+        with pytest.raises(UnreadableError, match=r"metadata\.name cannot be read"):
+            CODEC.object(b'{"kind":"ManagedCluster","metadata":{"name":7},"spec":[]}')
 
 
 class Content:
@@ -270,11 +281,11 @@ class TestWatching:
             await hub.watched()
             hub.send(event("ADDED", "bad", spec=[]))
             hub.put("good")
-            with caplog.at_level(logging.ERROR):
-                assert (await first).object.metadata.name == "good"
+            with caplog.at_level(logging.WARNING):
+                assert (await first).object.metadata.name == "bad"
         (record,) = caplog.records
         assert record.msg == UNREADABLE
-        assert "ManagedCluster bad" in record.message
+        assert "kind=ManagedCluster name=bad fields='spec: Expected" in record.message
 
     async def test_leaving_early_closes_the_connection(self, hub: FaultyHub, client: Client) -> None:
         async for _ in client.watch(MANAGED_CLUSTERS, initial_events=True):

@@ -40,6 +40,7 @@ def used() -> Meters:
     meters.leader(lease="fairway-placement", leading=True)
     meters.objects(kind="Placement", count=7)
     meters.lag(resource="placements", seconds=math.inf)
+    meters.unreadable({("ManagedCluster", "status.capacity[]"): 1})
     meters.differences(2)
     return meters
 
@@ -259,3 +260,12 @@ def test_the_alerts_of_the_document_are_those_that_can_be_installed() -> None:
     rule = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))
     alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
     assert listed == [(each["alert"], each["labels"]["severity"]) for each in alerts]
+
+
+def test_unreadable_fields_are_shown_until_they_can_be_read_and_at_most_a_thousand() -> None:
+    meters = Meters()
+    meters.unreadable({("K", f"f{number}"): 2 for number in range(1003)})
+    meters.unreadable({("K", "f0"): 1})
+    found = {name: value for name, value in values(meters.expose()).items() if "unreadable" in name}
+    assert (len(found), sum(found.values())) == (1001, 1)
+    assert found['fairway_unreadable_fields{field="f0",kind="K"}'] == 1

@@ -2,7 +2,7 @@ import pytest
 from msgspec import structs
 
 from fairway.api.kinds import decode
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import ObjectMeta, UnreadableField
 from fairway.api.placement import PlacementSpec
 from fairway.engine.status import Code
 from fairway.plugins.verdict import Verdict
@@ -134,3 +134,9 @@ def test_amounts_at_the_limits_of_64_bits_are_compared(
 ) -> None:
     found = seen("Latency", *values)
     assert scores_of(found, "Latency") == dict(zip(("c1", "c2"), expected, strict=True))
+
+
+def test_score_that_cannot_be_read_is_missing() -> None:
+    good, bad = cluster_score("c1", "Health", -50), cluster_score("c2", "Health", 0)
+    bad = structs.replace(bad, metadata=bad.metadata.partial((UnreadableField("status.score", "bad"),)))
+    assert scores_of(look(*THREE, good, bad, spec=spec("Health")), "Health") == {"c1": -50}

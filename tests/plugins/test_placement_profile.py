@@ -3,6 +3,7 @@ from datetime import datetime
 import pytest
 from msgspec import structs
 
+from fairway.api.meta import UnreadableField
 from fairway.api.placement import (
     AddOnScore,
     PlacementSpec,
@@ -14,9 +15,10 @@ from fairway.api.placement import (
 )
 from fairway.engine.status import Code
 from fairway.plugins.placement import ADDON_NEEDED, COORDINATE_NEEDED, PlacementWorkload, profile_of
-from fairway.testing.builders import addon, builtin, cluster, placement, policy, score
-from plugins.scene import look, selected
-from strategies import NOW
+from fairway.testing.builders import addon, binding, builtin, cluster, cluster_set, placement, policy, score
+from fairway.whatif.world import World
+from plugins.scene import KEY, look, selected
+from strategies import NOW, NOW_MICROS
 
 CPU = "ResourceAllocatableCPU"
 DEFAULTS = [("Balance", 1), ("Steady", 1)]
@@ -220,3 +222,14 @@ def test_a_placement_being_deleted_is_left_alone(deleting: datetime | None, idle
     source = placement()
     source = structs.replace(source, metadata=structs.replace(source.metadata, deletionTimestamp=deleting))
     assert PlacementWorkload(source).idle is idle
+
+
+def test_placement_whose_spec_cannot_be_read_is_misconfigured_and_selects_nothing() -> None:
+    given = placement(spec=PlacementSpec(numberOfClusters=0))
+    fields = (UnreadableField("spec.predicates[0]", "Expected `object`, got `int`"),)
+    given = structs.replace(given, metadata=given.metadata.partial(fields))
+    found = World([cluster_set("default"), binding("default"), cluster("c1"), given]).look(
+        KEY, now=NOW_MICROS
+    )
+    assert (found.status.code, found.outcome.selected) == (Code.MISCONFIGURED, [])
+    assert found.conditions[0].message == (":spec.predicates[0] cannot be read: Expected `object`, got `int`")

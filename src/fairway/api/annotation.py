@@ -49,8 +49,9 @@ class Field:
         return replace(inner, **said)
 
 
-Int32 = Annotated[int, Field(format="int32")]
-Int64 = Annotated[int, Field(format="int64")]
+# Enforced, unlike the rules of a CRD: columns and other programs hold no larger numbers.
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1), Field(format="int32")]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1), Field(format="int64")]
 Time = Annotated[datetime, Meta(tz=True)]
 QuantityText = Annotated[str | int | float, Field(quantity=True)]
 """A quantity as written: text, or a bare JSON number. `fairway.api.quantity` gives it a value."""

@@ -18,7 +18,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import EXCLUSIVE_LABEL, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.crd import GROUP
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import format_time
+from fairway.api.meta import PartialMeta, format_time
 from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
@@ -145,6 +145,8 @@ def decode_json(raw: bytes | str, struct: type[S]) -> S:
 def encode(obj: Struct) -> dict[str, Any]:
     """JSON-like builtins. An object gets its ``apiVersion`` and ``kind``, which as defaults would be left out."""
     body = cast("dict[str, Any]", _with_times_written(msgspec.to_builtins(obj, builtin_types=(datetime,))))
+    if isinstance(getattr(obj, "metadata", None), PartialMeta):
+        body["metadata"].pop("unreadable", None)
     if isinstance(obj, KubeObject):
         return {"apiVersion": obj.apiVersion, "kind": obj.kind, **body}
     return body

@@ -31,6 +31,15 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     spec: Annotated[LeaseSpec, Field("The lease.")] = LeaseSpec()
 
 
+def parse_micro_time(text: str) -> datetime | None:
+    """None for what is no moment, or none in any time zone."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
 def format_micro_time(moment: datetime) -> MicroTime:
     """As Kubernetes writes it: UTC, always six digits."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -1,8 +1,9 @@
 """What every Kubernetes object carries: metadata and conditions."""
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol
 
 from msgspec import Struct, field, structs
 
@@ -39,6 +40,59 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     annotations: dict[str, str] = field(default_factory=dict)
     ownerReferences: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+
+    def partial(self, unreadable: "tuple[UnreadableField, ...]") -> "PartialMeta":
+        """The same, of an object of which these fields could not be read."""
+        known = {name: getattr(self, name) for name in ObjectMeta.__struct_fields__}
+        return PartialMeta(**known, unreadable=unreadable)
+
+
+class UnreadableField(Struct, frozen=True, gc=False):
+    """A field of an object that could not be read, and was dropped. Its value is not part of the reason."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+    @property
+    def field(self) -> str:
+        """The path without indices and keys: one of as many as the schema has fields."""
+        return _INDEX.sub("[]", self.path)
+
+
+_INDEX: Final = re.compile(r"\[[^\]]*\]")
+
+
+class PartialMeta(ObjectMeta, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Of an object parts of which could not be read. Made while decoding, and never on the wire."""
+
+    unreadable: tuple[UnreadableField, ...] = ()
+
+
+class _Object(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+def unreadable_fields(obj: _Object) -> tuple[UnreadableField, ...]:
+    """What was dropped from the object because it could not be read."""
+    meta = obj.metadata
+    return meta.unreadable if isinstance(meta, PartialMeta) else ()
+
+
+def is_dropped(obj: _Object, path: str) -> bool:
+    """Whether the field, or something it is part of, could not be read."""
+    return any(path == each.path or path.startswith(f"{each.path}.") for each in unreadable_fields(obj))
+
+
+def unreadable_within(obj: _Object, section: str) -> UnreadableField | None:
+    """The first field below ``section``, such as ``spec``, that could not be read."""
+    for each in unreadable_fields(obj):
+        if each.path == section or each.path.startswith((f"{section}.", f"{section}[")):
+            return each
+    return None
 
 
 class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from fairway.api.annotation import Field, Int32, Int64, Time, no_items
-from fairway.api.meta import Condition, Conditions, ObjectMeta
+from fairway.api.meta import Condition, Conditions, ObjectMeta, is_dropped
 
 
 class AddOnPlacementScoreItem(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -53,6 +53,11 @@ class ManagedClusterScore(Struct, frozen=True, kw_only=True, gc=False, omit_defa
     kind: str = "ManagedClusterScore"
     metadata: ObjectMeta = ObjectMeta()
     status: Annotated[ManagedClusterScoreStatus, Field("The score.")] = ManagedClusterScoreStatus()
+
+    @property
+    def value(self) -> int | None:
+        """The score; None if it cannot be read, which is not 0."""
+        return None if is_dropped(self, "status.score") else self.status.score
 
 
 def managed_cluster_score_name(*, cluster: str, calculator: str) -> str:

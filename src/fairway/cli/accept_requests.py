@@ -60,6 +60,7 @@ SEVERAL: Final = (
     "agents of different names want to be this cluster: {names}; say with --requesters which is right"
 )
 REPLACED: Final = "certificate request {name} was replaced by another one meanwhile; accept once more"
+UNREADABLE: Final = "{field} cannot be read"
 NOT_ASKED_FOR: Final = "it is for {name}, which --requesters does not name"
 
 REASON: Final = "FairwayAccept"
@@ -97,6 +98,8 @@ def judged(request: SigningRequest, cluster: str, *, anybody: bool) -> Request:
     """By itself."""
     name, spec = request.metadata.name, request.spec
     agent, fault = _agent(spec, cluster)
+    if request.unreadable:
+        agent, fault = "", UNREADABLE.format(field=request.unreadable)
     if not fault and not anybody and not _joins(spec):
         fault = OTHER_REQUESTER.format(user=cell(spec.username))
     return Request(

@@ -79,7 +79,7 @@ class Scores(View):
         }
         if isinstance(thing, ManagedClusterScore):
             calculator = thing.metadata.name.removeprefix(f"{thing.metadata.namespace}-")
-            return {calculator: row | {"score": calculator, "value": thing.status.score}}
+            return {calculator: row | {"score": calculator, "value": thing.value}}
         scores = {each.name: row | {"score": each.name, "value": each.value} for each in thing.status.scores}
         return scores or {"": row}
 

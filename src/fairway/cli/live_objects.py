@@ -42,8 +42,8 @@ PLACING: Final[tuple[Resource[Any], ...]] = (
 OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural})
 """Kinds that hubs of Open Cluster Management do not have."""
 
-UNREADABLE: Final = "fairway: {kind} {name} is passed over, for it cannot be read: {reason}"
-MORE_UNREADABLE: Final = "fairway: and {count:,} more that cannot be read"
+UNREADABLE: Final = "fairway: {kind} {name}: ignored fields that cannot be read: {reason}"
+MORE_UNREADABLE: Final = "fairway: {count:,} more objects with fields that cannot be read"
 READING: Final = "reading the hub"
 _COMPLAINTS: Final = 5
 _LARGE: Final = 2_000  # objects; less is read before anybody wonders
@@ -90,7 +90,7 @@ async def listed(
     fields: str = "",
     advance: Advance = lambda _amount: None,
 ) -> list[T]:
-    """What cannot be read is complained of and left out; a kind the hub may do without, and does, is empty."""
+    """Fields that cannot be read are reported and ignored; a kind the hub may do without, and does, is empty."""
     path = resource.path(namespace=namespace)
     asked = [("labelSelector", labels), ("fieldSelector", fields), ("limit", str(PAGE))]
     query = [(name, value) for name, value in asked if value]
@@ -110,9 +110,7 @@ async def listed(
             token = page.token
     except Expired:
         # The hub forgot the state that the first pages are of. The client knows how to go on.
-        found = await client.list(
-            resource, namespace=namespace, labels=labels, fields=fields, limit=0, skip_unreadable=True
-        )
+        found = await client.list(resource, namespace=namespace, labels=labels, fields=fields, limit=0)
         items, unreadable = list(found.items), list(found.unreadable)
     except NotFound:
         if resource.plural not in OPTIONAL:
@@ -123,8 +121,7 @@ async def listed(
 
 def complain(resource: Resource[Any], unreadable: Sequence[Unreadable]) -> None:
     for each in unreadable[:_COMPLAINTS]:
-        name = "/".join(part for part in each.key if part)
-        text = UNREADABLE.format(kind=resource.kind, name=name, reason=each.reason)
+        text = UNREADABLE.format(kind=resource.kind, name=each.name, reason=each.reason)
         say(" ".join(text.split()), stream=sys.stderr)
     if len(unreadable) > _COMPLAINTS:
         say(MORE_UNREADABLE.format(count=len(unreadable) - _COMPLAINTS), stream=sys.stderr)

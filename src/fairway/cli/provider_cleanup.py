@@ -43,9 +43,7 @@ async def _of_kind(
 ) -> tuple[list[tuple[str, str]], set[str]]:
     # All of Fairway's, for whoever mistypes a name wants to know which there are.
     try:
-        listing = await client.list(
-            resource, namespace=cluster, labels=f"{MANAGED_BY}={FAIRWAY}", skip_unreadable=True
-        )
+        listing = await client.list(resource, namespace=cluster, labels=f"{MANAGED_BY}={FAIRWAY}")
     except NotFound:  # a hub of OCM does not know ManagedClusterScores
         return [], set()
     found = [each.metadata for each in listing.items]

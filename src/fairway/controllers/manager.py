@@ -31,6 +31,7 @@ from fairway.controllers.recovery import Recovery
 from fairway.controllers.scores import Policy as ScoresPolicy
 from fairway.controllers.scores import Scores
 from fairway.controllers.sources import Sources
+from fairway.controllers.unreadable import UnreadableReporter
 from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_TEMPLATES,
@@ -70,6 +71,9 @@ RECOVERY: Final = "recovery"
 DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS, SCORES})
 """What runs unless somebody says otherwise. Who takes clusters out of service, or writes scores, must be asked for."""
 ALL: Final = DEFAULT | {BRIDGE, RECOVERY}
+
+EVENTFUL: Final = frozenset({PLACEMENT, SCORES, RECOVERY})
+"""Controllers whose rights include Events."""
 
 NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
     ADD_ONS: (
@@ -151,6 +155,8 @@ class Manager:
         self.leading: dict[str, bool] = {}
         """By Lease."""
         self._lease_client, self._client, self._clock = lease_client, client, clock
+        self.unreadable: UnreadableReporter | None = None
+        """None where no controller of this process may create Events."""
         self._task: asyncio.Task[None] | None = None
         self._electors: list[Elector] = []
 
@@ -158,6 +164,12 @@ class Manager:
     def placement(self) -> PlacementController | Shadow | None:
         found = self.controllers.get(PLACEMENT)
         return found if isinstance(found, PlacementController | Shadow) else None
+
+    def reports(self) -> bool:
+        """Whether this process, of several, creates Events about what all of them see."""
+        if LEASE in self._groups():
+            return self.leading.get(LEASE, False)
+        return any(self.leading.values())
 
     def unready(self) -> list[str]:
         """Why this process cannot do its work or stand in for another; empty when it can."""
@@ -190,6 +202,7 @@ class Manager:
             self.meters.objects(kind=kind, count=count)
         for name, seconds in self.sources.lag().items():
             self.meters.lag(resource=name, seconds=seconds)
+        self.meters.unreadable(self.sources.unreadable())
 
     async def _run(self) -> None:
         await self.sources.synced()
@@ -243,6 +256,8 @@ class Manager:
     async def _work(self, lease: str, members: Sequence[Reconciler], leadership: Leadership) -> None:
         self.leading[lease] = True
         self.meters.leader(lease=lease, leading=True)
+        if self.unreadable is not None:
+            self.unreadable.report_all()
         try:
             # Together or not at all: who goes on after the others have lost the term would be in the way of the next.
             async with asyncio.TaskGroup() as tasks:
@@ -306,6 +321,8 @@ async def running(
             lease_client=lease_client,
             clock=clock,
         )
+        if not settings.shadow and not EVENTFUL.isdisjoint(controllers):
+            manager.unreadable = UnreadableReporter(sources, recorder, enabled=manager.reports)
         manager._task = asyncio.create_task(manager._run(), name="controllers")
         try:
             yield manager

@@ -1,6 +1,7 @@
 """What controllers know of the hub: one informer per kind, shared by all who look at that kind."""
 
 import asyncio
+from collections import Counter
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, cast
@@ -63,11 +64,11 @@ class Sources:
     def counts(self) -> dict[str, int]:
         return {informer.resource.kind: len(informer.store) for informer in self._informers.values()}
 
-    @property
-    def unreadable(self) -> dict[str, str]:
-        """Objects the hub has and Fairway cannot read, as ``kind namespace/name``, with the reason."""
-        return {
-            f"{informer.resource.kind} {'/'.join(part for part in key if part)}": reason
+    def unreadable(self) -> Counter[tuple[str, str]]:
+        """How many objects have a field that cannot be read, by kind and field."""
+        return Counter(
+            (informer.resource.kind, field)
             for informer in self._informers.values()
-            for key, reason in informer.unreadable.items()
-        }
+            for fields in informer.unreadable.values()
+            for field in {each.field for each in fields}
+        )

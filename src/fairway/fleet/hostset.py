@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.clusterset import ManagedClusterSet
+from fairway.api.meta import unreadable_within
 from fairway.api.selector import IN, SELECT_NOTHING, Requirement, Selector, SelectorError, compile_selector
 
 EXCLUSIVE = "ExclusiveClusterSetLabel"
 BY_LABEL_SELECTOR = "LabelSelector"
+UNREADABLE = "{field} cannot be read: {reason}"
 WRONG_SELECTOR_TYPE = "selectorType is not right: {type}"
 
 
@@ -22,6 +24,10 @@ class HostSet:
 
 def host_set(source: ManagedClusterSet) -> HostSet:
     name = source.metadata.name
+    unreadable = unreadable_within(source, "spec")
+    if unreadable is not None:
+        error_text = UNREADABLE.format(field=unreadable.path, reason=unreadable.reason)
+        return HostSet(name=name, selector=SELECT_NOTHING, error=error_text)
     how = source.spec.clusterSelector
     kind = how.selectorType
     if kind in ("", EXCLUSIVE):

@@ -58,6 +58,6 @@ def calculator_of(score: ManagedClusterScore) -> str | None:
 
 def calculator_cell(
     tables: Mapping[str, CalculatorTable], cluster: str, key: Key
-) -> tuple[int, Micros] | None:
+) -> tuple[int | None, Micros] | None:
     score = tables.get(key[1], {}).get(cluster)
-    return None if score is None else (score.status.score, NEVER)
+    return None if score is None else (score.value, NEVER)

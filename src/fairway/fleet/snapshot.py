@@ -132,7 +132,7 @@ class Snapshot:
         else:
             for cluster, single in self.calculators.get(key[1], {}).items():
                 if cluster in row_of:
-                    yield row_of[cluster], (single.status.score, NEVER)
+                    yield row_of[cluster], (single.value, NEVER)
 
     def rows_named(self, names: list[str]) -> list[int]:
         """Rows of those names that are hosts, in the order given."""

@@ -6,11 +6,10 @@ from when it is seen, on the running clock; the time written in it is believed o
 
 import asyncio
 import logging
-from datetime import datetime
 from typing import Final
 
 from fairway.api.addon import CUSTOMIZED_HEALTH, ManagedClusterAddOn
-from fairway.api.lease import Lease
+from fairway.api.lease import Lease, parse_micro_time
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 from fairway.klusterlet.addons import install_namespace, say_of
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
@@ -88,17 +87,13 @@ class AddOnHealth:
         key, now = (lease.metadata.uid, lease.metadata.name), self._clock.monotonic()
         known = self._heard.get(key)
         if known is None:
-            written = _moment(lease.spec.renewTime) or lease.metadata.creationTimestamp or self._clock.wall()
+            written = (
+                parse_micro_time(lease.spec.renewTime)
+                or lease.metadata.creationTimestamp
+                or self._clock.wall()
+            )
             ago = max(0.0, (self._clock.wall() - written).total_seconds())
             self._heard[key] = (lease.spec.renewTime, now - ago)
         elif known[0] != lease.spec.renewTime:
             self._heard[key] = (lease.spec.renewTime, now)
         return now - self._heard[key][1]
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None

@@ -1,25 +1,34 @@
 """From the wire's bytes to typed objects, in as few steps as there can be.
 
 A page, and all whole lines of a watch that arrived together, are decoded in one call. Go writes null where a list is
-nil, and one object in ten thousand may have a shape we cannot read: then, and only then, things are looked at one by
-one, and what cannot be read is reported instead of taking the others with it.
+nil, and one object in ten thousand may have a field that cannot be read: then, and only then, objects are decoded one
+by one. Fields that cannot be read are dropped and reported (see ``api.salvage``); the object and the order of events
+stay.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, cast
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
-from fairway.api.kinds import DecodeError, decode_json
-from fairway.kube.errors import ApiError, KubeError, TransportError, UnreadableError, error_of
-from fairway.kube.resource import Key, T
+from fairway.api.json_parts import elements, members
+from fairway.api.meta import UnreadableField, unreadable_fields
+from fairway.api.salvage import SalvageError, salvage
+from fairway.kube.errors import KubeError, TransportError, UnreadableError, error_of
+from fairway.kube.resource import Key, T, key_of
 
 NOT_JSON: Final = "the watch sent what is not JSON: {why}"
 NOT_A_LIST: Final = "the answer is not a list: {why}"
+NO_ITEMS: Final = "its items are no JSON array"
 UNKNOWN_EVENT: Final = "the watch sent an event of the unknown type {type!r}"
 LINE_TOO_LONG: Final = "a line of the watch is longer than {limit:,} bytes"
+
+NAMED_FIELDS: Final = 3
+MORE_FIELDS: Final = "{named}; and {more} more"
+
+_FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
@@ -40,12 +49,28 @@ class WatchEvent(Struct, Generic[T], frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """An object the hub has and we cannot read. ``type`` is that of the event, and empty for one of a list."""
+    """What was dropped of an object because it cannot be read; with an empty path, the object as a whole."""
 
     key: Key
-    resource_version: str
-    reason: str
-    type: str = ""
+    fields: tuple[UnreadableField, ...]
+
+    @property
+    def name(self) -> str:
+        return "/".join(part for part in self.key if part)
+
+    @property
+    def reason(self) -> str:
+        return reason_of(self.fields)
+
+
+def reason_of(fields: Sequence[UnreadableField]) -> str:
+    """The first few fields, for people."""
+    named = "; ".join(str(each) if each.path else each.reason for each in fields[:NAMED_FIELDS])
+    return (
+        named
+        if len(fields) <= NAMED_FIELDS
+        else MORE_FIELDS.format(named=named, more=len(fields) - NAMED_FIELDS)
+    )
 
 
 class _ListMeta(Struct, frozen=True, gc=False):
@@ -58,28 +83,6 @@ class _Page(Struct, Generic[T], frozen=True, gc=False):
     items: tuple[T, ...] | None = None
 
 
-class _RawPage(Struct, frozen=True):
-    metadata: _ListMeta = _ListMeta()
-    items: tuple[Raw, ...] | None = None
-
-
-class _RawEvent(Struct, frozen=True):
-    type: str
-    object: Raw
-
-
-class _Identity(Struct, frozen=True):
-    """As much of an object as must be readable to say which one is not."""
-
-    name: str = ""
-    namespace: str = ""
-    version: str = field(default="", name="resourceVersion")
-
-
-class _Identified(Struct, frozen=True):
-    metadata: _Identity = _Identity()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
     items: tuple[T, ...]
@@ -90,16 +93,15 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events(Generic[T]):
-    """What came together. ``error`` is what the hub ended the watch with, after these events."""
+    """What came together, in order. ``error`` is what the hub ended the watch with, after these events."""
 
     events: list[WatchEvent[T]]
     unreadable: tuple[Unreadable, ...] = ()
     error: KubeError | None = None
 
 
-_raw_page: Final = msgspec.json.Decoder(_RawPage)
-_raw_event: Final = msgspec.json.Decoder(_RawEvent)
-_identified: Final = msgspec.json.Decoder(_Identified)
+_list_meta: Final = msgspec.json.Decoder(_ListMeta).decode
+_event_type: Final = msgspec.json.Decoder(str).decode
 
 
 class Codec(Generic[T]):
@@ -110,42 +112,51 @@ class Codec(Generic[T]):
         # The parameters are given at run time, where msgspec needs them and mypy cannot follow.
         page: Any = _Page
         event: Any = WatchEvent
+        self._object: Callable[[bytes], T] = msgspec.json.Decoder(struct).decode
         self._page: Callable[[bytes], _Page[T]] = msgspec.json.Decoder(page[struct]).decode
         self._events: Callable[[bytes], list[WatchEvent[T]]] = msgspec.json.Decoder(
             event[struct]
         ).decode_lines
 
-    def object(self, body: bytes | Raw) -> T:
-        """Raises UnreadableError."""
+    def object(self, body: bytes) -> T:
+        """Without the fields that cannot be read. Raises UnreadableError if it has no name, or is no object."""
         try:
-            return cast("T", decode_json(bytes(body), cast("type[Struct]", self.struct)))
-        except (DecodeError, UnicodeDecodeError) as error:
+            return self._object(body)
+        except _FAILURES:
+            pass
+        try:
+            return cast("T", salvage(body, cast("type[Struct]", self.struct)))
+        except SalvageError as error:
             raise UnreadableError(str(error)) from None
 
     def page(self, body: bytes) -> Page[T]:
         """Raises UnreadableError, but not for single items."""
         try:
             page = self._page(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _FAILURES:
             return self._page_by_item(body)
         return Page(items=page.items or (), resource_version=page.metadata.version, token=page.metadata.token)
 
     def _page_by_item(self, body: bytes) -> Page[T]:
+        content = members(body)
+        listed = b"[]" if content is None else content.get("items", b"null")
+        found_items = [] if listed == b"null" else elements(listed)
         try:
-            page = _raw_page.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            meta = _list_meta(b"" if content is None else content.get("metadata", b"{}"))
+        except _FAILURES as error:
             raise UnreadableError(NOT_A_LIST.format(why=error)) from None
+        if found_items is None:
+            raise UnreadableError(NOT_A_LIST.format(why=NO_ITEMS))
         items: list[T] = []
         unreadable: list[Unreadable] = []
-        for raw in page.items or ():
-            try:
-                items.append(self.object(raw))
-            except UnreadableError as error:
-                unreadable.append(_reported(raw, str(error)))
+        for raw in found_items:
+            found = self._salvaged(raw, unreadable)
+            if found is not None:
+                items.append(found)
         return Page(
             items=tuple(items),
-            resource_version=page.metadata.version,
-            token=page.metadata.token,
+            resource_version=meta.version,
+            token=meta.token,
             unreadable=tuple(unreadable),
         )
 
@@ -153,7 +164,7 @@ class Codec(Generic[T]):
         """Whole lines only."""
         try:
             return Events(events=self._events(lines))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _FAILURES:
             return self._events_by_line(lines)
 
     def _events_by_line(self, lines: bytes) -> Events[T]:
@@ -163,36 +174,34 @@ class Codec(Generic[T]):
         for line in lines.splitlines():
             if not line or line.isspace():
                 continue
+            content = members(line) or {}
             try:
-                event = _raw_event.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                type_, raw = _event_type(content["type"]), content["object"]
+            except (KeyError, *_FAILURES) as error:
                 ended = TransportError(NOT_JSON.format(why=error))
                 break
-            if event.type == "ERROR":
-                ended = _error(event.object)
+            if type_ == "ERROR":
+                ended = error_of(code=0, body=raw, request="watch")
                 break
-            if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
-                ended = TransportError(UNKNOWN_EVENT.format(type=event.type))
+            if type_ not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+                ended = TransportError(UNKNOWN_EVENT.format(type=type_))
                 break
-            try:
-                events.append(WatchEvent(cast("EventType", event.type), self.object(event.object)))
-            except UnreadableError as error:
-                unreadable.append(_reported(event.object, str(error), type_=event.type))
+            found = self._salvaged(raw, unreadable)
+            if found is not None:
+                events.append(WatchEvent(cast("EventType", type_), found))
         return Events(events=events, unreadable=tuple(unreadable), error=ended)
 
-
-def _error(raw: Raw) -> ApiError:
-    return error_of(code=0, body=bytes(raw), request="watch")
-
-
-def _reported(raw: Raw, reason: str, *, type_: str = "") -> Unreadable:
-    try:
-        meta = _identified.decode(raw).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        meta = _Identity()
-    return Unreadable(
-        key=(meta.namespace, meta.name), resource_version=meta.version, reason=reason, type=type_
-    )
+    def _salvaged(self, raw: bytes, unreadable: list[Unreadable]) -> T | None:
+        """None for what has no name: no later event could be about it either."""
+        try:
+            found = self.object(raw)
+        except UnreadableError as error:
+            unreadable.append(Unreadable(key=("", ""), fields=(UnreadableField("", str(error)),)))
+            return None
+        fields = unreadable_fields(found)
+        if fields:
+            unreadable.append(Unreadable(key=key_of(found), fields=fields))
+        return found
 
 
 _CODECS: Final[dict[type[Any], Codec[Any]]] = {}

@@ -26,6 +26,7 @@ from contextlib import suppress
 from types import MappingProxyType, TracebackType
 from typing import Final, Generic
 
+from fairway.api.meta import UnreadableField
 from fairway.kube.change import Batch, Change, Pending, Updated
 from fairway.kube.clock import Backoff
 from fairway.kube.codec import Unreadable
@@ -49,7 +50,7 @@ HISTORY_WENT_BACK: Final = (
     "the hub's history of %s went back from resource version %s to %s: its state is taken over as epoch %d"
 )
 NOT_STREAMED: Final = "the hub does not list %s by a watch (%s): it is listed in pages from now on"
-UNREADABLE: Final = "%s %s cannot be read; what was known of it before is kept: %s"
+UNREADABLE: Final = "unreadable fields dropped  kind=%s name=%s fields=%r"
 HANDLER_FAILED: Final = "%r failed on %d changes of %s (%s): it has not seen them"
 LOST: Final = "%s: %s; it is followed again from resource version %s"
 LISTED_ANEW: Final = "%s: %s; it is listed anew"
@@ -147,8 +148,8 @@ class Informer(Generic[T]):
         return self._replica.epoch
 
     @property
-    def unreadable(self) -> Mapping[Key, str]:
-        """Objects the hub has and we cannot read, with the reason."""
+    def unreadable(self) -> Mapping[Key, tuple[UnreadableField, ...]]:
+        """Objects of which fields could not be read, with these fields. A live view."""
         return MappingProxyType(self._replica.unreadable)
 
     @property
@@ -268,9 +269,9 @@ class Informer(Generic[T]):
             labels=self._labels,
             fields=self.fields,
             limit=self._page,
-            skip_unreadable=True,
         )
-        self._replace({key_of(each): each for each in found.items}, found.resource_version, found.unreadable)
+        self._complain(found.unreadable)
+        self._replace({key_of(each): each for each in found.items}, found.resource_version)
 
     async def _watch(self) -> None:
         initial = self._list_needed
@@ -291,7 +292,8 @@ class Informer(Generic[T]):
                     await self._check_history()
                 self._current = True
                 async for events in stream:
-                    self._hear(*self._replica.apply(events, unreadable=stream.unreadable), stream.unreadable)
+                    self._complain(stream.unreadable)
+                    self._hear(*self._replica.apply(events))
         except (BadRequest, Invalid) as error:
             if initial and self._list_needed:
                 raise _NotStreaming(error.message) from None
@@ -300,7 +302,6 @@ class Informer(Generic[T]):
     async def _receive_all(self, stream: Stream[T]) -> None:
         """The beginning of a watch that was asked for everything, up to the bookmark that says so."""
         found: dict[Key, T] = {}
-        unreadable: list[Unreadable] = []
         while True:
             try:
                 async with asyncio.timeout(self._patience):
@@ -312,13 +313,13 @@ class Informer(Generic[T]):
                 if self._unfinished >= UNFINISHED_LISTS:
                     raise _NotStreaming(NO_END_SENT) from None
                 raise TransportError(NOT_ALL_SENT) from None
-            unreadable += stream.unreadable
+            self._complain(stream.unreadable)
             for at, event in enumerate(events):
                 if event.type == "BOOKMARK":
                     if not event.ends_initial_events:
                         raise _NotStreaming(NO_END_SENT)
                     self._unfinished = 0
-                    self._replace(found, event.object.metadata.resourceVersion, unreadable)
+                    self._replace(found, event.object.metadata.resourceVersion)
                     self._hear(*self._replica.apply(events[at + 1 :]))
                     return
                 if event.type == "DELETED":
@@ -334,10 +335,9 @@ class Informer(Generic[T]):
         if self._replica.is_behind(version):
             raise _Doubtful(HUB_IS_BEHIND.format(got=version, seen=self.resource_version))
 
-    def _replace(self, found: dict[Key, T], version: str, unreadable: Sequence[Unreadable]) -> None:
+    def _replace(self, found: dict[Key, T], version: str) -> None:
         before, epoch = self.resource_version, self.epoch
-        batch = self._replica.replace(found, version=version, unreadable=unreadable)
-        self._complain(unreadable)
+        batch = self._replica.replace(found, version=version)
         if batch.epoch != epoch:
             _log.warning(HISTORY_WENT_BACK, self.resource, before, version, batch.epoch)
         self._list_needed = not version
@@ -348,8 +348,7 @@ class Informer(Generic[T]):
         # Also when nothing differs: who knows more than the watch has told learns that it is over.
         self._publish(batch)
 
-    def _hear(self, batch: Batch[T], doubt: str, unreadable: Sequence[Unreadable] = ()) -> None:
-        self._complain(unreadable)
+    def _hear(self, batch: Batch[T], doubt: str) -> None:
         if batch.changes:
             self._publish(batch)
         if doubt:
@@ -357,8 +356,9 @@ class Informer(Generic[T]):
 
     def _complain(self, unreadable: Sequence[Unreadable]) -> None:
         for each in unreadable:
-            name = "/".join(part for part in each.key if part)
-            self._notices.say(logging.ERROR, each.key, UNREADABLE, self.resource.kind, name, each.reason)
+            self._notices.say(
+                logging.WARNING, each.key, UNREADABLE, self.resource.kind, each.name, each.reason
+            )
 
     def _publish(self, batch: Batch[T]) -> None:
         for handler in tuple(self._handlers):

@@ -6,11 +6,12 @@ news, also about objects that are gone by now. A list that has anything below it
 history.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Generic
 
+from fairway.api.meta import PartialMeta, UnreadableField
 from fairway.kube.change import Added, Batch, Change, Deleted, difference
-from fairway.kube.codec import Unreadable, WatchEvent
+from fairway.kube.codec import WatchEvent
 from fairway.kube.resource import Key, T
 
 OLDER_THAN_SEEN: Final = "the watch sent resource version {got} after {seen}"
@@ -26,8 +27,8 @@ class Replica(Generic[T]):
         self.store: dict[Key, T] = {}
         self.version = ""
         self.epoch = 0
-        self.unreadable: dict[Key, str] = {}
-        """Objects the hub has and we cannot read, with the reason. What was known of them before stays in the store."""
+        self.unreadable: dict[Key, tuple[UnreadableField, ...]] = {}
+        """Objects of the store of which fields could not be read, with these fields."""
         self._number: int | None = None
 
     def is_behind(self, version: str) -> bool:
@@ -39,20 +40,13 @@ class Replica(Generic[T]):
         """For somebody who knows nothing yet."""
         return self._batch([Added(each) for each in self.store.values()], listed=True)
 
-    def replace(
-        self, found: dict[Key, T], *, version: str, unreadable: Iterable[Unreadable] = ()
-    ) -> Batch[T]:
+    def replace(self, found: dict[Key, T], *, version: str) -> Batch[T]:
         """The hub has exactly ``found``, which is changed here.
 
         A consistent read: if it is older than what was seen, or has an object from before that was not seen, the hub's
         history went back, and a new epoch begins.
         """
         back = self.is_behind(version)
-        known_by_name = self.unreadable
-        self.unreadable = {each.key: each.reason for each in unreadable}
-        for key in self.unreadable:
-            if key in self.store:
-                found.setdefault(key, self.store[key])
         changes: list[Change[T]] = [Deleted(old) for key, old in self.store.items() if key not in found]
         for key, new in found.items():
             old = self.store.get(key)
@@ -61,12 +55,16 @@ class Replica(Generic[T]):
                 continue
             # Differing at the same version is not going back: the defaults in the hub's schema changed.
             if old is None or old.metadata.resourceVersion != new.metadata.resourceVersion:
-                back = back or (key not in known_by_name and not self._is_news(new.metadata.resourceVersion))
+                back = back or not self._is_news(new.metadata.resourceVersion)
             changes.extend(difference(old, new))
         self.epoch += back
         # The same dict for ever, so that views of it stay live.
         self.store.clear()
         self.store.update(found)
+        self.unreadable.clear()
+        for key, each in found.items():
+            if type(each.metadata) is PartialMeta:
+                self.unreadable[key] = each.metadata.unreadable
         self._reach(version)
         if self._number is not None:
             # A list should not have anything newer than itself. If it has, that has been seen all the same.
@@ -74,9 +72,7 @@ class Replica(Generic[T]):
             self._number = max(self._number, max((each for each in numbers if each is not None), default=0))
         return self._batch(changes, listed=True)
 
-    def apply(
-        self, events: Sequence[WatchEvent[T]], *, unreadable: Iterable[Unreadable] = ()
-    ) -> tuple[Batch[T], str]:
+    def apply(self, events: Sequence[WatchEvent[T]]) -> tuple[Batch[T], str]:
         """Changes, and why the watch is not to be believed any further; what came after that is not among them."""
         store = self.store
         changes: list[Change[T]] = []
@@ -100,19 +96,10 @@ class Replica(Generic[T]):
                     changes.append(Deleted(obj if old.metadata.uid == meta.uid else old))
                 if self.unreadable:
                     self.unreadable.pop(key, None)
+                if type(meta) is PartialMeta and event.type != "DELETED":
+                    self.unreadable[key] = meta.unreadable
             self.version, self._number = meta.resourceVersion, number
-        for each in unreadable:
-            changes.extend(self._skip(each))
         return self._batch(changes, listed=False), ""
-
-    def _skip(self, found: Unreadable) -> Iterable[Change[T]]:
-        if not self.is_behind(found.resource_version):
-            self._reach(found.resource_version)
-        if found.type != "DELETED":
-            self.unreadable[found.key] = found.reason
-            return ()
-        self.unreadable.pop(found.key, None)
-        return difference(self.store.pop(found.key, None), None)
 
     def _is_news(self, version: str) -> bool:
         number = number_of(version)

@@ -48,15 +48,14 @@ TYPED_UPDATE: Final = (
 FORCE_APPLIES: Final = "only an applied patch can take fields by force"
 APPLY_NEEDS_MANAGER: Final = "an applied patch needs the name of a field manager"
 NO_PROGRESS: Final = "the hub pages in circles: it gave the same continue token twice"
-UNREADABLE: Final = "%s event of %s %s is skipped, for it cannot be read: %s"
-SOME_UNREADABLE: Final = "{count} of the objects cannot be read, the first is {name}: {reason}"
+UNREADABLE: Final = "unreadable fields dropped  kind=%s name=%s fields=%r"
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Generic[T]):
-    """All objects as they were at ``resource_version``. ``unreadable`` is empty unless they were to be skipped."""
+    """All objects as they were at ``resource_version``, without the fields in ``unreadable``."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -173,13 +172,11 @@ class Client:
         limit: int = PAGE,
         resource_version: str | None = None,
         match: Match | None = None,
-        skip_unreadable: bool = False,
         timeout: float | None = None,
     ) -> Listing[T]:
         """Page by page, ``limit`` objects each (0: all in one). The time is per page.
 
-        Without a ``resource_version`` this is what the hub has at the moment, not what it remembers. Raises
-        UnreadableError if an object cannot be read, unless told to skip those.
+        Without a ``resource_version`` this is what the hub has at the moment, not what it remembers.
         """
         asked = selection(labels, fields)
         if resource_version is not None:
@@ -203,8 +200,6 @@ class Client:
                 raise UnreadableError(NO_PROGRESS)
             items += page.items
             unreadable += page.unreadable
-        if unreadable and not skip_unreadable:
-            raise UnreadableError(_first_of(unreadable))
         return Listing(
             items=tuple(items), resource_version=first.resource_version, unreadable=tuple(unreadable)
         )
@@ -395,7 +390,7 @@ class Client:
         """Until the hub ends it, which it does after ``timeout`` seconds. Raises KubeErrors, Expired among them.
 
         With ``initial_events`` the watch begins with all there is, up to a bookmark that ``ends_initial_events``; a
-        ``resource_version`` then says how old that may be at most. Objects that cannot be read are logged and skipped.
+        ``resource_version`` then says how old that may be at most. Fields that cannot be read are logged and dropped.
         """
         async with self.stream(
             resource,
@@ -409,8 +404,7 @@ class Client:
         ) as stream:
             async for events in stream:
                 for each in stream.unreadable:
-                    name = "/".join(part for part in each.key if part)
-                    _log.error(UNREADABLE, each.type, resource.kind, name, each.reason)
+                    _log.warning(UNREADABLE, resource.kind, each.name, each.reason)
                 for event in events:
                     yield event
 
@@ -420,9 +414,3 @@ class Client:
         """The resource version the hub is at. Costs a page of one object."""
         page = await self._page(resource, resource.path(namespace=namespace), limit_of(1), timeout)
         return page.resource_version
-
-
-def _first_of(unreadable: Sequence[Unreadable]) -> str:
-    first = unreadable[0]
-    name = "/".join(part for part in first.key if part)
-    return SOME_UNREADABLE.format(count=len(unreadable), name=name, reason=first.reason)

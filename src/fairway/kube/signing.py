@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import ObjectMeta, unreadable_fields
 from fairway.kube.resource import Resource
 
 CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
@@ -48,6 +48,11 @@ class SigningRequest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
     def condition(self, kind: str) -> SigningCondition | None:
         return next((each for each in self.status.conditions if each.type == kind), None)
+
+    @property
+    def unreadable(self) -> str:
+        """The first field that cannot be read; empty if all can. It may be the one that speaks against it."""
+        return next((each.path for each in unreadable_fields(self)), "")
 
     @property
     def decided(self) -> bool:

@@ -25,7 +25,7 @@ SILENT: Final = "{name}: not ended by the hub {seconds:g} s after its time, so i
 class Stream(Generic[T]):
     """Iterate to get groups of events. Ends when the hub ends the watch; raises KubeErrors.
 
-    ``unreadable`` is what came with the latest group and could not be read; the group may be empty but for that.
+    ``unreadable`` is what was dropped of the latest group, because it cannot be read.
     """
 
     def __init__(

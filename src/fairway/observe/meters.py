@@ -138,6 +138,11 @@ LAG: Final = _gauge(
     "For so long what is known of the resource may be behind the hub; +Inf before the first list.",
     "resource",
 )
+UNREADABLE: Final = _gauge(
+    "fairway_unreadable_fields",
+    "Objects in which the field cannot be read, and counts as the safest value it could have.",
+    *("kind", "field"),
+)
 REACTION: Final = _histogram(
     "fairway_reaction_seconds",
     "From a change being seen here to the decision it made necessary having been written.",
@@ -152,7 +157,7 @@ BUILD: Final = _gauge("fairway_build_info", "Always 1; the label tells the versi
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
     *(CYCLE, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, CELLS_CHANGED),
-    *(LEADER, OBJECTS, LAG, DIFFERENCES, BUILD),
+    *(LEADER, OBJECTS, LAG, UNREADABLE, DIFFERENCES, BUILD),
 )
 
 
@@ -259,6 +264,8 @@ class Meters:
         self._leader = _Gauges(LEADER, made)
         self._objects = _Gauges(OBJECTS, made)
         self._lag = _Gauges(LAG, made)
+        self._unreadable = Gauge(UNREADABLE.name, UNREADABLE.meaning, UNREADABLE.labels, registry=made)
+        self._unreadable_shown: set[tuple[str, str]] = set()
         self._differences: Gauge | None = None
         _Gauges(BUILD, made).child(__version__).set(1)
         ProcessCollector(registry=made)
@@ -309,6 +316,16 @@ class Meters:
 
     def lag(self, *, resource: str, seconds: float) -> None:
         self._lag.child(resource).set(seconds)
+
+    def unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """How many objects, by kind and field. What is not among them any more is shown as 0."""
+        shown = dict.fromkeys(self._unreadable_shown, 0)
+        for labels, count in counts.items():
+            known = labels if labels in shown or len(shown) < MANY else (OTHER, OTHER)
+            shown[known] = shown.get(known, 0) + count
+        for labels, count in shown.items():
+            self._unreadable.labels(*labels).set(count)
+        self._unreadable_shown.update(shown)
 
     def differences(self, count: int) -> None:
         """Not shown before the first call: without a shadow there is nothing that could differ."""

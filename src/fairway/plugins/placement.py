@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from fairway.api.meta import unreadable_within
 from fairway.api.placement import (
     ADDITIVE,
     BUILT_IN,
@@ -39,6 +40,7 @@ TOO_MANY = (
     "write at most {most}"
 )
 MOST_PRIORITIZERS = 1000
+UNREADABLE = "{field} cannot be read: {reason}"
 
 DEFAULTS = (BALANCE, STEADY)
 """Prioritizers of every placement that does not list its own exactly, with weight 1."""
@@ -102,6 +104,8 @@ def profile_of(placement: Placement, *, trust: Trust | None = None) -> Profile:
         scores = tuple(_scores(placement, owner, trust))
     except _RefusedError as error:
         refusal = error.status
+    if (unreadable := unreadable_within(placement, "spec")) is not None:
+        refusal = misconfigured(UNREADABLE.format(field=unreadable.path, reason=unreadable.reason))
     filters: list[Filter] = [
         Predicate(predicates=spec.predicates, hides_expired=trust.hides_expired),
         TaintToleration(tolerations=spec.tolerations, owner=owner),

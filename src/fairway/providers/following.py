@@ -11,6 +11,7 @@ import asyncio
 from typing import Any, Final
 
 from fairway.kube import Client, Informer, KubeError
+from fairway.kube.codec import reason_of
 from fairway.providers.provider import ProviderError
 
 PATIENCE_SECONDS: Final = 20.0
@@ -79,11 +80,11 @@ async def _why_not(client: Client, informer: Informer[Any]) -> str:
 
 
 def unreadable(*informers: Informer[Any]) -> list[str]:
-    """Objects that are there and cannot be read, with the reason."""
+    """Objects of which fields cannot be read, with these fields."""
     return [
-        f"{informer.resource.kind} {'/'.join(part for part in key if part)}: {why}"
+        f"{informer.resource.kind} {'/'.join(part for part in key if part)}: {reason_of(fields)}"
         for informer in informers
-        for key, why in informer.unreadable.items()
+        for key, fields in informer.unreadable.items()
     ]
 
 

@@ -101,7 +101,6 @@ class ManagedClusterScores:
             MANAGED_CLUSTER_SCORES,
             namespace=cluster,
             labels=selector_of(self._provider),
-            skip_unreadable=True,
         )
         return list(found.items)
 
@@ -126,7 +125,7 @@ class ManagedClusterScores:
         if value is None:
             # Nothing new to publish: what is there stays, with the time it is of, and the condition says why.
             known = await self._get(cluster, name)
-            if known is None:
+            if known is None or known.value is None:
                 if raw is not None:
                     self._notices.say(
                         logging.WARNING, (cluster, name), SKIPPED, cluster, name, NOT_WHOLE.format(value=raw)
@@ -221,9 +220,7 @@ class ManagedClusterScores:
             return
 
     async def _listed(self) -> tuple[str, ...]:
-        found = await self._client.list(
-            MANAGED_CLUSTER_SCORES, labels=selector_of(self._provider), skip_unreadable=True
-        )
+        found = await self._client.list(MANAGED_CLUSTER_SCORES, labels=selector_of(self._provider))
         return tuple(sorted({each.metadata.namespace for each in found.items}))
 
 
@@ -273,7 +270,7 @@ def status_of(
     updated = publication.read_at or publication.changed_at
     said = None if known is None else _condition(known)
     if value is None and known is not None:
-        value = known.status.score
+        value = known.value
         updated = (None if said is None else said.lastUpdateTime) or updated
         if raw is not None:
             well, reason, message = False, OUT_OF_RANGE, NOT_WHOLE.format(value=raw)

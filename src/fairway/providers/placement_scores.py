@@ -185,7 +185,6 @@ class AddOnPlacementScores:
             ADD_ON_PLACEMENT_SCORES,
             labels=selector_of(self._provider),
             fields=self.selector,
-            skip_unreadable=True,
         )
         return tuple(sorted(each.metadata.namespace for each in found.items))
 

@@ -143,14 +143,14 @@ class _Making:
 
     async def look(self) -> None:
         """At what an earlier creation made, and how far it came."""
-        clusters = await self._client.list(MANAGED_CLUSTERS, skip_unreadable=True)
+        clusters = await self._client.list(MANAGED_CLUSTERS)
         self._known = frozenset(each.metadata.name for each in clusters.items)
         self._joined = frozenset(
             each.metadata.name
             for each in clusters.items
             if each.status.allocatable and find_condition(each.status.conditions or (), AVAILABLE)
         )
-        scores = await self._client.list(ADD_ON_PLACEMENT_SCORES, skip_unreadable=True)
+        scores = await self._client.list(ADD_ON_PLACEMENT_SCORES)
         self._scored = frozenset(key_of(each) for each in scores.items if each.status.scores)
 
     async def make(self, member: Member) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairway.api import Condition, Taint
 from fairway.api.cluster import EFFECTS
+from fairway.api.lease import parse_micro_time
 from fairway.controllers.availability.controller import AVAILABLE
-from fairway.controllers.availability.heartbeats import moment
 from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE, changes, wanted
 from fairway.hub.patches import jsonpatch, mergepatch
 
@@ -99,9 +99,9 @@ def test_which_taint_follows(status: str | None, key: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-03-01", "2026-03-01T12:00:00", "12:00:00Z"])
 def test_what_is_no_moment(text: str) -> None:
-    assert moment(text) is None
+    assert parse_micro_time(text) is None
 
 
 def test_a_moment() -> None:
-    assert moment("2026-03-01T12:00:00.000000Z") == NOW
-    assert moment("2026-03-01T14:00:00+02:00") == NOW
+    assert parse_micro_time("2026-03-01T12:00:00.000000Z") == NOW
+    assert parse_micro_time("2026-03-01T14:00:00+02:00") == NOW

@@ -162,7 +162,7 @@ async def test_an_object_nobody_can_read_is_named_and_the_rest_counted() -> None
     told = reading.problem.split("; ")
     assert 'Node n2: allocatable cpu: quantity "garbage" does not start with a number' in told
     assert 'Pod shop/a: memory: quantity "much" does not start with a number' in told
-    assert "Node n3: document n3 at status.conditions: does not have the shape of its kind" in reading.problem
+    assert "Node n3: status.conditions: Expected `array`, got `str`" in reading.problem
     assert reading.reason == "Unreadable"
 
 

@@ -45,6 +45,7 @@ NOT_ACCEPTED: Final = "the cluster is not accepted"
 OTHER_SUBJECT: Final = "it asks for {asked}, which is not what {user} is already"
 OTHER_GROUP: Final = "{user} is not in group {group}"
 OTHER_USAGES: Final = "it is for {usages}"
+UNREADABLE: Final = "{field} cannot be read"
 NO_REQUEST: Final = "it holds no certificate request, or more than one"
 NO_RIGHT: Final = "{user} has no right to renew certificates"
 
@@ -72,6 +73,8 @@ def is_stray(request: SigningRequest) -> bool:
 def refusal(request: SigningRequest, *, cluster: str) -> str | None:
     """What in the request itself speaks against it. The label can be set by whoever may ask; what is read cannot."""
     spec, group = request.spec, f"{GROUP_PREFIX}{cluster}"
+    if request.unreadable:
+        return UNREADABLE.format(field=request.unreadable)
     try:
         asked = petition.read(spec.request)
     except petition.Unreadable:

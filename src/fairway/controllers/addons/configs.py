@@ -24,10 +24,12 @@ from fairway.api.addon import (
 from fairway.api.addon_config import AddOnDeploymentConfig
 from fairway.api.addon_template import AddOnTemplate
 from fairway.api.kinds import encode
+from fairway.api.meta import unreadable_within
 from fairway.kube import ADD_ON_DEPLOYMENT_CONFIGS, ADD_ON_TEMPLATES
 
 NOT_FOUND: Final = "{kind} {name} is named as a configuration, and is not there"
 OTHER_ADD_ON: Final = "AddOnTemplate {name} is that of add-on {whose}, as its addonName says, not of {add_on}"
+UNREADABLE: Final = "{kind} {name}: {field} cannot be read: {reason}"
 NOT_SUPPORTED: Final = "the add-on does not support configurations of the kind {kind}"
 
 Kind = tuple[str, str]
@@ -92,6 +94,16 @@ def named(
     return tuple(found.values())
 
 
+def unreadable(
+    obj: ClusterManagementAddOn | ManagedClusterAddOn | AddOnTemplate | AddOnDeploymentConfig,
+) -> str:
+    """Which field of its spec cannot be read; empty if all can."""
+    field = unreadable_within(obj, "spec")
+    if field is None:
+        return ""
+    return UNREADABLE.format(kind=obj.kind, name=obj.metadata.name, field=field.path, reason=field.reason)
+
+
 def unsupported(add_on: ManagedClusterAddOn, offer: ClusterManagementAddOn | None) -> str:
     """What is named on the cluster, though the add-on has no use for it; empty if nothing is."""
     if offer is None:
@@ -121,6 +133,8 @@ def found(
             template = templates.get(("", each.name))
             if template is None:
                 raise ConfigError(NOT_FOUND.format(kind=ADD_ON_TEMPLATES.kind, name=each.name))
+            if field := unreadable(template):
+                raise StrangeConfig(field)
             if template.spec.addonName not in ("", add_on):
                 whose = template.spec.addonName
                 raise StrangeConfig(OTHER_ADD_ON.format(name=each.name, whose=whose, add_on=add_on))
@@ -129,6 +143,8 @@ def found(
             if deployment is None:
                 name = f"{each.namespace}/{each.name}"
                 raise ConfigError(NOT_FOUND.format(kind=ADD_ON_DEPLOYMENT_CONFIGS.kind, name=name))
+            if field := unreadable(deployment):
+                raise StrangeConfig(field)
     return Configs(template=template, deployment=deployment, references=references)
 
 

@@ -143,7 +143,8 @@ class Deployer:
             message = HOSTED.format(cluster=hosting, annotation=names.HOSTING_CLUSTER)
             said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, message))
             return None
-        if unknown := configs.unsupported(add_on, offer):
+        unreadable = configs.unreadable(add_on) or ("" if offer is None else configs.unreadable(offer))
+        if unknown := unreadable or configs.unsupported(add_on, offer):
             said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, unknown))
             return None
         try:

@@ -7,7 +7,7 @@ lights: they would take turns in overwriting works and conditions.
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.api.lease import Lease
+from fairway.api.lease import Lease, parse_micro_time
 
 NAMESPACE: Final = "open-cluster-management-hub"
 LEASE: Final = "manager-lock"
@@ -23,9 +23,10 @@ GONE: Final = "OCM's addon-manager is at work no longer: add-ons are looked afte
 
 def remaining(lease: Lease | None, now: datetime) -> float:
     """Seconds for which the addon-manager counts as alive, if it does not speak again; 0 if it does not count so."""
-    if lease is None or not lease.spec.holderIdentity or not lease.spec.renewTime:
+    renewed = None if lease is None else parse_micro_time(lease.spec.renewTime)
+    if lease is None or not lease.spec.holderIdentity or renewed is None:
         return 0.0
     lasts = timedelta(seconds=lease.spec.leaseDurationSeconds or LONGEST_LEASE)
     # Not the moment of its end: a hub takes times up to the last that there is.
-    age = now - datetime.fromisoformat(lease.spec.renewTime)
+    age = now - renewed
     return max((lasts - age).total_seconds(), 0.0)

@@ -26,6 +26,7 @@ EVERYBODY: Final = "system:authenticated"
 """Agents of old versions of OCM ask for this group as well; whoever is known at all is in it."""
 
 NOT_THE_KLUSTERLET: Final = "{user} made it, who is no agent of cluster {cluster}"
+UNREADABLE: Final = "{field} cannot be read"
 OTHER_SIGNER: Final = "it is for the signer {signer}"
 OTHER_USAGES: Final = "it is for {usages}"
 NO_REQUEST: Final = "it holds no certificate request, or more than one"
@@ -109,6 +110,8 @@ def refusal(request: SigningRequest, *, cluster: str, add_on: str) -> str:
     Labels can be set by anybody who may ask. What is asked for, and who asks, cannot be made up.
     """
     spec = request.spec
+    if request.unreadable:
+        return UNREADABLE.format(field=request.unreadable)
     if spec.signer_name != CLIENT_SIGNER:
         return OTHER_SIGNER.format(signer=spec.signer_name)
     wanted = subject(cluster, add_on)

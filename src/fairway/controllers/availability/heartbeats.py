@@ -14,7 +14,7 @@ A lease without a time that can be read counts from when it was created.
 from datetime import datetime
 from typing import Final
 
-from fairway.api.lease import Lease
+from fairway.api.lease import Lease, parse_micro_time
 
 LEASE: Final = "managed-cluster-lease"
 """The name of what agents renew, in the namespace of every cluster."""
@@ -30,7 +30,7 @@ class Heartbeats:
 
     def found(self, cluster: str, lease: Lease, *, wall: datetime, now: float) -> None:
         """A lease nobody knew of. ``now`` is of the running clock."""
-        renewed = moment(lease.spec.renewTime) or lease.metadata.creationTimestamp or wall
+        renewed = parse_micro_time(lease.spec.renewTime) or lease.metadata.creationTimestamp or wall
         self._heard[cluster] = now - max(0.0, (wall - renewed).total_seconds())
 
     def renewed(self, cluster: str, *, now: float) -> None:
@@ -38,12 +38,3 @@ class Heartbeats:
 
     def lost(self, cluster: str) -> None:
         self._heard.pop(cluster, None)
-
-
-def moment(text: str) -> datetime | None:
-    """None for what is no moment, or none in any time zone."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None

@@ -113,7 +113,7 @@ class Bridge(Reconciler):
             if not calculator or calculator in self.options.ranges:
                 continue
             counts = not gone and is_original(new.metadata) and updated(new) is not None
-            if self._spans.put(calculator, cluster, new.status.score if counts else None):
+            if self._spans.put(calculator, cluster, new.value if counts else None):
                 for other in self._spans.clusters(calculator):
                     self.queue.add((other, ADD_ON))
 

@@ -39,6 +39,7 @@ FAILING: Final = "CalculatorFailing"
 FAILS: Final = "{name} says: {message}"
 NO_TIME: Final = "{name} says nowhere when it was updated"
 TOO_OLD: Final = "{name} was last updated at {time}"
+UNREADABLE: Final = "{name}: status.score cannot be read"
 SAME_NAME: Final = "{name} would be the same score {score} as another one"
 TAKEN: Final = "{kind} {name} is somebody else's: it is left alone"
 NO_NAME: Final = "score {score} of {resource} cannot be part of an object's name"
@@ -166,7 +167,7 @@ def _scores(
         calculator, moment = calculator_of(each), updated(each)
         assert calculator is not None
         name = options.score_of(calculator)
-        if each.status == ManagedClusterScoreStatus():
+        if each.status == ManagedClusterScoreStatus() and each.value is not None:
             continue  # just made: it is about to be written
         if moment is None:
             problems.append(NO_TIME.format(name=each.metadata.name))
@@ -181,7 +182,10 @@ def _scores(
         if name in found:
             problems.append(SAME_NAME.format(name=each.metadata.name, score=name))
             continue
-        value = each.status.score
+        value = each.value
+        if value is None:
+            problems.append(UNREADABLE.format(name=each.metadata.name))
+            continue
         limits = options.ranges.get(calculator)
         extent = extents.get(calculator, (value, value))
         found[name] = limits.score(value) if limits is not None else stretched(value, extent)
@@ -323,7 +327,7 @@ def _refreshed(
     status, known = current.status, updated(current)
     said = find_condition(status.conditions, CALCULATED)
     same = (
-        status.score == value
+        current.value == value
         and len(status.conditions) == 1
         and said is not None
         and (said.status, said.reason) == (condition.status, condition.reason)
@@ -333,7 +337,7 @@ def _refreshed(
         return confirmed or now
     if not same:
         # What could not be measured anew is as old as it was.
-        stale = condition.status == FALSE and status.score == value
+        stale = condition.status == FALSE and current.value == value
         return max(known, confirmed or known) if stale else confirmed or now
     due = confirmed is not None and confirmed - known >= timedelta(seconds=ttl / 2)
     return confirmed if due else None

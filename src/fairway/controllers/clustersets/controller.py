@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.kinds import encode
+from fairway.api.meta import unreadable_within
 from fairway.controllers.clustersets import conditions, defaults
 from fairway.controllers.clustersets.membership import Membership
 from fairway.controllers.leadership import Leadership
@@ -188,7 +189,8 @@ class ClusterSets(Reconciler):
         if error is None:
             condition = conditions.empty_condition(count=self._membership.count(name))
         else:
-            said = conditions.fault(seen.spec.clusterSelector, error=error)
+            unreadable = unreadable_within(seen, "spec") is not None
+            said = error if unreadable else conditions.fault(seen.spec.clusterSelector, error=error)
             condition = conditions.broken_condition(shortened(said))
         before = seen.status.conditions
         wanted = settled(before, condition, clock=self.clock)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.api.lease import Lease
+from fairway.api.lease import Lease, parse_micro_time
 from fairway.kube import Client, Forbidden, KubeError, NotFound
 from fairway.kube.lease import LEASES
 
@@ -59,8 +59,9 @@ async def find(client: Client, *, now: datetime, namespace: str = NAMESPACE) -> 
 
 
 def _alive(lease: Lease, now: datetime) -> bool:
-    if not lease.spec.holderIdentity or not lease.spec.renewTime:
+    renewed = parse_micro_time(lease.spec.renewTime)
+    if not lease.spec.holderIdentity or renewed is None:
         return False
     lasts = timedelta(seconds=lease.spec.leaseDurationSeconds or LONGEST_LEASE)
     # Not their sum: a hub takes times up to the last that there is.
-    return now - datetime.fromisoformat(lease.spec.renewTime) < lasts
+    return now - renewed < lasts

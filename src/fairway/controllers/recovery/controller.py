@@ -147,7 +147,7 @@ class Recovery(Reconciler):
 
     async def _catch_up(self) -> None:
         """What another process wrote last need not have been told here yet."""
-        listing = await self.client.list(MANAGED_CLUSTERS, skip_unreadable=True)
+        listing = await self.client.list(MANAGED_CLUSTERS)
         for each in listing.items:
             known = self._clusters.get(each.metadata.name)
             if known is not None and _version(known) < _version(each):

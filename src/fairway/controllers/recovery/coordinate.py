@@ -65,9 +65,13 @@ def read(
         return None
     status = published.status
     updated = [each.lastUpdateTime for each in status.conditions if each.lastUpdateTime is not None]
+    if published.value is None:
+        return None
     if not updated and (fresh is not None or status == ManagedClusterScoreStatus()):
         return None  # it is yet to be written, or nobody knows how old it is
-    return Health(score=status.score, expires=None if fresh is None else _later(max(updated), seconds=fresh))
+    return Health(
+        score=published.value, expires=None if fresh is None else _later(max(updated), seconds=fresh)
+    )
 
 
 def _later(moment: datetime, *, seconds: float) -> datetime | None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from fairway.api.kinds import encode
-from fairway.api.meta import find_condition
+from fairway.api.meta import find_condition, unreadable_within
 from fairway.api.work import (
     MANIFEST_WORK_FINALIZER,
     READ_ONLY,
@@ -18,6 +18,7 @@ from fairway.api.work import (
     AppliedResource,
     DeleteOption,
     ManifestWork,
+    ManifestWorkStatus,
 )
 from fairway.klusterlet.works import manifest, status, words
 from fairway.klusterlet.works.applier import Applier
@@ -103,6 +104,10 @@ class Duty:
         done = Done()
         if status.is_complete(work.status.conditions):
             await self._expire(work, done)
+            return done
+        if (unreadable := unreadable_within(work, "spec")) is not None:
+            # What is applied stays: a manifest that cannot be read is not one that was removed.
+            await self._write(work, status.unreadable(work, unreadable, now=self._clock.wall()), done)
             return done
         if MANIFEST_WORK_FINALIZER not in work.metadata.finalizers:
             work = await self._finalized(work, [*work.metadata.finalizers, MANIFEST_WORK_FINALIZER])
@@ -280,17 +285,21 @@ class Duty:
         return await self._records.written(record, [*kept.values(), *left])
 
     async def _report(self, work: ManifestWork, outcomes: Sequence[Outcome], done: Done) -> None:
-        found = status.status_of(work, outcomes, now=self._clock.wall())
-        if found != work.status:
-            body: dict[str, Any] = {
-                "conditions": encoded(found.conditions),
-                "resourceStatus": {"manifests": [encode(each) for each in found.resourceStatus.manifests]},
-            }
-            written = await self._patched(work, {"status": body}, status=True)
-            done.written = written.metadata.resourceVersion
-            work = written
+        work = await self._write(work, status.status_of(work, outcomes, now=self._clock.wall()), done)
         if status.is_complete(work.status.conditions):
             await self._expire(work, done)
+
+    async def _write(self, work: ManifestWork, found: ManifestWorkStatus, done: Done) -> ManifestWork:
+        """The work as it is afterwards."""
+        if found == work.status:
+            return work
+        body: dict[str, Any] = {
+            "conditions": encoded(found.conditions),
+            "resourceStatus": {"manifests": [encode(each) for each in found.resourceStatus.manifests]},
+        }
+        written = await self._patched(work, {"status": body}, status=True)
+        done.written = written.metadata.resourceVersion
+        return written
 
     async def _expire(self, work: ManifestWork, done: Done) -> None:
         option = work.spec.deleteOption

@@ -7,7 +7,15 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition, set_condition
+from fairway.api.meta import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    Condition,
+    UnreadableField,
+    find_condition,
+    set_condition,
+)
 from fairway.api.work import (
     WORK_APPLIED,
     WORK_AVAILABLE,
@@ -36,6 +44,7 @@ ALL_AVAILABLE: Final = "ResourcesAvailable"
 SOME_NOT_AVAILABLE: Final = "ResourcesNotAvailable"
 STATUS_UNKNOWN: Final = "ResourcesStatusUnknown"
 DELETING: Final = "Deleting"
+UNREADABLE: Final = "Failed to apply manifest work: {field} cannot be read: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +85,18 @@ def status_of(work: ManifestWork, outcomes: Sequence[Outcome], *, now: datetime)
     return ManifestWorkStatus(
         conditions=conditions, resourceStatus=ManifestResourceStatus(manifests=manifests)
     )
+
+
+def unreadable(work: ManifestWork, field: UnreadableField, *, now: datetime) -> ManifestWorkStatus:
+    """Of a work that cannot be applied because a field of its spec cannot be read."""
+    condition = Condition(
+        type=WORK_APPLIED,
+        status=FALSE,
+        reason=WORK_FAILED,
+        message=UNREADABLE.format(field=field.path, reason=field.reason),
+        observedGeneration=work.metadata.generation,
+    )
+    return structs.replace(work.status, conditions=set_condition(work.status.conditions, condition, now=now))
 
 
 def deleting(work: ManifestWork, *, now: datetime) -> tuple[Condition, ...]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import ObjectMeta, PartialMeta
 from fairway.api.node import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -162,7 +162,7 @@ def _readable(given: dict[str, str | int | float]) -> tuple[Amounts, list[str]]:
 
 def slim(meta: ObjectMeta) -> ObjectMeta:
     end = meta.annotations.get(INITIAL_EVENTS_END)
-    return ObjectMeta(
+    found = ObjectMeta(
         name=meta.name,
         namespace=intern(meta.namespace),
         uid=meta.uid,
@@ -171,6 +171,7 @@ def slim(meta: ObjectMeta) -> ObjectMeta:
         labels=_NO_LABELS,
         annotations=_NO_LABELS if end is None else {INITIAL_EVENTS_END: end},
     )
+    return found.partial(meta.unreadable) if isinstance(meta, PartialMeta) else found
 
 
 POD_USES: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=PodUse)

@@ -58,9 +58,7 @@ class Meter:
     async def ask(self) -> dict[str, Amounts] | None:
         """By node; empty if there is nothing to go by, and None if what was said before still holds."""
         try:
-            listing = await self._client.list(
-                NODE_METRICS, limit=0, skip_unreadable=True, timeout=PATIENCE_SECONDS
-            )
+            listing = await self._client.list(NODE_METRICS, limit=0, timeout=PATIENCE_SECONDS)
         except NotFound:
             self._absent(ABSENT)
             return {}

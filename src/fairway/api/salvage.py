@@ -1,0 +1,315 @@
+"""Read an object although parts of it cannot be read.
+
+A hub accepts more than a typed decoder: a time with an offset of 25 hours passes the schemas of a kube-apiserver. Who
+may write one field of an object must not be able to hide the others from a controller, so a failed decode is repeated
+here field by field: what cannot be read is dropped, and named on the object. The answer depends only on the bytes;
+what was known of the object before does not matter.
+
+``api.fallbacks`` has what counts in place of a dropped field. Reading costs at most a small factor more than decoding:
+a part is decoded again only on the way down to a field that fails, and ``MOST_FIELDS`` and ``MOST_ITEMS`` bound what is
+read one by one.
+"""
+
+import types
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, Struct, structs
+
+from fairway.api.fallbacks import NO_FALLBACK, REQUIRED, Fallback, fallback_of
+from fairway.api.json_parts import elements, members
+from fairway.api.meta import ObjectMeta, UnreadableField
+
+MOST_FIELDS: Final = 100
+"""Unreadable fields of one section, such as ``status``. With more than these, the section is dropped as a whole."""
+
+MOST_ITEMS: Final = 5000
+"""Items of a list or map of which one cannot be read. With more than these, all of them are dropped."""
+
+NOT_AN_OBJECT: Final = "is not a JSON object"
+NO_NAME: Final = "metadata.name cannot be read"
+NULL_ITEM: Final = "Expected an item, got `null`"
+TOO_MANY: Final = "More than {most} fields cannot be read"
+TOO_LONG: Final = "{reason}, in one of more than {most:,} items"
+TOO_DEEP: Final = "Nested too deeply"
+NOT_TEXT: Final = "Invalid text"
+
+_LONGEST_KEY: Final = 63
+_TOGETHER: Final = 32
+"""Items of a list that are decoded in one call, until one of them fails."""
+_FAILURES: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+_NULL: Final = b"null"
+_METADATA: Final = "metadata"
+_encode: Final = msgspec.json.encode
+
+S = TypeVar("S", bound=Struct)
+Path = tuple[str | int, ...]
+
+
+class SalvageError(ValueError):
+    """Nothing of a document can be used."""
+
+
+class _UnreadableError(Exception):
+    """A value cannot be read, and has no fallback."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(reason)
+        self.path, self.reason = path, reason
+
+
+class _TooManyError(Exception):
+    """A section has more unreadable fields than are dropped one by one."""
+
+
+class _Report:
+    def __init__(self) -> None:
+        self.fields: list[UnreadableField] = []
+        self.limit: int | None = None
+
+    def drop(self, path: Path, reason: str) -> None:
+        self.fields.append(UnreadableField(path=_written(path), reason=reason))
+        if self.limit is not None and len(self.fields) >= self.limit:
+            raise _TooManyError
+
+
+def salvage(raw: bytes, struct: type[S]) -> S:
+    """The object with whatever can be read. Its metadata is a ``PartialMeta`` if anything was dropped.
+
+    Raises SalvageError for what is no object, or none with a name.
+    """
+    content = members(raw)
+    if content is None:
+        raise SalvageError(NOT_AN_OBJECT)
+    report = _Report()
+    values: dict[str, Any] = {}
+    for field in _fields(struct):
+        given = content.get(field.key)
+        if given is None or given == _NULL:
+            continue
+        known = len(report.fields)
+        # Metadata is what the hub itself checks, and must take effect whatever it takes.
+        report.limit = None if field.key == _METADATA else known + MOST_FIELDS + 1
+        try:
+            values[field.name] = field.read(given, (field.key,), report)
+        except _UnreadableError as error:
+            report.fields.append(UnreadableField(path=_written(error.path), reason=error.reason))
+        except _TooManyError:
+            del report.fields[known:]
+            reason = TOO_MANY.format(most=MOST_FIELDS)
+            report.fields.append(UnreadableField(path=field.key, reason=reason))
+            if field.fallback.value is not NO_FALLBACK:
+                values[field.name] = field.fallback.value
+    return _build(struct, values, report)
+
+
+def _build(struct: type[S], values: dict[str, Any], report: _Report) -> S:
+    meta = values.get(_METADATA, ObjectMeta())
+    if report.fields and _METADATA in struct.__struct_fields__ and isinstance(meta, ObjectMeta):
+        if not meta.name:
+            raise SalvageError(NO_NAME)
+        values[_METADATA] = meta.partial(tuple(report.fields))
+    try:
+        return struct(**values)
+    except (TypeError, ValueError) as error:
+        raise SalvageError(str(error)) from None
+
+
+class _Field:
+    """One field of a Struct: how it is named, read, and replaced."""
+
+    def __init__(self, struct: type[Struct], info: structs.FieldInfo) -> None:
+        self.name, self.key = info.name, info.encode_name
+        self.fallback: Fallback = fallback_of(struct, info.name)
+        self.required = info.default is NODEFAULT and info.default_factory is NODEFAULT
+        self._node = _Node(info.type, items=self.fallback.item)
+
+    def read(self, raw: bytes, path: Path, report: _Report) -> Any:
+        """Raises _UnreadableError if the Struct is nothing without it, or its default counts."""
+        try:
+            if self.fallback.whole:
+                return self._node.read_whole(raw, path)
+            return self._node.read(raw, path, report)
+        except _UnreadableError as error:
+            if self.fallback.value is NO_FALLBACK or self.fallback.value is REQUIRED:
+                raise
+            report.drop(error.path, error.reason)
+            return self.fallback.value
+
+
+class _Node:
+    """How values of one type are read: at once if possible, otherwise part by part."""
+
+    def __init__(self, annotation: Any, *, items: object = NO_FALLBACK) -> None:
+        self._annotation, self._items = annotation, items
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(annotation).decode
+        self._plain = _without_none(annotation)
+        self._item: _Node | None = None
+        origin, arguments = get_origin(self._plain), get_args(self._plain)
+        if origin is list or (origin is tuple and arguments[1:] == (...,)):
+            self._item = _Node(arguments[0])
+        elif origin is dict and arguments[1] is not Any:
+            self._item = _Node(arguments[1])
+        self._origin = origin
+
+    def read(self, raw: bytes, path: Path, report: _Report) -> Any:
+        try:
+            return self._decode(raw)
+        except _FAILURES as error:
+            reason = _reason(error)
+        if isinstance(self._plain, type) and issubclass(self._plain, Struct):
+            return self._read_struct(self._plain, raw, path, report, reason)
+        if self._item is not None and self._origin is dict:
+            return self._read_map(self._item, raw, path, report, reason)
+        if self._item is not None:
+            return self._read_list(self._item, raw, path, report, reason)
+        return self._read_scalar(raw, path, reason)
+
+    def read_whole(self, raw: bytes, path: Path) -> Any:
+        """Everything or nothing: one unreadable part could turn the meaning of the others around."""
+        try:
+            return self._decode(raw)
+        except _FAILURES as first:
+            error: Exception = first
+        try:
+            return msgspec.convert(_without_nulls(msgspec.json.decode(raw)), self._annotation)
+        except _FAILURES as second:
+            error = second
+        message, _, place = str(error).partition(" - at `$")
+        inner = place.rstrip("`").removeprefix(".")
+        raise _UnreadableError((*path, inner) if inner else path, message or _reason(error))
+
+    def _read_struct(
+        self, struct: type[Struct], raw: bytes, path: Path, report: _Report, reason: str
+    ) -> Struct:
+        content = members(raw)
+        if content is None:
+            raise _UnreadableError(path, reason)
+        values: dict[str, Any] = {}
+        for field in _fields(struct):
+            given = content.get(field.key)
+            if given is None or given == _NULL:
+                continue
+            try:
+                values[field.name] = field.read(given, (*path, field.key), report)
+            except _UnreadableError as error:
+                if field.required or field.fallback.value is REQUIRED:
+                    raise
+                report.drop(error.path, error.reason)
+        try:
+            return struct(**values)
+        except (TypeError, ValueError) as error:
+            raise _UnreadableError(path, str(error)) from None
+
+    def _read_map(
+        self, item: "_Node", raw: bytes, path: Path, report: _Report, reason: str
+    ) -> dict[str, Any]:
+        content = members(raw)
+        if content is None:
+            raise _UnreadableError(path, reason)
+        if len(content) > MOST_ITEMS:
+            raise _UnreadableError(path, TOO_LONG.format(most=MOST_ITEMS, reason=reason))
+        values: dict[str, Any] = {}
+        entries = list(content.items())
+        for start in range(0, len(entries), _TOGETHER):
+            some = entries[start : start + _TOGETHER]
+            try:
+                values |= self._decode(
+                    b"{" + b",".join([_encode(key) + b":" + given for key, given in some]) + b"}"
+                )
+                continue
+            except _FAILURES:
+                pass
+            for key, given in some:
+                if given == _NULL:
+                    continue
+                try:
+                    values[key] = item.read(given, (*path, f"[{_safe(key)}]"), report)
+                except _UnreadableError as error:
+                    report.drop(error.path, error.reason)
+        return values
+
+    def _read_list(self, item: "_Node", raw: bytes, path: Path, report: _Report, reason: str) -> Any:
+        content = elements(raw)
+        if content is None:
+            raise _UnreadableError(path, reason)
+        if len(content) > MOST_ITEMS:
+            raise _UnreadableError(path, TOO_LONG.format(most=MOST_ITEMS, reason=reason))
+        values: list[Any] = []
+        for start in range(0, len(content), _TOGETHER):
+            some = content[start : start + _TOGETHER]
+            try:
+                values += self._decode(b"[" + b",".join(some) + b"]")
+            except _FAILURES:
+                for at, given in enumerate(some, start):
+                    self._read_item(item, given, (*path, at), report, values)
+        return tuple(values) if self._origin is tuple else values
+
+    def _read_item(self, item: "_Node", raw: bytes, path: Path, report: _Report, values: list[Any]) -> None:
+        try:
+            if raw == _NULL:
+                raise _UnreadableError(path, NULL_ITEM)
+            values.append(item.read(raw, path, report))
+        except _UnreadableError as error:
+            report.drop(error.path, error.reason)
+            if self._items is not NO_FALLBACK:
+                values.append(self._items)
+
+    def _read_scalar(self, raw: bytes, path: Path, reason: str) -> Any:
+        # 3.0 is an integer for a kube-apiserver.
+        try:
+            number = msgspec.json.decode(raw)
+            if isinstance(number, float) and number.is_integer():
+                return msgspec.convert(int(number), self._annotation)
+        except _FAILURES:
+            pass
+        raise _UnreadableError(path, reason)
+
+
+@cache
+def _fields(struct: type[Struct]) -> tuple[_Field, ...]:
+    return tuple(_Field(struct, each) for each in structs.fields(struct))
+
+
+def _without_none(annotation: Any) -> Any:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        members = [each for each in get_args(annotation) if each is not types.NoneType]
+        if len(members) == 1:
+            return _without_none(members[0])
+    return annotation
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+    return [_without_nulls(child) for child in value] if isinstance(value, list) else value
+
+
+def _reason(error: Exception) -> str:
+    """Without the place, which the path has, and without the value, which may be anything."""
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    if isinstance(error, msgspec.MsgspecError) and not isinstance(error, msgspec.ValidationError):
+        return NOT_TEXT
+    return NOT_TEXT if isinstance(error, UnicodeDecodeError) else str(error).partition(" - at `")[0]
+
+
+def _safe(key: str) -> str:
+    """A key of a map as a path may show it; the writer of the object chose it."""
+    short = key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}…"
+    short = short.replace("[", "?").replace("]", "?")
+    return short if short.isprintable() else ascii(short)[1:-1]
+
+
+def _written(path: Path) -> str:
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += part if not text or part.startswith("[") else f".{part}"
+    return text

@@ -1,0 +1,63 @@
+"""Events about objects of which fields cannot be read.
+
+What cannot be read counts as the safest value it could have (see ``api.fallbacks``). The user who wonders why a cluster
+left a placement finds the field with ``kubectl describe``.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fairway.api.event import WARNING, ObjectReference
+from fairway.api.meta import UnreadableField, unreadable_fields
+from fairway.controllers.sources import Sources
+from fairway.kube import Batch, Deleted, Informer, Recorder, Updated
+from fairway.kube.codec import reason_of
+
+REASON: Final = "UnreadableField"
+ACTION: Final = "Decode"
+MESSAGE: Final = "Fields that cannot be read are ignored: {fields}"
+
+
+class UnreadableReporter:
+    """Follows all ``sources``. One of several processes is ``enabled``, so that each Event is created once."""
+
+    def __init__(self, sources: Sources, recorder: Recorder, *, enabled: Callable[[], bool]) -> None:
+        self._sources, self._recorder, self._enabled = sources, recorder, enabled
+        for informer in sources.informers:
+            self._follow(informer)
+
+    def report_all(self) -> None:
+        """For a process that was enabled just now."""
+        if self._enabled():
+            for informer in self._sources.informers:
+                for key, fields in informer.unreadable.items():
+                    self._report(informer, informer.store[key], fields)
+
+    def _follow(self, informer: Informer[Any]) -> None:
+        def changed(batch: Batch[Any]) -> None:
+            # The usual case costs nothing: nothing is unreadable.
+            if not informer.unreadable or not self._enabled():
+                return
+            for change in batch.changes:
+                if isinstance(change, Deleted):
+                    continue
+                new = change.new if isinstance(change, Updated) else change.object
+                before = unreadable_fields(change.old) if isinstance(change, Updated) else ()
+                fields = unreadable_fields(new)
+                if fields and fields != before:
+                    self._report(informer, new, fields)
+
+        informer.subscribe(changed)
+
+    def _report(self, informer: Informer[Any], obj: Any, fields: tuple[UnreadableField, ...]) -> None:
+        meta = obj.metadata
+        about = ObjectReference(
+            apiVersion=informer.resource.api_version,
+            kind=informer.resource.kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resourceVersion=meta.resourceVersion,
+        )
+        message = MESSAGE.format(fields=reason_of(fields))
+        self._recorder.event(about, reason=REASON, message=message, type_=WARNING, action=ACTION)
