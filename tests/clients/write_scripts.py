@@ -2,8 +2,24 @@
 
 from typing import Any
 
-from clients.exchanges import MERGE, Script
-from clients.scripts import MAPS, W, apply, config, delete, get, patch, post, put, widget
+from clients.exchanges import MERGE, PATCH, Script
+from clients.scripts import (
+    APPS,
+    LEASES,
+    MAPS,
+    NS,
+    W,
+    apply,
+    config,
+    delete,
+    deployment,
+    get,
+    lease,
+    patch,
+    post,
+    put,
+    widget,
+)
 
 BACKGROUND = {"propagationPolicy": "Background"}
 HELD = {"finalizers": ["suite.fairway.dev/hold"]}
@@ -35,6 +51,23 @@ DELETIONS_BY_BODY: tuple[Any, ...] = (
     {"propagationPolicy": ""},
 )
 """Nor do these."""
+
+
+OWNER = {"apiVersion": "suite.fairway.dev/v9", "kind": "Nothing", "name": "a", "uid": "u"}
+TWICE = {"ownerReferences": [OWNER, OWNER, {**OWNER, "name": "b"}]}
+TIME = "2026-01-01T00:00:00Z"
+UID = "00000000-0000-0000-0000-000000000000"
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "a"},
+    "spec": {"type": "ExternalName", "externalName": "a.example"},
+}
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "$ns"}}
+
+
+def scale(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name}, "spec": spec}
 
 
 def labelled(name: str, **metadata: Any) -> dict[str, Any]:
@@ -93,6 +126,161 @@ SCRIPTS = [
                 patch(f"{MAPS}/a?{query}", {"data": {"a": "b"}}, MERGE),
                 apply(f"{MAPS}/a?{query}&dryRun=All", config("a"), ""),
             )
+        ],
+    ),
+    Script(
+        name="nulls that are applied reach the schema",
+        calls=[
+            *(
+                apply(f"{W}/a?dryRun=All", widget("a", **spec), "suite")
+                for spec in (
+                    {"colour": None},
+                    {"replicas": None},
+                    {"size": None},
+                    {"tags": None},
+                    {"parts": None},
+                    {"parts": [{"name": "x", "note": None}]},
+                    {"free": None},
+                    {"atomic": {"a": None}},
+                )
+            ),
+            apply(f"{W}/a?dryRun=All", {**widget("a"), "spec": None}, "suite"),
+            post(f"{W}?dryRun=All", widget("a", colour=None)),
+        ],
+    ),
+    Script(
+        name="duplicates in metadata",
+        calls=[
+            call
+            for path, made in ((MAPS, config("a")), (W, widget("a")))
+            for call in (
+                post(path, {**made, "metadata": {"name": "a", **TWICE}}),
+                patch(f"{path}/a", {"metadata": {"finalizers": ["suite.fairway.dev/x"] * 2}}),
+                patch(f"{path}/a", {"metadata": {"ownerReferences": [OWNER] * 3}}),
+                get(f"{path}/a"),
+                patch(f"{path}/a", {"metadata": {"finalizers": None, "ownerReferences": None}}),
+            )
+        ],
+    ),
+    Script(
+        name="only a deletion sets its time",
+        calls=[
+            call
+            for path, made in ((MAPS, config("a")), (W, widget("a")))
+            for call in (
+                post(path, {**made, "metadata": {"name": "a", "deletionTimestamp": TIME, **HELD}}),
+                patch(f"{path}/a", {"metadata": {"deletionTimestamp": TIME}}),
+                patch(f"{path}/a", {"metadata": {"deletionGracePeriodSeconds": 0}}),
+                apply(f"{path}/a", {**made, "metadata": {"name": "a", "deletionTimestamp": TIME}}, "suite"),
+                patch(
+                    f"{path}/a", [{"op": "add", "path": "/metadata/deletionTimestamp", "value": TIME}], PATCH
+                ),
+                delete(f"{path}/a", BACKGROUND),
+                patch(f"{path}/a", {"metadata": {"deletionTimestamp": None}}),
+                patch(f"{path}/a", {"metadata": {"deletionGracePeriodSeconds": 9}}),
+                patch(f"{path}/a", {"metadata": {"finalizers": None}}),
+            )
+        ],
+    ),
+    Script(
+        name="managed fields that are emptied",
+        calls=[
+            call
+            for path, made in ((MAPS, config("a", x="1")), (W, widget("a")))
+            for call in (
+                post(path, made),
+                patch(f"{path}/a", {"metadata": {"managedFields": []}}),
+                get(f"{path}/a"),
+                patch(f"{path}/a", {"metadata": {"managedFields": [{}]}}),
+                get(f"{path}/a"),
+            )
+        ],
+    ),
+    Script(
+        name="updates that create",
+        calls=[
+            put(f"{NS}/services/a", SERVICE),
+            put(f"{NS}/services/a", {**SERVICE, "metadata": {"name": "a", "labels": {"a": "b"}}}),
+            put(f"{NS}/services/b", {**SERVICE, "metadata": {"name": "b", "uid": UID}}),
+            put(f"{NS}/services/A_b", {**SERVICE, "metadata": {"name": "A_b"}}),
+            delete(f"{NS}/services/a"),
+            put(f"{NS}/endpoints/a", {"metadata": {"name": "a"}}),
+            put(f"{LEASES}/a", lease("a")),
+            put(f"{LEASES}/a", lease("a")),
+            put(f"{MAPS}/a", config("a")),
+        ],
+    ),
+    Script(
+        name="rehearsed creations may name a version",
+        calls=[
+            call
+            for path, made in ((MAPS, config("a")), (W, widget("a")))
+            for call in (
+                post(f"{path}?dryRun=All", {**made, "metadata": {"name": "a", "resourceVersion": "5"}}),
+                post(path, {**made, "metadata": {"name": "a", "resourceVersion": "5"}}),
+                get(f"{path}/a"),
+            )
+        ],
+    ),
+    Script(
+        name="the phase of a namespace",
+        calls=[
+            put(
+                f"{NS}/finalize", {**NAMESPACE, "spec": {"finalizers": ["kubernetes", "a.b/c"]}, "status": {}}
+            ),
+            put(f"{NS}/finalize", {**NAMESPACE, "spec": {"finalizers": ["bad"]}}),
+            put(f"{NS}/status", {**NAMESPACE, "status": {"phase": "Terminating"}}),
+            put(f"{NS}/status", {**NAMESPACE, "status": {}}),
+            put(f"{NS}/finalize", {**NAMESPACE, "spec": {"finalizers": ["kubernetes"]}}),
+        ],
+    ),
+    Script(
+        name="applied scales",
+        calls=[
+            post(f"{APPS}/deployments", deployment("a")),
+            apply(f"{APPS}/deployments/a/scale", scale("a", replicas=3), "one"),
+            apply(f"{APPS}/deployments/a/scale", scale("a", replicas=3), "one", force=True),
+            get(f"{APPS}/deployments/a"),
+            apply(f"{APPS}/deployments/a/scale", scale("a", replicas=4), "two"),
+            apply(f"{APPS}/deployments/a/scale", scale("a", replicas=3), "two"),
+            get(f"{APPS}/deployments/a"),
+            apply(f"{APPS}/deployments/a/scale", scale("b", replicas=3), "two"),
+            apply(f"{APPS}/deployments/a/scale", scale("a", replicas=-1), "two", force=True),
+            apply(f"{APPS}/deployments/a/scale", scale("a", replicas="x"), "two", force=True),
+            apply(f"{APPS}/deployments/a/scale", {**scale("a", replicas=1), "kind": "Deployment"}, "two"),
+            apply(f"{APPS}/deployments/b/scale", scale("b", replicas=3), "two"),
+            apply(f"{APPS}/deployments/a/scale?dryRun=All", scale("a", replicas=9), "two", force=True),
+            patch(f"{APPS}/deployments/a/scale", {"spec": {"replicas": 5}}),
+            get(f"{APPS}/deployments/a"),
+        ],
+    ),
+    Script(
+        name="selectors at their limits",
+        calls=[
+            post(MAPS, {"metadata": {"name": "a", "labels": {"n": "5", "u": "1_0", "z": "007"}}}),
+            *(
+                get(f"{MAPS}?labelSelector={text}")
+                for text in (
+                    *(
+                        "n%3E4",
+                        "n%3C5",
+                        "u%3E5",
+                        "z%3E6",
+                        "n%3E-1",
+                        "n%3E1_0",
+                        "n%3E",
+                        "n%3D5%3D6",
+                        "a/",
+                        "/b",
+                    ),
+                    *("n%3E9223372036854775808", "n%3D" + "v" * 64, "!", "a/b/c"),
+                )
+            ),
+            *(
+                get(f"{MAPS}?fieldSelector=metadata.name{text}")
+                for text in ("%3Da%5C", "%3Da%5Cx", "%3Da%3Db", "%3Da%5C%3Db", "%3D%3Da", "!%3Da%5C%2Cb")
+            ),
+            get(f"{MAPS}?limit="),
         ],
     ),
 ]

@@ -22,6 +22,8 @@ class Kind:
     """metadata.generation counts changes. Custom resources always do."""
     upsert: bool = False
     """An update of an object that isn't there creates it."""
+    unconditional: bool = True
+    """An update may leave out the version that it replaces."""
     collected: bool = True
     """Deletion policies that need the garbage collector apply."""
     returned: bool = False
@@ -61,6 +63,16 @@ class Kind:
 
     def deleting(self, document: Document) -> None:
         """The deletion has begun. May change ``document``."""
+
+
+class Conditional(Kind):
+    """Plain, but an update must name the version that it replaces."""
+
+    unconditional = False
+
+
+class RuntimeClass(Conditional):
+    upsert = True
 
 
 PLAIN: Final = Kind()

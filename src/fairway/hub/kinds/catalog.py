@@ -6,7 +6,7 @@ from datetime import datetime
 from fairway.hub.access.authz import Authorizer
 from fairway.hub.access.objects import Objects
 from fairway.hub.admission.control import BINDINGS, POLICIES
-from fairway.hub.kinds import Kind
+from fairway.hub.kinds import Conditional, Kind, RuntimeClass
 from fairway.hub.kinds.access import Binding, Role
 from fairway.hub.kinds.certificates import CertificateSigningRequest
 from fairway.hub.kinds.core import ConfigMap, Event, Lease, LimitRange, Namespace, Node, Secret
@@ -65,6 +65,10 @@ def kinds(
         "networkpolicies.networking.k8s.io": Generational(),
         "ingresses.networking.k8s.io": Generational(),
         "endpointslices.discovery.k8s.io": Generational(),
+        "runtimeclasses.node.k8s.io": RuntimeClass(),
+        "csistoragecapacities.storage.k8s.io": Conditional(),
+        "volumeattachments.storage.k8s.io": Conditional(),
+        "apiservices.apiregistration.k8s.io": Conditional(),
         CLASSES: PriorityClass(priorities),
         f"roles.{rbac}": Role(resource="roles", authorizer=authorizer),
         f"clusterroles.{rbac}": Role(resource="clusterroles", authorizer=authorizer),

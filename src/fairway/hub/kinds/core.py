@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fairway.hub import status
-from fairway.hub.kinds import Kind
+from fairway.hub.kinds import Conditional, Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.schemas import naming
+from fairway.hub.schemas.metadata import finalizer_faults
 from fairway.hub.status import Cause
 from fairway.hub.user import User
 
 KUBERNETES: Final = "kubernetes"
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+ACTIVE: Final = "Active"
+TERMINATING: Final = "Terminating"
 IMMORTAL: Final = ("default", "kube-system", "kube-public")
 OPAQUE: Final = "Opaque"
 ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"
@@ -32,15 +36,30 @@ class Namespace(Kind):
     collected = False
     returned = True
 
+    def default(self, document: Document) -> None:
+        if name := document["metadata"].get("name"):
+            labels = document["metadata"].get("labels") or {}
+            document["metadata"]["labels"] = labels | {NAME_LABEL: name}
+
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:
-        name = document["metadata"].get("name", "")
-        document["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
         if old is None:
             finalizers = (document.get("spec") or {}).get("finalizers") or []
             document["spec"] = {"finalizers": [*dict.fromkeys([*finalizers, KUBERNETES])]}
-            document["status"] = {"phase": "Active"}
-        elif request.subresource != "finalize":
+            document["status"] = {"phase": ACTIVE}
+        elif request.subresource == "finalize":
+            document["status"] = old.get("status") or {}
+        else:
             document["spec"] = old.get("spec") or {}
+            document["status"] = {"phase": ACTIVE, **(document.get("status") or {})}
+
+    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+        if request.subresource == "status":
+            return _phase_causes(document)
+        causes = []
+        for index, name in enumerate((document.get("spec") or {}).get("finalizers") or ()):
+            path = f"spec.finalizers[{index}]" if request.subresource == "finalize" else "spec.finalizers"
+            causes += [status.invalid_value(path, name, text) for text in finalizer_faults(str(name))]
+        return causes
 
     def admit_deletion(self, document: Document, user: User) -> None:
         name = document["metadata"]["name"]
@@ -52,7 +71,18 @@ class Namespace(Kind):
 
     def deleting(self, document: Document) -> None:
         document["metadata"].pop("deletionGracePeriodSeconds", None)
-        document.setdefault("status", {})["phase"] = "Terminating"
+        document.setdefault("status", {})["phase"] = TERMINATING
+
+
+def _phase_causes(document: Document) -> list[Cause]:
+    phase = (document.get("status") or {}).get("phase", "")
+    ending = bool(document["metadata"].get("deletionTimestamp"))
+    if phase == (TERMINATING if ending else ACTIVE):
+        return []
+    told = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+    if not ending:
+        told = "may only be 'Active' if `deletionTimestamp` is empty"
+    return [status.invalid_value("status.Phase", phase, told)]
 
 
 def _data_causes(document: Document) -> list[Cause]:
@@ -158,7 +188,7 @@ class Event(Kind):
         return ()
 
 
-class Lease(Kind):
+class Lease(Conditional):
     upsert = True
 
     def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
@@ -199,6 +229,8 @@ class Node(Kind):
 
 class LimitRange(Kind):
     """Stored and defaulted; it limits nothing, because nothing here runs."""
+
+    upsert = True
 
     def default(self, document: Document) -> None:
         for limit in (document.get("spec") or {}).get("limits") or ():

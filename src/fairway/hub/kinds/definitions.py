@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from fairway.hub.kinds import Kind
+from fairway.hub.kinds import Conditional
 from fairway.hub.moments import timestamp
 from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
@@ -16,7 +16,7 @@ DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
-class Definition(Kind):
+class Definition(Conditional):
     generation = True
     presence = False
 

@@ -5,12 +5,17 @@ from typing import Final
 from fairway.hub.kinds import Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
 
 HEADLESS: Final = "None"
 _AFFINITY_SECONDS: Final = 10800
 
 
 class Service(Kind):
+    naming = staticmethod(naming.label)
+    upsert = True
+    returned = True
+
     def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
         kind = spec.setdefault("type", "ClusterIP")
@@ -42,6 +47,8 @@ class Service(Kind):
 
 
 class Endpoints(Kind):
+    upsert = True
+
     def default(self, document: Document) -> None:
         for subset in document.get("subsets") or ():
             for port in subset.get("ports") or ():

@@ -12,7 +12,7 @@ from fairway.hub.access.rbac import selector_faults
 from fairway.hub.admission.control import POLICIES
 from fairway.hub.admission.language import TEXT, TEXT_OR_NOTHING, TRUTH, Compiler, Expression
 from fairway.hub.admission.matching import ALL, EQUIVALENT
-from fairway.hub.kinds import Kind
+from fairway.hub.kinds import Conditional
 from fairway.hub.registry import Registry
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
@@ -57,7 +57,7 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 
 
-class _Registration(Kind):
+class _Registration(Conditional):
     generation = True
     presence = False
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairway.hub.kinds import Kind
+from fairway.hub.kinds import Conditional, Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 
@@ -36,7 +36,7 @@ class StorageClass(Kind):
         document.setdefault("volumeBindingMode", "Immediate")
 
 
-class Driver(Kind):
+class Driver(Conditional):
     def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
         spec.setdefault("attachRequired", True)
@@ -47,5 +47,5 @@ class Driver(Kind):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
 
-class DriversOfNode(Kind):
+class DriversOfNode(Conditional):
     presence = False  # a node may well have no drivers

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from fairway.hub import status
-from fairway.hub.kinds import Kind
+from fairway.hub.kinds import Conditional, Kind
 from fairway.hub.kinds.templates import default_template, pod_spec_causes
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
@@ -191,7 +191,7 @@ class PodTemplate(Kind):
         default_template(document.get("template"))
 
 
-class Budget(Kind):
+class Budget(Conditional):
     generation = True
 
     def prepare(self, document: Document, old: Document | None, request: Request) -> None:

@@ -38,6 +38,7 @@ IMMUTABLE: Final = "field is immutable"
 BAD_OPERATION: Final = "must be `Apply` or `Update`"
 BAD_FIELDS_TYPE: Final = "must be `FieldsV1`"
 BAD_CHARACTER: Final = "invalid character {} (at position {})"
+UNKNOWN_FINALIZER: Final = "name is neither a standard finalizer name nor is it fully qualified"
 UNQUALIFIED_FINALIZER: Final = (
     "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
 )
@@ -104,10 +105,16 @@ def check_changed(
     if generation < (old.get("generation") or 0):
         found.append(status.invalid_value(f"{path}.generation", generation, GOES_BACK))
     for name, nothing in _IMMUTABLE:
-        new = metadata.get(name) or nothing
-        if not _same_moment(new, old.get(name) or nothing):
+        new, before = (nothing if held.get(name) in (None, "") else held[name] for held in (metadata, old))
+        if not _same_moment(new, before):
             found.append(status.invalid_value(f"{path}.{name}", new, IMMUTABLE))
     return found + _common(metadata, path)
+
+
+def finalizer_faults(name: str) -> list[str]:
+    """What is wrong with a finalizer of a built-in kind."""
+    unknown = "/" not in name and name not in STANDARD_FINALIZERS
+    return [*naming.label_key(name), *([UNKNOWN_FINALIZER] if unknown else ())]
 
 
 def finalizer_warnings(document: Document, old: Document | None = None) -> list[str]:

@@ -90,8 +90,8 @@ class Checker:
         if self._embedded and subresource != "status":
             found += embedded_faults(self._node, document, "", self._embedded)
         if self._uniques:
-            repeated = list(duplicates(self._node, document, "", self._uniques))
-            if repeated and (old is None or not any(duplicates(self._node, old, "", self._uniques))):
+            repeated = self._duplicates(document)
+            if repeated and (old is None or not self._duplicates(old)):
                 found += repeated
         if self._rules:
             if any(cause.reason in _BLOCKING for cause in found):
@@ -99,6 +99,11 @@ class Checker:
             else:
                 found += self._rules.check(document, old)
         return found
+
+    def _duplicates(self, document: Document) -> list[Cause]:
+        """Apart from ``metadata``, whose lists Kubernetes holds against no schema."""
+        body = {name: value for name, value in document.items() if name != "metadata"}
+        return list(duplicates(self._node, body, "", self._uniques))
 
     def _values(self, document: Document, old: Document | None) -> list[Cause]:
         found: list[Cause] = []

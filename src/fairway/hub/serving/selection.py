@@ -7,21 +7,18 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.selector import (
-    NAME_REFUSED,
-    SUBDOMAIN_REFUSED,
-    VALUE_REFUSED,
-    LabelSelector,
-    compile_selector,
-)
+from fairway.api.selector import LabelSelector, compile_selector
 from fairway.hub import status
-from fairway.hub.notation import shown
+from fairway.hub.notation import INT64_MAX, INT64_MIN, shown
 from fairway.hub.resource import Document, Resource
+from fairway.hub.schemas import naming
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|=|<|>|,|\(|\)|!|[^\s=!,()<>]+)")
-_QUALIFIED: Final = re.compile(r"(?:([^/]*)/)?([^/]*)")
-_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,100}", re.ASCII)
+"""With zeros in front, but no more digits than can be read at once."""
+_TERM: Final = re.compile(r"(?:[^\\,]++|\\.?)+", re.DOTALL)
+_OPERATOR: Final = re.compile(r"!=|==|=")
+_ESCAPED: Final = "\\,="
 
 Predicate = Callable[[Mapping[str, str]], bool]
 
@@ -71,19 +68,16 @@ def _is_word(token: str) -> bool:
 
 
 def _key(token: str) -> str:
-    found = _QUALIFIED.fullmatch(token)
-    prefix, name = (found[1], found[2]) if found else (None, "")
-    quoted = shown(token)
-    if not found or (prefix is not None and not _SUBDOMAIN.fullmatch(prefix)):
-        raise _refuse(f"<nil>: Invalid value: {quoted}: prefix part {SUBDOMAIN_REFUSED}")
-    if not _NAME.fullmatch(name) or len(name) > 63:
-        raise _refuse(f"<nil>: Invalid value: {quoted}: name part {NAME_REFUSED}")
+    if not _is_word(token):
+        raise _refuse(f"found '{token}', expected: identifier")
+    if faults := naming.label_key(token):
+        raise _refuse(f"<nil>: Invalid value: {shown(token)}: {'; '.join(faults)}")
     return token
 
 
 def _value(key: str, token: str) -> str:
-    if token and (not _NAME.fullmatch(token) or len(token) > 63):
-        raise _refuse(f"values[0][{key}]: Invalid value: {shown(token)}: {VALUE_REFUSED}")
+    if faults := naming.label_value(token):
+        raise _refuse(f"values[0][{key}]: Invalid value: {shown(token)}: {'; '.join(faults)}")
     return token
 
 
@@ -95,7 +89,7 @@ def labels(text: str) -> Labels:
         requirements.append(_requirement(reader))
         separator = reader.take()
         if separator not in ("", ","):
-            raise _refuse(f"found '{separator}', expected: ',' or 'end of string'")
+            raise status.bad_request(f"found '{separator}', expected: ',' or 'end of string'")
         if separator == "," and not reader.peek():
             raise status.bad_request("found '', expected: identifier after ','")
         if separator == "," and reader.peek() == ",":
@@ -134,20 +128,28 @@ def _requirement(reader: _Reader) -> Predicate:
 
 
 def _compared(key: str, operator: str, token: str) -> Predicate:
-    if not re.fullmatch(r"[-+]?[0-9]+", token):
+    bound = _whole(token)
+    if bound is None:
         raise _refuse(
-            f"values[0][{key}]: Invalid value: \"{token}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            f"values[0]: Invalid value: {shown(token)}: for 'Gt', 'Lt' operators, the value must be an integer"
         )
-    bound = int(token)
+    _value(key, token)
 
     def accepts(labels: Mapping[str, str]) -> bool:
-        try:
-            found = int(labels[key])
-        except (KeyError, ValueError):
+        found = _whole(labels.get(key, ""))
+        if found is None:
             return False
         return found > bound if operator == ">" else found < bound
 
     return accepts
+
+
+def _whole(text: str) -> int | None:
+    """A number of 64 bits, as Kubernetes reads it."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if INT64_MIN <= number <= INT64_MAX else None
 
 
 def _values(reader: _Reader) -> list[str]:
@@ -224,16 +226,31 @@ def _unsupported(path: str, resource: Resource) -> status.Refusal:
 
 
 def _terms(query: str) -> list[str]:
-    return [part.replace("\x00", "\\,") for part in query.replace("\\,", "\x00").split(",")]
+    """Split at commas that no backslash escapes."""
+    return _TERM.findall(query)
 
 
 def _term(part: str) -> tuple[str, bool, str]:
-    for sign, equal in (("!=", False), ("==", True), ("=", True)):
-        path, found, wanted = part.partition(sign)
-        if found:
-            unescaped = wanted.replace("\\,", ",").replace("\\=", "=").replace("\\\\", "\\")
-            return path.strip(), equal, unescaped
-    raise status.bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+    found = _OPERATOR.search(part)
+    if found is None:
+        raise status.bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+    return part[: found.start()], found[0] != "!=", _unescaped(part[found.end() :])
+
+
+def _unescaped(value: str) -> str:
+    kept: list[str] = []
+    escaped = False
+    for char in value:
+        if escaped and char not in _ESCAPED:
+            raise status.bad_request(f"invalid field selector: invalid escape sequence: \\{char}")
+        if not escaped and char in ",=":
+            raise status.bad_request(f"invalid field selector: unescaped character in value: {ord(char)}")
+        escaped = not escaped and char == "\\"
+        if not escaped:
+            kept.append(char)
+    if escaped:
+        raise status.bad_request("invalid field selector: invalid escape sequence: \\")
+    return "".join(kept)
 
 
 def matches_selector(selector: Document | None, labels: Mapping[str, str]) -> bool:

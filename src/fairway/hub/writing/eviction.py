@@ -15,7 +15,7 @@ from fairway.hub.serving.selection import matches_selector
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Store
 from fairway.hub.user import User
-from fairway.hub.writing.removals import check_preconditions
+from fairway.hub.writing.preconditions import check_deletion
 from fairway.hub.writing.writes import Writer
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
@@ -57,7 +57,7 @@ class Evictions:
             told = Request(user=request.user, options=request.options, subresource="status")
 
             def mark(current: Document) -> None:
-                check_preconditions(resource, current["metadata"], asked)
+                check_deletion(resource, current["metadata"], asked)
                 self._mark(current)
 
             marked = await self._writer.change(resource, namespace, name, mark, told)

@@ -19,8 +19,13 @@ from fairway.hub.resource import Document, Resource
 from fairway.hub.schema import Node
 from fairway.hub.schemas import structural
 from fairway.hub.schemas.metadata import finalizer_warnings
-from fairway.hub.schemas.object_meta import malformed
+from fairway.hub.schemas.object_meta import malformed, tidy
 from fairway.hub.writing import judgement
+
+REPEATED_OWNERS: Final = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
 
 _UNKNOWN: Final = 100
 """Fields that are told; as many as in kube-apiserver."""
@@ -28,6 +33,7 @@ _CHECKERS: Final = 2048
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 _LONGEST_WHOLE: Final = 1e21
@@ -77,28 +83,39 @@ class Intake:
             f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {told}'
         )
 
-    def _read(self, resource: Resource, document: Document) -> tuple[Document, Sequence[str]]:
-        """The document as its kind can hold it, and what of it was unknown. Raises Malformed."""
+    def _read(
+        self, resource: Resource, document: Document, *, applied: bool = False
+    ) -> tuple[Document, Sequence[str]]:
+        """The document as its kind can hold it, and what of it was unknown. Raises Malformed.
+
+        A custom resource that was ``applied`` is not pruned: apply refuses unknown fields itself, and nulls stay for
+        the schema to refuse.
+        """
         if not resource.custom:
             made = canonical(builtin.kind(resource.group, resource.version, resource.kind), document)
             made.document.pop("apiVersion", None)
             made.document.pop("kind", None)
+            if (document.get("metadata") or {}).get("managedFields") == []:
+                made.document["metadata"]["managedFields"] = []  # which ends all ownership, in built-in kinds
             return made.document, made.unknown
         if fault := malformed(document.get("metadata")):
             raise Malformed(fault)
         metadata = document.get("metadata") or {}
-        forgets = metadata.get("managedFields") == []
-        unknown = self.checker(resource).prune(document)
+        unknown: Sequence[str] = ()
+        if applied:
+            tidy(metadata)
+        else:
+            unknown = self.checker(resource).prune(document)
         _make_whole(document)
-        if forgets:
-            metadata["managedFields"] = []  # empty, it says that nobody owns anything any more
         return document, unknown
 
-    def cleaned(self, resource: Resource, document: Document, request: Request) -> Document:
+    def cleaned(
+        self, resource: Resource, document: Document, request: Request, *, applied: bool = False
+    ) -> Document:
         """The document without what its kind doesn't have; that is refused or warned of, as asked."""
         as_kind = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         try:
-            cleaned, unknown = self._read(resource, document)
+            cleaned, unknown = self._read(resource, document, applied=applied)
         except Malformed as fault:
             raise status.bad_request(f"{as_kind}: {fault}") from fault
         told = _told(unknown)
@@ -122,6 +139,26 @@ class Intake:
         if request.options.validation != IGNORE:
             request.warnings.extend(told)
         return cleaned
+
+    def single_owners(self, document: Document, request: Request, *, patched: bool = False) -> None:
+        """Drops owner references that occur twice, with a warning."""
+        metadata = document.get("metadata") or {}
+        owners = metadata.get("ownerReferences") or ()
+        kept = {_encode_sorted(owner): owner for owner in reversed(owners)}
+        if len(kept) == len(owners):
+            return
+        seen: set[bytes] = set()
+        repeated: dict[str, None] = {}
+        for owner in owners:
+            text = _encode_sorted(owner)
+            if text in seen:
+                repeated[str(owner.get("uid"))] = None
+            seen.add(text)
+        metadata["ownerReferences"] = [*reversed(kept.values())]
+        told = REPEATED_OWNERS.format(
+            " after mutating admission happens" if patched else "", ", ".join(repeated)
+        )
+        request.warnings.append(told)
 
     def rewritten(self, resource: Resource, document: Document) -> Document:
         """Built-in kinds once more as they are written, after their defaults."""
@@ -212,8 +249,9 @@ def _mistyped(resource: Resource, document: Document) -> status.Refusal:
             f"({resource.api_version})"
         )
     cause = status.invalid_value("kind", kind, f"must be {resource.kind}")
-    name = (document.get("metadata") or {}).get("name", "")
-    return status.invalid(resource.group, str(kind), name, [cause])
+    metadata = document.get("metadata")
+    name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+    return status.invalid(resource.group, str(kind), str(name), [cause])
 
 
 def _told(unknown: Sequence[str]) -> list[str]:

@@ -1,17 +1,15 @@
 """Everything that is wrong with a document that a client wants to write."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from fairway.hub import status
 from fairway.hub.kinds import Kind
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
-from fairway.hub.schemas.metadata import STANDARD_FINALIZERS, check_changed, check_new
+from fairway.hub.schemas.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, check_changed, check_new
 from fairway.hub.schemas.structural import RULES_NOT_CHECKED, Checker
 from fairway.hub.writing import presence
-
-UNQUALIFIED: Final = "name is neither a standard finalizer name nor is it fully qualified"
 
 
 def causes(
@@ -40,9 +38,9 @@ def causes(
         about = check_new(metadata, namespaced=resource.namespaced, rule=kind.naming)
     else:
         about = check_changed(metadata, old["metadata"])
+    if old is not None:
+        about = [*about, *about]  # Kubernetes checks twice, for all kinds and for the kind, and reports both
     if not resource.custom:
-        # The real ones are judged twice, in general and as what they are, and both are told.
-        about = [*about, *about] if old is not None else about
         about += _finalizer_causes(metadata)
     if resource.custom and resource.scale is not None:
         at = next(
@@ -73,7 +71,7 @@ def _native(causes: Sequence[status.Cause]) -> list[status.Cause]:
 
 def _finalizer_causes(metadata: Document) -> list[status.Cause]:
     return [
-        status.invalid_value(f"metadata.finalizers[{index}]", name, UNQUALIFIED)
+        status.invalid_value(f"metadata.finalizers[{index}]", name, UNKNOWN_FINALIZER)
         for index, name in enumerate(metadata.get("finalizers") or ())
         if "/" not in name and name not in STANDARD_FINALIZERS
     ]

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.hub import status
 from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion
 from fairway.hub.requests import Admit
-from fairway.hub.resource import Document, Resource
+from fairway.hub.resource import Resource
 from fairway.hub.user import User
 from fairway.hub.writing.intake import Intake, clone
 from fairway.hub.writing.keeping import Keeping
+from fairway.hub.writing.preconditions import check_deletion
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 ORPHAN_FINALIZER: Final = "orphan"
@@ -46,7 +46,7 @@ class Removals:
     ) -> Removed:
         item, old = self._keeping.head(resource, namespace, name)
         metadata = old["metadata"]
-        check_preconditions(resource, metadata, options)
+        check_deletion(resource, metadata, options)
         kind = self._intake.kind(resource)
         kind.admit_deletion(old, user)
         if admit is not None:
@@ -74,23 +74,6 @@ class Removals:
             return Removed(await self._keeping.unchanged(item), gone=False)
         raw = await self._keeping.commit(resource, document, expect=item.revision, dry_run=options.dry_run)
         return Removed(raw, gone=False)
-
-
-def check_preconditions(resource: Resource, metadata: Document, options: Deletion) -> None:
-    """Raises a 409."""
-    told = ""
-    if options.uid is not None and options.uid != metadata["uid"]:
-        told = (
-            f"the UID in the precondition ({options.uid}) does not match the UID in record "
-            f"({metadata['uid']}). The object might have been deleted and then recreated"
-        )
-    elif options.revision is not None and options.revision != metadata["resourceVersion"]:
-        told = (
-            f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
-            f"in record ({metadata['resourceVersion']}). The object might have been modified"
-        )
-    if told:
-        raise status.conflict(resource.group, resource.kind, metadata["name"], told)
 
 
 def _finalizers(present: Sequence[str], options: Deletion, kind: Kind) -> list[str]:

@@ -9,9 +9,10 @@ import msgspec
 from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.options import IGNORE, STRICT
+from fairway.hub.patches import apply, fieldset, managed, mergepatch
 from fairway.hub.patches import jsonpatch as operations
-from fairway.hub.patches import mergepatch
-from fairway.hub.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
+from fairway.hub.patches.managed import Managers
+from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, Request
 from fairway.hub.resource import Column, Document, Resource, Scale
 from fairway.hub.schema import parse
 from fairway.hub.serving import form, jsonpath
@@ -43,6 +44,13 @@ SCALE: Final = Resource(
 _REPLICAS: Final = Scale(
     spec_path=".spec.replicas", status_path=".status.replicas", selector_path=".spec.selector"
 )
+UNSTRATEGIC: Final = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+)
+
+_REPLICAS_FIELD: Final = ("f:spec", "f:replicas")
+_OWNED: Final = fieldset.of(("spec", "replicas"))
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -70,6 +78,10 @@ class Scaling:
     async def patch(
         self, resource: Resource, found: Target, patch: Patch, request: Request, style: Form
     ) -> bytes:
+        if patch.media == APPLY_PATCH:
+            return await self._apply(resource, found, patch.body, request, style)
+        if patch.media == STRATEGIC_PATCH and resource.custom:
+            raise status.unsupported_media(UNSTRATEGIC)
         changed = _patched(self._current(resource, found), patch)
         name = (changed.get("metadata") or {}).get("name")
         if name != found.name:
@@ -90,28 +102,128 @@ class Scaling:
     async def _rescale(
         self, resource: Resource, found: Target, wanted: Document, request: Request, style: Form
     ) -> bytes:
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
-        if replicas < 0 and not resource.custom:
-            cause = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise status.invalid("autoscaling", "Scale", found.name, [cause])
-        path = [part for part in (resource.scale or _REPLICAS).spec_path.split(".") if part]
+        def make(current: Document) -> None:
+            _set_replicas(resource, current, wanted)
+
+        return await self._change(resource, found, make, request, style, sent=wanted.get("metadata"))
+
+    async def _apply(
+        self, resource: Resource, found: Target, applied: Any, request: Request, style: Form
+    ) -> bytes:
+        """The scale is merged like any object; who manages it is who manages the replicas of its parent."""
+        metadata = applied.get("metadata") if isinstance(applied, dict) else None
+        sent = metadata if isinstance(metadata, dict) else {}
 
         def make(current: Document) -> None:
-            place: Any = current
-            for part in path[:-1]:
-                place = place.setdefault(part, {})
-            place[path[-1]] = replicas
+            owners = ScaleOwners(resource)
+            live = _scale(resource, current)
+            managed.write(live, owners.of_scale(current))
+            merged = apply.apply(
+                live,
+                applied,
+                manager=request.options.manager,
+                force=request.options.force,
+                api_version=SCALE.api_version,
+                kind=SCALE.kind,
+                time="",
+                subresource="scale",
+                node=builtin.kind(SCALE.group, SCALE.version, SCALE.kind).node,
+            )
+            if sent.get("name") != found.name:
+                raise status.bad_request(misnamed(sent.get("name"), found.name))
+            after = managed.read(merged["metadata"].get("managedFields"), trusted=True)
+            try:
+                wanted = _read(merged, request)
+            except Malformed as fault:
+                raise status.bad_request(str(fault)) from fault
+            _set_replicas(resource, current, wanted)
+            managed.write(current, owners.of_parent(current, after))
 
+        return await self._change(resource, found, make, request, style, sent=sent, applied=True)
+
+    async def _change(
+        self,
+        resource: Resource,
+        found: Target,
+        make: Callable[[Document], None],
+        request: Request,
+        style: Form,
+        *,
+        sent: Document | None,
+        applied: bool = False,
+    ) -> bytes:
         def admit(new: Document | None, old: Document | None) -> None:
             assert new is not None
             assert old is not None
             request.admitted(_scale(resource, new), _scale(resource, old))
 
-        asked = replace(request, admit=admit)
         written = await self._writer.change(
-            resource, found.namespace, found.name, make, asked, sent=wanted.get("metadata") or {}
+            resource,
+            found.namespace,
+            found.name,
+            make,
+            replace(request, admit=admit),
+            sent=sent or {},
+            applied=applied,
         )
         return _shown(_scale(resource, form.decode(resource, written.raw)), style)
+
+
+class ScaleOwners:
+    """Between the managers of a resource and those of its scale, which own nothing but the replicas."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._version = resource.api_version
+        parts = _parts(resource)
+        self._path = tuple(fieldset.field(part) for part in parts)
+        self._replicas = fieldset.of(tuple(parts))
+
+    def of_scale(self, parent: Document) -> Managers:
+        found = [
+            replace(entry, api_version=SCALE.api_version, fields=_OWNED)
+            for entry in _managers(parent).values()
+            if fieldset.contains(entry.fields, *self._path)
+        ]
+        return {entry.key: entry for entry in found}
+
+    def of_parent(self, parent: Document, scale: Managers) -> Managers:
+        owning = {
+            (entry.manager, entry.operation, entry.subresource): entry
+            for entry in scale.values()
+            if fieldset.contains(entry.fields, *_REPLICAS_FIELD)
+        }
+        kept: Managers = {}
+        for key, entry in _managers(parent).items():
+            fields = entry.fields
+            identity = (entry.manager, entry.operation, entry.subresource)
+            if fieldset.contains(fields, *self._path) and owning.pop(identity, None) is None:
+                fields = fieldset.difference(fields, self._replicas)
+            if fields:
+                kept[key] = replace(entry, fields=fields)
+        for entry in owning.values():
+            made = replace(entry, api_version=self._version, fields=self._replicas)
+            kept[made.key] = made
+        return kept
+
+
+def _managers(document: Document) -> Managers:
+    return managed.read(document["metadata"].get("managedFields"), trusted=True)
+
+
+def _parts(resource: Resource) -> list[str]:
+    return [part for part in (resource.scale or _REPLICAS).spec_path.split(".") if part]
+
+
+def _set_replicas(resource: Resource, document: Document, wanted: Document) -> None:
+    replicas = (wanted.get("spec") or {}).get("replicas") or 0
+    if replicas < 0 and not resource.custom:
+        cause = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise status.invalid("autoscaling", "Scale", document["metadata"]["name"], [cause])
+    place: Any = document
+    *parents, last = _parts(resource)
+    for part in parents:
+        place = place.setdefault(part, {})
+    place[last] = replicas
 
 
 def _read(document: Document, request: Request) -> Document:
@@ -140,7 +252,7 @@ def _scale(resource: Resource, document: Document) -> Document:
         "status": {"replicas": _number(document, paths.status_path) or 0},
     }
     replicas = _number(document, paths.spec_path)
-    if replicas is not None:
+    if replicas:
         scale["spec"]["replicas"] = replicas
     if paths.selector_path and (selector := _selector(document, paths.selector_path)):
         scale["status"]["selector"] = selector

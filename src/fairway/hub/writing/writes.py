@@ -5,7 +5,6 @@ runs without giving way, so concurrent writers are ordered here and no write is 
 has already replaced.
 """
 
-import re
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
@@ -18,7 +17,6 @@ import msgspec
 from fairway.hub import status
 from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
-from fairway.hub.notation import quoted
 from fairway.hub.options import Deletion
 from fairway.hub.patches import apply
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
@@ -31,15 +29,17 @@ from fairway.hub.user import User
 from fairway.hub.writing.intake import Intake, clone
 from fairway.hub.writing.keeping import Keeping
 from fairway.hub.writing.patching import patched, unknown_fields
+from fairway.hub.writing.preconditions import check_uid, check_version, require_version
 from fairway.hub.writing.removals import Removals, Removed
+
+WITH_VERSION: Final = "resourceVersion should not be set on objects to be created"
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _BASE_LENGTH: Final = 58
 _ATTEMPTS: Final = 8
 
-_ANY: Final = (None, "", "0")
-"""Versions that make a write unconditional."""
-_NUMBER: Final = re.compile("[0-9]{1,20}")
+_KEPT: Final = ("creationTimestamp", "generation", "resourceVersion", "name", "namespace", "selfLink")
+"""Metadata of the live object that no update changes, whatever it says."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -113,13 +113,13 @@ class Writer:
         """``name`` is what the path says, when it does (an apply or an upsert)."""
         view = resource
         resource, document = self._intake.kept(resource, clone(document), request)
+        self._intake.single_owners(document, request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
-        if metadata.get("resourceVersion") not in (None, ""):
-            raise status.Refusal(
-                code=500, reason="", message="resourceVersion should not be set on objects to be created"
-            )
+        dry_run, version = request.options.dry_run, metadata.get("resourceVersion")
+        if version and not name and not dry_run:
+            raise status.Refusal(code=500, reason="", message=WITH_VERSION)
         base = str(metadata.get("generateName") or "")[:_BASE_LENGTH]
         for _ in range(_ATTEMPTS):
             if generated:
@@ -143,7 +143,9 @@ class Writer:
         request.admitted(document, None)
         if self._store.head(key) is not None:
             raise status.already_exists(resource.group, resource.plural, metadata["name"])
-        raw = await self._keeping.commit(resource, document, expect=0, dry_run=request.options.dry_run)
+        if dry_run and version:
+            metadata["resourceVersion"] = version
+        raw = await self._keeping.commit(resource, document, expect=0, dry_run=dry_run)
         return Written(raw, created=True)
 
     def _placed(self, resource: Resource, metadata: Document, namespace: str, name: str) -> None:
@@ -183,13 +185,7 @@ class Writer:
 
     def _begun(self, resource: Resource, document: Document) -> None:
         metadata = document["metadata"]
-        for key in (
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "resourceVersion",
-            "generation",
-        ):
+        for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
             metadata.pop(key, None)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = timestamp(self._clock())
@@ -203,58 +199,25 @@ class Writer:
     async def update(
         self, resource: Resource, namespace: str, name: str, document: Document, request: Request
     ) -> Written:
-        view = resource
+        view, sent = resource, document
         resource, document = self._intake.kept(resource, clone(document), request)
+        self._intake.single_owners(document, request)
         metadata = _metadata(document)
         self._placed(resource, metadata, namespace, name)
+        kind = self._intake.kind(resource)
         key = (resource.key, namespace if resource.namespaced else "", name)
         item = self._store.head(key)
         if item is None:
-            if not request.subresource and self._intake.kind(resource).upsert and not metadata.get("uid"):
-                metadata.pop("resourceVersion", None)
-                return await self.create(resource, namespace, document, request, name=name)
-            raise status.not_found(resource.group, resource.plural, name)
+            if request.subresource or not kind.upsert:
+                raise status.not_found(resource.group, resource.plural, name)
+            check_uid(resource, name, key[1], "", metadata.get("uid"))
+            return await self.create(view, namespace, sent, request, name=name)
         old = _decode(item.raw)
-        self._same(resource, old, metadata)
-        self._based(resource, metadata, name)
-        self._unchanged(resource, old, metadata)
+        check_uid(resource, name, key[1], old["metadata"]["uid"], metadata.get("uid"))
+        require_version(resource, kind, metadata, name)
+        check_version(resource, old, metadata)
         document = self._intake.defaulted(resource, document)
         return await self._replace(resource, item, old, document, request, view=view)
-
-    def _same(self, resource: Resource, old: Document, metadata: Document) -> None:
-        """A uid that the client sends must be the object's own."""
-        uid, live = metadata.get("uid"), old["metadata"]
-        if uid and uid != live["uid"]:
-            path = [resource.group] if resource.custom else []
-            key = "/".join(["/registry", *path, resource.plural, live.get("namespace", ""), live["name"]])
-            raise status.conflict(
-                resource.group,
-                resource.plural,
-                live["name"],
-                f"StorageError: invalid object, Code: 4, Key: {key.replace('//', '/')}, ResourceVersion: 0, "
-                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
-                f"{live['uid']}",
-            )
-
-    def _based(self, resource: Resource, metadata: Document, name: str) -> None:
-        """Custom resources are never replaced without saying which version is meant."""
-        if resource.custom and metadata.get("resourceVersion") in _ANY:
-            cause = status.Cause(
-                field="metadata.resourceVersion",
-                reason=status.INVALID,
-                message="Invalid value: 0: must be specified for an update",
-            )
-            raise status.invalid(resource.group, resource.plural, name, [cause])
-
-    def _unchanged(self, resource: Resource, old: Document, metadata: Document) -> None:
-        """And so must a resourceVersion."""
-        revision, live = metadata.get("resourceVersion"), old["metadata"]
-        if revision in _ANY or revision == live["resourceVersion"]:
-            return
-        if not _NUMBER.fullmatch(str(revision)):
-            told = f"strconv.ParseUint: parsing {quoted(str(revision))}: invalid syntax"
-            raise status.Refusal(code=500, reason="", message=told)
-        raise status.conflict(resource.group, resource.plural, live["name"])
 
     async def _replace(
         self,
@@ -272,20 +235,15 @@ class Writer:
         metadata = _metadata(document)
         live = old["metadata"]
         metadata["uid"] = metadata.get("uid") or live["uid"]
-        for key in (
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "generation",
-            "resourceVersion",
-            "name",
-            "namespace",
-            "selfLink",
-        ):
+        for key in _KEPT:
             if key in live:
                 metadata[key] = live[key]
             else:
                 metadata.pop(key, None)
+        if "deletionTimestamp" in live:  # to set one where there is none is refused
+            metadata["deletionTimestamp"] = live["deletionTimestamp"]
+        if "deletionGracePeriodSeconds" in live:
+            metadata.setdefault("deletionGracePeriodSeconds", live["deletionGracePeriodSeconds"])
         self._confined(resource, old, document, request)
         old.pop("apiVersion", None), old.pop("kind", None)
         document.pop("apiVersion", None), document.pop("kind", None)
@@ -334,17 +292,19 @@ class Writer:
         request: Request,
         *,
         sent: Document | None = None,
+        applied: bool = False,
     ) -> Written:
         """A change the hub makes on a client's behalf, as subresources do; ``make`` edits the newest state.
 
         ``sent`` is the metadata that came with it: where it tells a uid or a version, they must be the object's.
+        ``applied`` if ``make`` also sets who manages which field.
         """
         item, old = self._keeping.head(resource, namespace, name)
-        self._same(resource, old, sent or {})
-        self._unchanged(resource, old, sent or {})
+        check_uid(resource, name, item.key[1], old["metadata"]["uid"], (sent or {}).get("uid"))
+        check_version(resource, old, sent or {})
         document = clone(old)
         make(document)
-        return await self._replace(resource, item, old, document, request)
+        return await self._replace(resource, item, old, document, request, applied=applied)
 
     # Patch and apply
 
@@ -362,10 +322,11 @@ class Writer:
         self._placed(resource, metadata, namespace, name)
         self._intake.typed(resource, changed)
         changed = self._intake.cleaned_patch(resource, changed, request, odd=unknown_fields(patch))
+        self._intake.single_owners(changed, request, patched=True)
         view = resource
         resource, changed = self._intake.converted(resource, changed)
-        self._based(resource, _metadata(changed), name)
-        self._unchanged(resource, old, _metadata(changed))
+        require_version(resource, self._intake.kind(resource), _metadata(changed), name)
+        check_version(resource, old, _metadata(changed))
         changed = self._intake.defaulted(resource, changed)
         return await self._replace(resource, item, old, changed, request, view=view)
 
@@ -396,8 +357,8 @@ class Writer:
             )
         if live is not None:
             if "resourceVersion" in metadata:  # without one, the newest is meant
-                self._based(resource, metadata, name)
-            self._unchanged(resource, live, metadata)
+                require_version(resource, self._intake.kind(resource), metadata, name)
+            check_version(resource, live, metadata)
         merged = apply.apply(
             live,
             applied,
@@ -411,7 +372,8 @@ class Writer:
             blank=self._intake.nothing(resource),
         )
         self._intake.typed(resource, merged)
-        merged = self._intake.cleaned(resource, merged, request)
+        merged = self._intake.cleaned(resource, merged, request, applied=True)
+        self._intake.single_owners(merged, request, patched=True)
         if item is None:
             return await self._applied_anew(resource, namespace, name, merged, request)
         old = _decode(item.raw)

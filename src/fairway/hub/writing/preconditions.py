@@ -1,0 +1,69 @@
+"""Conditions on the state that a write replaces or deletes: the uid and the version that the client expects."""
+
+import re
+from typing import Final
+
+from fairway.hub import status
+from fairway.hub.kinds import Kind
+from fairway.hub.notation import quoted
+from fairway.hub.options import Deletion
+from fairway.hub.resource import Document, Resource
+
+WITHOUT_VERSION: Final = "Invalid value: 0: must be specified for an update"
+
+_ANY: Final = (None, "", "0")
+"""Versions that make a write unconditional."""
+_NUMBER: Final = re.compile("[0-9]{1,20}")
+_PLACES: Final = {"services": "services/specs", "endpoints": "services/endpoints"}
+"""Where etcd keeps resources that it doesn't keep under their own name."""
+
+
+def check_uid(resource: Resource, name: str, namespace: str, uid: object, expected: object) -> None:
+    """A uid that the client sends must be the object's own; ``uid`` is empty if there is no object. Raises a 409."""
+    if not expected or expected == uid:
+        return
+    path = [resource.group] if resource.custom else []
+    place = _PLACES.get(resource.key, resource.plural)
+    key = "/".join(["/registry", *path, place, namespace, name]).replace("//", "/")
+    raise status.conflict(
+        resource.group,
+        resource.plural,
+        name,
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {expected}, UID in object meta: {uid}",
+    )
+
+
+def require_version(resource: Resource, kind: Kind, metadata: Document, name: str) -> None:
+    """Some kinds are never replaced without the version that is meant. Raises a 422."""
+    if (resource.custom or not kind.unconditional) and metadata.get("resourceVersion") in _ANY:
+        cause = status.Cause(field="metadata.resourceVersion", reason=status.INVALID, message=WITHOUT_VERSION)
+        raise status.invalid(resource.group, resource.plural, name, [cause])
+
+
+def check_version(resource: Resource, old: Document, metadata: Document) -> None:
+    """A version that the client sends must be the newest. Raises a 409."""
+    revision, live = metadata.get("resourceVersion"), old["metadata"]
+    if revision in _ANY or revision == live["resourceVersion"]:
+        return
+    if not _NUMBER.fullmatch(str(revision)):
+        told = f"strconv.ParseUint: parsing {quoted(str(revision))}: invalid syntax"
+        raise status.Refusal(code=500, reason="", message=told)
+    raise status.conflict(resource.group, resource.plural, live["name"])
+
+
+def check_deletion(resource: Resource, metadata: Document, options: Deletion) -> None:
+    """Raises a 409."""
+    told = ""
+    if options.uid is not None and options.uid != metadata["uid"]:
+        told = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated"
+        )
+    elif options.revision is not None and options.revision != metadata["resourceVersion"]:
+        told = (
+            f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
+            f"in record ({metadata['resourceVersion']}). The object might have been modified"
+        )
+    if told:
+        raise status.conflict(resource.group, resource.kind, metadata["name"], told)
