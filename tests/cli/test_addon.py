@@ -245,6 +245,28 @@ def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str,
         (["install", "resource-usage", "--set", "INTERVAL"], "'INTERVAL' is no setting: write NAME=VALUE"),
         (["install", "resource-usage", "--set", "MAXCPU=1"], "did you mean 'MAXCPUCOUNT'?"),
         (["install", "resource-usage", "--set", f"INTERVAL={'1' * 1025}"], "longer than 1024"),
+        (
+            ["install", "resource-usage", "--set", "INTERVAL=abc"],
+            "--set INTERVAL=abc: expected a duration such as 30s",
+        ),
+        (["install", "resource-usage", "--set", "INTERVAL=-5s"], "--set INTERVAL=-5s: expected a duration"),
+        (
+            ["install", "resource-usage", "--set", "INTERVAL=0"],
+            "--set INTERVAL=0: INTERVAL must be at least 1s",
+        ),
+        (["install", "resource-usage", "--set", "VALID_FOR=30s"], "make them valid for 75 s or more"),
+        (
+            ["install", "resource-usage", "--set", "MAXCPUCOUNT=-4"],
+            "--set MAXCPUCOUNT=-4: provider resource-usage:",
+        ),
+        (["install", "resource-usage", "--set", "MAXMEMCOUNT=1XB"], 'unknown suffix "XB"'),
+        (["install", "resource-usage", "--set", "SCORES=cpuAvail"], "did you mean 'cpuAvailable'?"),
+        (
+            ["install", "resource-usage", "--set", "LOG_FORMAT=xml"],
+            "--set LOG_FORMAT=xml: 'xml' is not one of",
+        ),
+        (["install", "resource-usage", "--set", "PROVIDERS=heath"], "did you mean 'health'?"),
+        (["install", "resource-usage", "--set", "PROVIDERS=prometheus"], "reads all clusters of a hub"),
         (["install", "resource-usage", "--placement", "p"], BAD_PLACEMENT.format(given="p")),
         (["install", "resource-usage", "--placement", "a/b", "--all"], ONE_CHOICE),
         (["install", "resource-usage", "--clusters", "a in b"], "is no label selector"),
@@ -258,6 +280,27 @@ def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str,
 def test_wrong_input(capsys: Capture, arguments: list[str], complaint: str) -> None:
     assert run(["addon", *arguments]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("output", ["table", "yaml"])
+def test_dry_run_refuses_settings_that_the_agent_would_refuse(capsys: Capture, output: str) -> None:
+    settings = ["--set", "INTERVAL=10s", "--set", "VALID_FOR=30s"]
+    assert run(["addon", "install", "resource-usage", "--dry-run", "-o", "yaml", *settings]) == 0
+    capsys.readouterr()
+    settings += ["--set", "VALID_FOR=11s", "--set", "MAXCPUCOUNT=64"]
+    assert run(["addon", "install", "resource-usage", "--dry-run", "-o", output, *settings]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert (
+        "Error: --set INTERVAL=10s --set VALID_FOR=11s: provider resource-usage: scores valid for 11 s"
+        in told
+    )
+
+
+def test_provider_that_only_an_own_image_has_needs_the_image(capsys: Capture) -> None:
+    install = ["addon", "install", "resource-usage", "--dry-run", "-o", "yaml", "--set", "PROVIDERS=queue"]
+    assert run(install) == 2
+    assert "give that with --image" in " ".join(capsys.readouterr().err.split())
+    assert run([*install, "--image", "example.com/own:1"]) == 0
 
 
 def test_a_hub_without_add_ons(tmp_path: Path, capsys: Capture) -> None:

@@ -153,6 +153,7 @@ def install(
     """
     from fairway.cli.addon_objects import IMAGE, Plan, documents
     from fairway.cli.addon_selector import label_selector
+    from fairway.cli.addon_settings import check_settings
 
     refuse_contradictions(context)
     if sum((clusters is not None, chosen_by is not None, everywhere)) > 1:
@@ -166,6 +167,7 @@ def install(
         variables=_variables(settings),
         managed_cluster_scores=managed_cluster_scores,
     )
+    check_settings(plan)
     if dry_run and output != "table":
         items = list(documents(plan))
         emit(

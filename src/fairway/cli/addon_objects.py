@@ -249,14 +249,14 @@ def _deployment(plan: Plan, account: str) -> Document:
                     "runAsGroup": 65532,
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
-                "containers": [_container(plan)],
+                "containers": [container(plan)],
                 "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
             },
         },
     }
 
 
-def _container(plan: Plan) -> Document:
+def container(plan: Plan) -> Document:
     def probe(path: str, **more: int) -> Document:
         return {"httpGet": {"path": path, "port": "health"}, **more}
 

@@ -79,6 +79,9 @@ STARTING: Final = "the hub has not answered yet"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 
+NOWHERE: Final = Connection(server="https://127.0.0.1:1")
+"""For clients that are never used."""
+
 Factories = Mapping[str, Factory]
 
 
@@ -113,11 +116,32 @@ def serve(job: Job) -> None:
     log.info(STOPPED)
 
 
+def check(job: Job, *, environment: Mapping[str, str]) -> None:
+    """Read all options as an agent does that starts with this environment. Raises BadInputError. Sends no request."""
+
+    async def assemble() -> None:
+        async with Client(NOWHERE) as client:
+            Agent(job, _factories(job), None, NOWHERE, environment=environment).assemble(
+                hub=client, local=client
+            )
+
+    asyncio.run(assemble())
+
+
 class Agent:
     """``running`` is what runs now; nothing does before the hub has answered."""
 
-    def __init__(self, job: Job, factories: Factories, options: Document | None, cluster: Connection) -> None:
+    def __init__(
+        self,
+        job: Job,
+        factories: Factories,
+        options: Document | None,
+        cluster: Connection,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.job, self._factories, self._options, self._cluster = job, factories, options, cluster
+        self._environment = os.environ if environment is None else environment
         self.meters = ProviderMeters()
         self._runner: Runner | None = None
 
@@ -141,23 +165,27 @@ class Agent:
         async with Client(self._cluster) as local, Client(connection) as hub:
             await self._greet(hub)
             async with _pulse(self.job, local, self.unready):
-                providers = tuple(self._made(name, hub=hub, local=local) for name in self._factories)
-                settings = Settings(
-                    cluster=self.job.cluster,
-                    interval=self.job.interval,
-                    valid_for=self.job.valid_for,
-                    adopt=self.job.adopt,
-                    managed_cluster_scores=self.job.managed_cluster_scores,
-                )
-                try:
-                    self._runner = Runner(providers, client=hub, settings=settings, meters=self.meters)
-                except DefinitionError as error:
-                    raise BadInputError(str(error)) from None
+                self._runner = self.assemble(hub=hub, local=local)
                 log.info(STARTED, ", ".join(sorted(self._runner.lanes)), self.job.cluster, connection.server)
                 try:
                     await self._runner.run()
                 finally:
                     self._runner = None
+
+    def assemble(self, *, hub: Client, local: Client) -> Runner:
+        """Build all providers from their options. Raises BadInputError. Sends no request."""
+        providers = tuple(self._made(name, hub=hub, local=local) for name in self._factories)
+        settings = Settings(
+            cluster=self.job.cluster,
+            interval=self.job.interval,
+            valid_for=self.job.valid_for,
+            adopt=self.job.adopt,
+            managed_cluster_scores=self.job.managed_cluster_scores,
+        )
+        try:
+            return Runner(providers, client=hub, settings=settings, meters=self.meters)
+        except DefinitionError as error:
+            raise BadInputError(str(error)) from None
 
     async def _greet(self, hub: Client) -> None:
         """Until the hub answers at all. What it may not do yet, it waits for; who it is, it must be able to tell."""
@@ -207,6 +235,7 @@ class Agent:
             hub=hub,
             local=local,
             folder=Path() if job.config is None else job.config.parent,
+            environment=self._environment,
         )
         try:
             made = self._factories[name](self._options_of(name), context)

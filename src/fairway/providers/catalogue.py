@@ -10,6 +10,7 @@ before it is asked for. The factory is called as ``factory(options, context)`` a
 - ``interval`` on the command line overrides the provider's own afterwards; a factory need not look at it.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -49,6 +50,8 @@ class Context:
     folder: Path = field(default_factory=Path)
     """Of the file with the options: what they name by a relative path is there."""
     clock: Clock = SYSTEM_CLOCK
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """Variables that providers read settings from."""
     rehearsal: bool = False
     """Whether only what would be published is told: then nothing is written anywhere, to no file of its own either."""
 

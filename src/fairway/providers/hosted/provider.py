@@ -259,7 +259,7 @@ def _slots_score(profile: Profile, maximum: int) -> Score:
 
 def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:
     """The factory of the catalogue. Raises OptionsError."""
-    read = Options.read(options, folder=context.folder)
+    read = Options.read(options, folder=context.folder, environment=context.environment)
     if context.rehearsal:
         read = replace(read, claims=False)
     return HostedClusters(context.local_client(), read)

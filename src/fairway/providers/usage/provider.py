@@ -150,4 +150,4 @@ class ResourceUsage(ClusterProvider):
 
 def resource_usage(options: Mapping[str, Any], context: Context) -> ResourceUsage:
     """The factory of the catalogue. Raises OptionsError."""
-    return ResourceUsage(context.local_client(), Options.read(options))
+    return ResourceUsage(context.local_client(), Options.read(options, environment=context.environment))

@@ -1,0 +1,123 @@
+"""Settings of an add-on, read as its agent reads them, before anything is written to a hub.
+
+A setting that the agent refuses would be rolled out to all clusters and stop the agent on each of them. So the
+command line of the agent is rendered from the same template, parsed by the same command, and its providers are built
+from the result.
+"""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from fairway.cli.addon_objects import IMAGE, VARIABLES, Plan, container
+from fairway.cli.agent import run as agent_run
+from fairway.cli.agent_process import READS_FLEET, Job, check
+from fairway.cli.errors import BadInputError
+from fairway.providers.catalogue import CATALOGUE
+from fairway.providers.loading import NEAR, installed
+
+WRONG_SETTING: Final = "--set {settings}: {reason}"
+TOO_OFTEN: Final = f"INTERVAL must be at least 1s; write for example INTERVAL={VARIABLES['INTERVAL']}"
+UNKNOWN_PROVIDER: Final = (
+    "there is no provider {name!r}{hint}; there are {known}. "
+    "If an image of your own has it, give that with --image"
+)
+SHORTEST_INTERVAL: Final = 1.0
+
+_VARIABLE: Final = re.compile(r"\{\{([A-Z_]+)\}\}")
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "HUB_KUBECONFIG": "kubeconfig",
+    "CLUSTER_NAME": "cluster1",
+    "INSTALL_NAMESPACE": "default",
+}
+"""What OCM fills in on each cluster."""
+
+
+def check_settings(plan: Plan) -> None:
+    """Raises click.UsageError that names the settings, their values and what to write."""
+    reason = _fault(plan, plan.variables)
+    if not reason:
+        return
+    # The fewest settings that are refused for the same reason are the ones to name.
+    for count in range(1, len(plan.variables)):
+        for names in combinations(plan.variables, count):
+            settings = {name: plan.variables[name] for name in names}
+            if _fault(plan, settings) == reason:
+                raise _refusal(settings, reason)
+    raise _refusal(plan.variables, reason)
+
+
+def _fault(plan: Plan, settings: Mapping[str, str]) -> str:
+    """Why an agent with these settings would not start; empty if it would."""
+    try:
+        _read(plan, {**VARIABLES, "PROVIDERS": plan.provider, **settings})
+    except click.BadParameter as error:
+        return error.message
+    except BadInputError as error:
+        return str(error)
+    return ""
+
+
+def _refusal(settings: Mapping[str, str], reason: str) -> click.UsageError:
+    given = " --set ".join(f"{name}={value}" for name, value in settings.items())
+    return click.UsageError(WRONG_SETTING.format(settings=given, reason=reason))
+
+
+def _read(plan: Plan, values: Mapping[str, str]) -> None:
+    template = container(plan)
+    arguments = [_filled(each, values) for each in template["args"]]
+    # The environment of this process has nothing to do with that of the agent.
+    given = agent_run.make_context("run", arguments, auto_envvar_prefix=None).params
+    known = tuple(name for name in given["providers"] if _is_known(plan, name))
+    if given["interval"] is not None and given["interval"] < SHORTEST_INTERVAL:
+        raise BadInputError(TOO_OFTEN)
+    environment = {each["name"]: _filled(each["value"], values) for each in template["env"]}
+    if known:
+        check(_job(given, providers=known), environment=environment)
+
+
+def _is_known(plan: Plan, name: str) -> bool:
+    """Whether the provider can be built here. One that only the image of the agent has cannot. Raises BadInputError."""
+    entry = CATALOGUE.get(name)
+    if entry is not None:
+        if entry.fleet:
+            raise BadInputError(READS_FLEET.format(name=name))
+        return True
+    if name in installed():
+        return True
+    if plan.image == IMAGE:
+        known = [each for each, entry in CATALOGUE.items() if not entry.fleet]
+        near = get_close_matches(name, known, n=1)
+        hint = NEAR.format(near=near[0]) if near else ""
+        raise BadInputError(UNKNOWN_PROVIDER.format(name=name, hint=hint, known=", ".join(known)))
+    return False
+
+
+def _job(given: Mapping[str, Any], *, providers: tuple[str, ...]) -> Job:
+    return Job(
+        hub_kubeconfig=Path(given["hub_kubeconfig"]),
+        cluster=given["cluster_name"],
+        kubeconfig=None,
+        context=None,
+        providers=providers,
+        config=None,
+        interval=given["interval"],
+        valid_for=given["valid_for"],
+        adopt=False,
+        managed_cluster_scores=given["managed_cluster_scores"],
+        add_on=given["addon_name"],
+        namespace=given["addon_namespace"],
+        lease=True,
+        confined_to=None,
+        health=None,
+        metrics=None,
+    )
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda match: {**_ELSEWHERE, **values}.get(match[1], match[0]), text)
