@@ -11,13 +11,14 @@ from fairway.cli.hub_serve import KUBECONFIG
 from fairway.hub import upkeep
 from fairway.hub.access.authn import OPEN_PATHS
 from fairway.hub.hub import NAMESPACES, PROBE_SECONDS
-from fairway.hub.serving import audit, body, connection, reads, server
+from fairway.hub.serving import audit, body, connection, fair_queue, reads
 from fairway.hub.serving.documents import KUBERNETES
 from fairway.hub.storage import lock, log, store
 from fairway.hub.upkeep import expiry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,8 @@ MIB = 1024 * 1024
         f"| head of a request, TLS handshake | {connection.HEADER_SECONDS:g} s each |",
         f"| body of a request | {connection.BODY_SECONDS:g} s |",
         f"| idle connection | {connection.IDLE_SECONDS:g} s |",
-        f"| writes at a time | {server.WRITERS}; up to {server.WAITING:,} wait, more get 429 |",
+        f"| {body.SMALL // KIB} KiB ({body.SMALL_PROTOBUF // KIB} KiB as protobuf), {body.SMALL_VALUES:,} values |",
+        f"| {fair_queue.WAITING_PER_FLOW:,} of one user, {fair_queue.WAITING:,} of all; more get 429 |",
         f"{store.CHANGES_KEPT:,} changes or {store.BYTES_KEPT // MIB} MiB, whichever is less |",
         f"between {reads.LONGEST_WATCH // 120} and {reads.LONGEST_WATCH // 60} minutes |",
         f"| audit log | {audit.ROTATE_BYTES // MIB} MiB a file, {['no', 'one', 'two', 'three'][audit.KEPT]} older",

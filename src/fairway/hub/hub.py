@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from fairway.hub import builtin, conversion, discretion, upkeep
 from fairway.hub.access import policy
 from fairway.hub.access.authn import Authenticator
@@ -25,6 +23,7 @@ from fairway.hub.access.tokens import Issuer
 from fairway.hub.admission import acceptance
 from fairway.hub.admission.control import GROUP as ADMISSION
 from fairway.hub.admission.control import Admission
+from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.kinds import priorities
 from fairway.hub.kinds.catalog import kinds
 from fairway.hub.kinds.definitions import DEFINITIONS
@@ -59,8 +58,6 @@ log = logging.getLogger(__name__)
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 PROBE_SECONDS: Final = 2.0
 AUDIT_FILE: Final = "audit.log"
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
@@ -11,22 +12,33 @@ import msgspec
 import yaml
 
 from fairway.hub import status
+from fairway.hub.json_decoder import decode_value
 from fairway.hub.resource import Document
 from fairway.hub.serving import protobuf, yaml_body
+from fairway.hub.serving.pace import Pace
 
 LIMIT: Final = 3 * 1024 * 1024
 """Bytes of a request body; as kube-apiserver's."""
+SMALL: Final = 64 * 1024
+"""Bytes of a review or of the options of a deletion. Every user may post reviews, and no honest one is larger."""
+SMALL_PROTOBUF: Final = 16 * 1024
+"""The same as protobuf, whose fields can be as short as two bytes."""
 DEPTH: Final = 256
 """Levels of nesting. The deepest published definitions have some sixty."""
 VALUES: Final = 100_000
 """Values in a body, at every level. The largest published definitions have some thirty thousand; whatever has more is
 made to keep the hub busy."""
 
+SMALL_VALUES: Final = 2048
+"""Values in a review or in the options of a deletion."""
+
 _MANAGED_DEPTH: Final = 16
+_QUICK: Final = 2 * SMALL_VALUES
+"""Bytes; no text of that length has more values than a review may have."""
 
 TOO_DEEP: Final = f"the body nests deeper than {DEPTH} levels"
-TOO_MANY_VALUES: Final = f"Request entity too large: limit is {VALUES} values"
-TOO_LARGE: Final = f"Request entity too large: limit is {LIMIT}"
+TOO_MANY_VALUES: Final = "Request entity too large: limit is {} values"
+TOO_LARGE: Final = "Request entity too large: limit is {}"
 
 # A text without an end is one, too: else every quote in it would be looked at again.
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -34,7 +46,76 @@ _BRACKETS: Final = b"[{]}"
 _OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
-_decode = msgspec.json.Decoder().decode
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the body of a request may have at most."""
+
+    size: int = LIMIT
+    values: int = VALUES
+
+
+_LARGE_LIMITS: Final = Limits()
+_SMALL_LIMITS: Final = Limits(size=SMALL, values=SMALL_VALUES)
+_PROTOBUF_LIMITS: Final = Limits(size=SMALL_PROTOBUF, values=SMALL_VALUES)
+
+
+def limits(*, group: str, verb: str, content_type: str) -> Limits:
+    """Of requests with this verb on a resource of this group."""
+    if group not in _REVIEWS and not verb.startswith("delete"):
+        return _LARGE_LIMITS
+    return _PROTOBUF_LIMITS if media_type(content_type) == PROTOBUF else _SMALL_LIMITS
+
+
+async def prepare(raw: bytes, content_type: str, limits: Limits) -> bytes:
+    """Convert YAML to JSON, in steps between which others have their turn, and check the number of values.
+
+    Raises a 400 or a 413.
+    """
+    media = media_type(content_type)
+    if media in _YAML and not _is_json(raw):
+        bounds = yaml_body.Bounds(depth=DEPTH, values=limits.values, size=LIMIT)
+        return msgspec.json.encode(await _paced(yaml_body.steps(raw, bounds), limits.values))
+    if limits.values < VALUES and media != PROTOBUF and _values(raw) > limits.values:
+        raise status.too_large(TOO_MANY_VALUES.format(limits.values))
+    return raw
+
+
+def _is_json(raw: bytes) -> bool:
+    """YAML that begins like JSON is read as JSON, and as YAML only if that fails."""
+    if raw[:1] not in (b"{", b"["):
+        return False
+    if len(raw) <= _QUICK and b"*" not in raw:
+        return True  # it is read in no time either way
+    try:
+        check_shape(raw)
+        decode_value(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+async def _paced(steps: Generator[None, None, Any], values: int) -> Any:
+    pace = Pace()
+    try:
+        while True:
+            next(steps)
+            await pace.step()
+    except StopIteration as end:
+        return end.value
+    except _YAML_FAULTS as error:
+        raise _yaml_refusal(error, values) from error
+
+
+def _values(raw: bytes) -> int:
+    """The values in a JSON text, or a few more."""
+    if raw.count(b",") + raw.count(b"{") + raw.count(b"[") <= SMALL_VALUES:
+        return 0
+    bare = _TEXT.sub(b"", raw)
+    return bare.count(b",") + bare.count(b"{") + bare.count(b"[")
 
 
 def check_shape(raw: bytes, *, kept: bool = False) -> None:
@@ -48,13 +129,14 @@ def check_shape(raw: bytes, *, kept: bool = False) -> None:
         return
     bare = _TEXT.sub(b"", raw)
     if bare.count(b"{") + bare.count(b"[") + bare.count(b",") > most:
-        raise status.too_large(TOO_MANY_VALUES)
+        raise status.too_large(TOO_MANY_VALUES.format(VALUES))
     marks = bare.translate(None, _OTHERS)
     if max(accumulate(map(_STEPS.__getitem__, marks)), default=0) > deepest:
         raise status.bad_request(TOO_DEEP)
 
 
 _YAML: Final = ("application/yaml", "text/yaml", "application/apply-patch+yaml")
+_YAML_FAULTS: Final = (yaml.YAMLError, ValueError)
 
 
 def media_type(content_type: str) -> str:
@@ -68,7 +150,7 @@ def value(raw: bytes, content_type: str) -> Any:
         return _yaml(raw)
     check_shape(raw)
     try:
-        return _decode(raw)
+        return decode_value(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if written_as_yaml:
             return _yaml(raw)
@@ -79,7 +161,7 @@ def document(raw: bytes, content_type: str, *, group: str, version: str, kind: s
     """An object of that kind, unless it says otherwise. A body without a type is JSON."""
     if not raw:
         return {}
-    if media_type(content_type) == "application/vnd.kubernetes.protobuf":
+    if media_type(content_type) == PROTOBUF:
         decoded = protobuf.decode(raw, group=group, version=version, kind=kind)
         check_shape(msgspec.json.encode(decoded))  # it can hold values written as JSON
         return decoded
@@ -103,14 +185,18 @@ def _go_name(found: object) -> str:
 def _yaml(raw: bytes) -> Any:
     try:
         found = yaml_body.load(raw, yaml_body.Bounds(depth=DEPTH, values=VALUES, size=LIMIT))
-    except yaml_body.TooDeep:
-        raise status.bad_request(TOO_DEEP) from None
-    except yaml_body.TooMuch:
-        raise status.too_large(TOO_MANY_VALUES) from None
-    except (yaml.YAMLError, ValueError) as error:
-        told = str(error).replace("\n", " ")
-        raise status.bad_request(f"error converting YAML to JSON: {told}") from error
-    return _decode(msgspec.json.encode(found))  # so that nothing in it is shared
+    except _YAML_FAULTS as error:
+        raise _yaml_refusal(error, VALUES) from error
+    return decode_value(msgspec.json.encode(found))  # so that nothing in it is shared
+
+
+def _yaml_refusal(error: Exception, values: int) -> status.Refusal:
+    if isinstance(error, yaml_body.TooDeep):
+        return status.bad_request(TOO_DEEP)
+    if isinstance(error, yaml_body.TooMuch):
+        return status.too_large(TOO_MANY_VALUES.format(values))
+    told = str(error).replace("\n", " ")
+    return status.bad_request(f"error converting YAML to JSON: {told}")
 
 
 def duplicates(raw: bytes) -> list[str]:

@@ -11,7 +11,7 @@ from fairway.hub.resource import Resource
 from fairway.hub.serving import form, head
 from fairway.hub.serving.form import Form
 from fairway.hub.serving.target import Target
-from fairway.hub.user import User
+from fairway.hub.user import MASTERS, User
 
 ANSWER: Final = {"Cache-Control": "no-cache, private"}
 """Headers of every answer."""
@@ -43,6 +43,12 @@ class Exchange:
     def user(self) -> User:
         assert self.acting is not None
         return self.acting
+
+    @property
+    def owner(self) -> str:
+        """Whose share of the memory for bodies and answers this request takes; administrators have no such limit."""
+        user = self.authenticated
+        return "" if user is None or MASTERS in user.groups else user.name
 
     @property
     def query(self) -> Mapping[str, str]:

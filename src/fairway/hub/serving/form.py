@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
 
 from fairway.hub import status
+from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.notation import shown
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import tables
@@ -33,7 +34,6 @@ ACCEPTED: Final = f"{JSON}, {YAML}"
 STREAMS: Final = f"only the following media types are accepted: {JSON};stream=watch, {PROTOBUF};stream=watch"
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,21 @@
 """Long work on the event loop, done in steps between which others have their turn."""
 
-import asyncio
 import time
-from typing import Final
+from collections.abc import Callable
 
-STRIDE: Final = 0.005
-"""Seconds of work after which others have their turn."""
+from fairway.hub.serving.turns import STRIDE, yield_turn
 
 
 class Pace:
     """One for each piece of work; ``step`` belongs between any two parts of it that may be apart."""
 
-    __slots__ = ("_until",)
+    __slots__ = ("_clock", "_until")
 
-    def __init__(self) -> None:
-        self._until = time.perf_counter() + STRIDE
+    def __init__(self, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._until = clock() + STRIDE
 
     async def step(self) -> None:
-        if time.perf_counter() >= self._until:
-            await asyncio.sleep(0)
-            self._until = time.perf_counter() + STRIDE
+        if self._clock() >= self._until:
+            await yield_turn()
+            self._until = self._clock() + STRIDE

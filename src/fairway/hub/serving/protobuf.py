@@ -16,6 +16,7 @@ from fairway.hub.allowance import Allowance, Exhausted
 from fairway.hub.builtin.canonical import quantity_fault, written, zero
 from fairway.hub.builtin.instants import InstantError, micros_of, seconds_of
 from fairway.hub.builtin.shapes import DICTIONARY, LIST, MESSAGE, UNION, WRAPPED, Field, Shape, Type
+from fairway.hub.json_decoder import decode_value as _json
 from fairway.hub.resource import Document
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -47,7 +48,6 @@ _LAYOUTS: Final = {
     "IntOrString": {1: _VARINT, 2: _VARINT, 3: _BYTES},
 }
 _FREE_FORM: Final = {1: _BYTES}
-_json = msgspec.json.Decoder().decode
 
 
 class _Malformed(ValueError):

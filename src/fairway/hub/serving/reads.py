@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from fairway.hub import status
+from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.options import EXACT, Read
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import form, selection
@@ -43,7 +44,6 @@ CONTINUE_TOO_OLD: Final = (
 
 _FOREIGN: Final = re.compile(r"[^-_0-9A-Za-z]")
 _AHEAD_SECONDS: Final = 3.0
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class _Meta(msgspec.Struct, gc=False):

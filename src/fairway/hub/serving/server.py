@@ -36,7 +36,8 @@ from fairway.hub.serving.meters import Meters
 from fairway.hub.serving.mutations import Mutations
 from fairway.hub.serving.reads import Reader
 from fairway.hub.serving.target import Target
-from fairway.hub.serving.traffic import BUSY, Traffic
+from fairway.hub.serving.traffic import Traffic
+from fairway.hub.serving.turns import Turn, Turns
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Closed, ReadOnly
 from fairway.hub.user import ANONYMOUS
@@ -44,11 +45,6 @@ from fairway.hub.writing.special import Special
 from fairway.hub.writing.writes import Writer
 
 log = logging.getLogger(__name__)
-
-WRITERS: Final = 256
-"""Requests with a body that are answered at the same time, once it has arrived; more wait, many more are turned
-away."""
-WAITING: Final = 4096
 
 STOPPING: Final = "the hub is stopping"
 
@@ -86,8 +82,7 @@ class Server:
         self._connections = Connections()
         meters.connections.set_function(lambda: len(self._connections.open))
         self._traffic = Traffic()
-        self._turns = asyncio.Semaphore(WRITERS)
-        self._waiting = 0
+        self._turns = Turns()
         self._server: asyncio.Server | None = None
         self._listener: Listener | None = None
 
@@ -163,7 +158,7 @@ class Server:
         try:
             response = await self._routed(exchange)
             if isinstance(response, web.Response):
-                return await self._traffic.send(exchange.request, response)
+                return await self._traffic.send(exchange.request, response, owner=exchange.owner)
             return response
         except Refusal as refusal:
             exchange.reason = refusal.reason
@@ -207,8 +202,15 @@ class Server:
         found = exchange.target = targets.parse(request.raw_path)
         if found.plural:
             exchange.resource = self._registry.find(found.group or "", found.version, found.plural)
+        self._authenticate(exchange, found)
+        turn = self._turns.of(exchange.user, found)
+        work = self._serve(exchange, found, turn)
+        return await (work if turn is None else turn.run(work))
+
+    async def _serve(self, exchange: Exchange, found: Target, turn: Turn | None) -> web.StreamResponse:
+        request = exchange.request
         exchange.verb = _verb(found, request)
-        self._admit(exchange, found)
+        self._authorize(exchange, found)
         if found.nowhere and found.group is not None:
             raise status.unknown_path()
         if not found.plural:
@@ -239,10 +241,9 @@ class Server:
             return await self._watch(exchange, resource, found)
         if exchange.verb in ("get", "list"):
             return await self._read(exchange, resource, found)
-        return await self._in_turn(exchange, resource, found)
+        return await self._write(exchange, resource, found, turn)
 
-    def _admit(self, exchange: Exchange, found: Target) -> None:
-        """Who asks, for whom, and whether they may."""
+    def _authenticate(self, exchange: Exchange, found: Target) -> None:
         request = exchange.request
         secured = request.transport.get_extra_info("ssl_object") if request.transport else None
         exchange.authenticated = exchange.acting = self._authenticator.authenticate(
@@ -250,6 +251,10 @@ class Server:
             certificate=secured.getpeercert(binary_form=True) if secured else None,
             path=found.path,
         )
+
+    def _authorize(self, exchange: Exchange, found: Target) -> None:
+        """Check that the user may act for whom the request names, and that this user may do what it asks for."""
+        request = exchange.request
         about_namespace = found.plural == "namespaces" and found.group == ""
         name = found.name
         if exchange.verb in ("list", "watch") and not name:
@@ -265,7 +270,7 @@ class Server:
             name=name,
             path=None if found.plural else found.path,
         )
-        exchange.acting = self._impersonation.become(exchange.authenticated, head.headers(request), asked)
+        exchange.acting = self._impersonation.become(exchange.user, head.headers(request), asked)
         self._authorizer.authorize(exchange.acting, asked)
 
     async def _document(self, exchange: Exchange) -> web.StreamResponse:
@@ -351,23 +356,21 @@ class Server:
 
     # Writing
 
-    async def _in_turn(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
-        """Nobody's turn comes before its body is there, or a few who send slowly would keep all others waiting."""
-        async with self._traffic.body(exchange.request) as raw:
-            if self._waiting >= WAITING:
-                raise status.too_many_requests(BUSY, retry_after=1)
-            self._waiting += 1
-            try:
-                await self._turns.acquire()
-            finally:
-                self._waiting -= 1
+    async def _write(
+        self, exchange: Exchange, resource: Resource, found: Target, turn: Turn | None
+    ) -> web.StreamResponse:
+        """Take another turn when the body is there, so that slow senders can't keep others waiting."""
+        content_type = exchange.request.headers.get("Content-Type", "")
+        limits = body.limits(group=resource.group, verb=exchange.verb, content_type=content_type)
+        async with self._traffic.body(exchange.request, limit=limits.size, owner=exchange.owner) as raw:
+            if turn is not None:
+                await turn.take()
+            raw = await body.prepare(raw, content_type, limits)
             try:
                 return await self._mutations.answer(exchange, resource, found, raw)
             except Refusal:
                 await self._writer.settled()
                 raise
-            finally:
-                self._turns.release()
 
 
 def _verb(found: Target, request: web.BaseRequest) -> str:

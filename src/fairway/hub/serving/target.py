@@ -7,6 +7,8 @@ from urllib.parse import unquote
 
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 """What may follow the name of a namespace and isn't a resource inside it."""
+_MOST_SEGMENTS: Final = 32
+"""No path has more; the rest is one segment, which no name can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Target:
 def parse(raw_path: str) -> Target:
     """Segments are split before they are unquoted, so an encoded slash can't change what is asked for."""
     path = _origin(raw_path).partition("?")[0]
-    segments = [unquote(part) for part in path.strip("/").split("/")]
+    segments = [unquote(part) for part in path.strip("/").split("/", _MOST_SEGMENTS)]
     whole = unquote(path)
     nowhere = path.startswith("//") or any(map(_no_name, segments))
     if segments[0] == "api" and len(segments) >= 2:

@@ -1,7 +1,7 @@
 """What travels: bodies on their way in, large answers on their way out, and how much of both is held at once.
 
-Memory is counted by what has arrived or waits to be sent, not by who asked, so that those who send or read slowly
-hold little and keep nobody else from being served. Where it runs out, the next one is asked to come again later.
+Memory is counted by what has arrived or waits to be sent, so that clients that send or read slowly hold little. One
+user may hold a quarter of it, so that others have room whatever that user does. A request without room gets a 429.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from aiohttp import web
 from fairway.hub import status
 from fairway.hub.serving.body import LIMIT, TOO_LARGE
 from fairway.hub.serving.connection import BODY_SECONDS, Connection
+from fairway.hub.serving.turns import BUSY
 
 BODIES: Final = 256 * 1024 * 1024
 """Bytes of bodies that are held at once."""
@@ -24,7 +25,9 @@ PIECE: Final = 256 * 1024
 ANSWER_SECONDS: Final = 60.0
 """How long a client may take over a large answer; as kube-apiserver's limit for any request."""
 
-BUSY: Final = "too many requests, please try again later"
+_SHARE: Final = 4
+"""One user may hold the whole divided by this."""
+
 LATE_BODY: Final = "the request's body did not arrive in time"
 
 
@@ -32,31 +35,39 @@ class Held:
     """Bytes that are held for clients."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
+        self.most, self.share = most, most // _SHARE
         self.bytes = 0
+        self.owned: dict[str, int] = {}
 
     @contextmanager
-    def room(self) -> Iterator["Room"]:
-        room = Room(self)
+    def room(self, owner: str = "") -> Iterator["Room"]:
+        room = Room(self, owner)
         try:
             yield room
         finally:
             self.bytes -= room.taken
+            left = self.owned.get(owner, 0) - room.taken
+            if left > 0:
+                self.owned[owner] = left
+            else:
+                self.owned.pop(owner, None)
 
 
 class Room:
-    """What one client has taken of it."""
+    """What one request of a user has taken of it."""
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, held: Held, owner: str) -> None:
+        self._held, self._owner = held, owner
         self.taken = 0
 
     def take(self, size: int) -> None:
-        """Raises a 429. Who is alone gets what it wants."""
-        others = self._held.bytes - self.taken
-        if others and self._held.bytes + size > self._held.most:
+        """Raises a 429. A request gets what it wants while nothing else is held, for its owner or for all."""
+        held, owned = self._held, self._held.owned.get(self._owner, 0)
+        full = held.bytes > self.taken and held.bytes + size > held.most
+        if full or (self._owner and owned > self.taken and owned + size > held.share):
             raise status.too_many_requests(BUSY, retry_after=1)
-        self._held.bytes += size
+        held.bytes += size
+        held.owned[self._owner] = owned + size
         self.taken += size
 
 
@@ -65,24 +76,28 @@ class Traffic:
         self.bodies, self.answers = Held(bodies), Held(answers)
 
     @asynccontextmanager
-    async def body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
+    async def body(
+        self, request: web.BaseRequest, *, limit: int = LIMIT, owner: str = ""
+    ) -> AsyncIterator[bytes]:
         """The whole of it, which counts as held until the block is left. Raises a 408, 413 or 429."""
-        if (request.content_length or 0) > LIMIT:
-            raise status.too_large(TOO_LARGE)
-        with self.bodies.room() as room:
+        if (request.content_length or 0) > limit:
+            raise status.too_large(TOO_LARGE.format(limit))
+        with self.bodies.room(owner) as room:
             try:
                 async with asyncio.timeout(BODY_SECONDS):
-                    raw = await _read(request, room)
+                    raw = await _read(request, room, limit)
             except TimeoutError:
                 raise status.Refusal(code=408, reason="Timeout", message=LATE_BODY) from None
             yield raw
 
-    async def send(self, request: web.BaseRequest, answer: web.Response) -> web.StreamResponse:
+    async def send(
+        self, request: web.BaseRequest, answer: web.Response, *, owner: str = ""
+    ) -> web.StreamResponse:
         """The same answer, sent in pieces if it is large. Raises a 429."""
         payload = answer.body
         if not isinstance(payload, bytes) or len(payload) <= PIECE or request.method == "HEAD":
             return answer
-        with self.answers.room() as room:
+        with self.answers.room(owner) as room:
             room.take(len(payload))
             response = web.StreamResponse(status=answer.status, headers=answer.headers)
             response.content_length = len(payload)
@@ -100,11 +115,11 @@ class Traffic:
             return response
 
 
-async def _read(request: web.BaseRequest, room: Room) -> bytes:
+async def _read(request: web.BaseRequest, room: Room, limit: int) -> bytes:
     pieces = bytearray()
     while piece := await request.content.readany():
-        if len(pieces) + len(piece) > LIMIT:
-            raise status.too_large(TOO_LARGE)
+        if len(pieces) + len(piece) > limit:
+            raise status.too_large(TOO_LARGE.format(limit))
         room.take(len(piece))
         pieces += piece
     return bytes(pieces)

@@ -8,6 +8,7 @@ aliases with all that they stand for. What a scalar means is as in Kubernetes' o
 import base64
 import binascii
 import re
+from collections.abc import Generator
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
@@ -41,6 +42,8 @@ _UINT64_MAX: Final = (1 << 64) - 1
 _LONGEST_NUMBER: Final = 512
 _MOST_HANDLES: Final = 100
 """The parser compares every %TAG directive with all before it."""
+_STEP: Final = 64
+"""Events that are read in one go."""
 _MERGE: Final = "<<"
 _TAG: Final = "tag:yaml.org,2002:"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -107,16 +110,30 @@ class _Open:
 
 def load(raw: bytes, bounds: Bounds) -> Any:
     """The first document. Its parts may be shared where there were aliases. Raises Fault or yaml.YAMLError."""
+    reading = steps(raw, bounds)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            return end.value
+
+
+def steps(raw: bytes, bounds: Bounds) -> Generator[None, None, Any]:
+    """The same in small steps."""
     if raw.count(b"%TAG") > _MOST_HANDLES:
         raise Fault(TOO_MANY_HANDLES)
     loader = _LOADER(raw)
     reader = _Reader(bounds)
+    count = 0
     try:
         while True:
             event = loader.get_event()
             if isinstance(event, DocumentEndEvent | StreamEndEvent):
                 return reader.result
             reader.take(event)
+            count += 1
+            if count % _STEP == 0:
+                yield
     finally:
         loader.dispose()
 

@@ -1,14 +1,10 @@
 """Committed objects, decoded for those inside the hub who read them."""
 
 from collections.abc import Iterator
-from typing import Any
 
-import msgspec
-
+from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.resource import Document
 from fairway.hub.storage.store import Store, TooOld
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Facts:

@@ -5,11 +5,10 @@ import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import Any, Final, Generic, TypeVar
-
-import msgspec
+from typing import Final, Generic, TypeVar
 
 from fairway.hub import discretion
+from fairway.hub.json_decoder import decode_object
 from fairway.hub.options import BACKGROUND, Deletion, Write
 from fairway.hub.registry import Registry
 from fairway.hub.requests import MERGE_PATCH, Patch, Request
@@ -25,7 +24,7 @@ _BACK_OFF: Final = (0.1, 0.5, 2.0, 10.0, 60.0)
 
 T = TypeVar("T", bound=Hashable)
 
-decode = msgspec.json.Decoder(dict[str, Any]).decode
+decode: Final = decode_object
 
 
 class Worker(ABC, Generic[T]):

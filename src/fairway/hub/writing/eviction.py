@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from fairway.api.selector import SelectorError
 from fairway.hub import status
+from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.options import Write, deletion
 from fairway.hub.requests import Request
 from fairway.hub.resource import Document
@@ -33,8 +32,6 @@ SEVERAL: Final = (
 _RETRY_SECONDS: Final = 10
 _UNCONFIRMED_LIMIT: Final = 2000
 _UNGUARDED: Final = ("Succeeded", "Failed", "Pending")
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Evictions:

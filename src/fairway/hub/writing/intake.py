@@ -8,6 +8,7 @@ import msgspec
 
 from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.kinds import PLAIN, Kind
 from fairway.hub.moments import timestamp
 from fairway.hub.notation import quoted
@@ -31,7 +32,6 @@ _UNKNOWN: Final = 100
 """Fields that are told; as many as in kube-apiserver."""
 _CHECKERS: Final = 2048
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 

@@ -1,10 +1,11 @@
 """The last step of a write: the document in the order it is stored in, handed to the store."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fairway.hub import status
+from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import body, form
 from fairway.hub.storage.store import Item, Store
@@ -14,7 +15,6 @@ LARGEST: Final = 1536 * 1024
 limit of a request is the one that is met."""
 TOO_LARGE: Final = "etcdserver: request is too large"
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 

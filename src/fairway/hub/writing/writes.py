@@ -15,6 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from fairway.hub import status
+from fairway.hub.json_decoder import decode_object as _decode
+from fairway.hub.json_decoder import decode_value as _decode_any
 from fairway.hub.kinds import Kind
 from fairway.hub.moments import timestamp
 from fairway.hub.options import Deletion
@@ -41,8 +43,6 @@ _ATTEMPTS: Final = 8
 _KEPT: Final = ("creationTimestamp", "generation", "resourceVersion", "name", "namespace", "selfLink")
 """Metadata of the live object that no update changes, whatever it says."""
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 

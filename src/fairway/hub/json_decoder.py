@@ -1,0 +1,23 @@
+"""JSON objects and values, decoded in time that is linear in their length.
+
+msgspec reads the largest and smallest numbers (``1e308``, ``5e-324``) digit by digit, each 500 times as slowly as
+others: 540 KB of them took a second. ``float`` reads all numbers alike, to the same values.
+"""
+
+from math import isinf
+from typing import Any, Final
+
+import msgspec
+
+OUT_OF_RANGE: Final = "Number out of range"
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise ValueError(OUT_OF_RANGE)
+    return number
+
+
+decode_object: Final = msgspec.json.Decoder(dict[str, Any], float_hook=_number).decode
+decode_value: Final = msgspec.json.Decoder(float_hook=_number).decode

@@ -1,0 +1,132 @@
+"""A queue that is fair to users by the time their work takes, whatever the number of their requests.
+
+Start-time fair queueing: each user is a flow with a tag, the virtual time at which its next work is due. Work moves
+the tag by the seconds it takes; the flow with the lowest tag is next. A flow that had no work starts at the present
+virtual time, so it is served before all flows that have just been, and saves up nothing while it is idle. The length
+of a piece of work is unknown until it is done, so each piece is charged with the flow's recent mean when it is
+served, and the difference is charged later.
+
+Urgent work of a flow is due earlier by ``HEAD_START``. That is a loan: the tag moves as for any work, so that a flow
+with nothing but urgent work gains that much once and has the same share as others from then on.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import Final, Generic, TypeVar
+
+HEAD_START: Final = 0.25
+"""Seconds of others' work that urgent work is served before."""
+TYPICAL: Final = 0.001
+"""Seconds that the first piece of work of an unknown flow is charged with."""
+WAITING_PER_FLOW: Final = 4096
+WAITING: Final = 16_384
+FLOWS: Final = 1024
+"""Flows that are remembered before those without waiting work and debt are dropped."""
+_WEIGHT: Final = 0.25
+"""Of the newest piece of work in a flow's mean."""
+
+T = TypeVar("T")
+
+
+class Full(Exception):
+    """A flow, or the queue, has as much waiting work as it may."""
+
+
+class Flow(Generic[T]):
+    __slots__ = ("credit", "due", "mean", "name", "urgent", "waiting")
+
+    def __init__(self, name: str, *, due: float) -> None:
+        self.name, self.due = name, due
+        self.mean, self.credit = TYPICAL, 0.0
+        self.urgent: deque[T] = deque()
+        self.waiting: deque[T] = deque()
+
+    @property
+    def tag(self) -> float:
+        return self.due - HEAD_START if self.urgent else self.due
+
+    @property
+    def length(self) -> int:
+        return len(self.urgent) + len(self.waiting)
+
+
+class FairQueue(Generic[T]):
+    """Waiting work by flow. Not aware of time: callers charge flows with the seconds that their work took."""
+
+    def __init__(self, *, per_flow: int = WAITING_PER_FLOW, most: int = WAITING) -> None:
+        self._per_flow, self._most = per_flow, most
+        self._flows: dict[str, Flow[T]] = {}
+        self._order: list[tuple[float, int, Flow[T]]] = []
+        self._now = 0.0
+        self._entries = 0
+        self._sweep_at = FLOWS
+        self.length = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    def flow(self, name: str) -> Flow[T]:
+        found = self._flows.get(name)
+        if found is None:
+            if len(self._flows) >= self._sweep_at:
+                self._sweep()
+            found = self._flows[name] = Flow(name, due=self._now)
+        elif not found.length and found.due < self._now:
+            found.due = self._now
+        return found
+
+    def put(self, name: str, work: T, *, urgent: bool = False) -> None:
+        """Raises Full."""
+        flow = self.flow(name)
+        if flow.length >= self._per_flow or self.length >= self._most:
+            raise Full
+        (flow.urgent if urgent else flow.waiting).append(work)
+        self.length += 1
+        self._push(flow)
+
+    def _push(self, flow: Flow[T]) -> None:
+        self._entries += 1
+        heappush(self._order, (flow.tag, self._entries, flow))
+
+    def pop(self) -> tuple[T, Flow[T], float]:
+        """The next piece of work, its flow, and the seconds the flow was charged with. Raises IndexError if empty."""
+        while True:
+            tag, _, flow = heappop(self._order)
+            if not flow.length:
+                continue
+            if flow.tag > tag:
+                # The flow was charged, or served, since this entry was made.
+                self._push(flow)
+                continue
+            self._now = max(self._now, tag)
+            charged = self.start(flow)
+            work = (flow.urgent or flow.waiting).popleft()
+            self.length -= 1
+            if flow.length:
+                self._push(flow)
+            return work, flow, charged
+
+    def start(self, flow: Flow[T]) -> float:
+        """Charge a flow with its mean, for work that begins now; returns those seconds."""
+        mean = flow.mean
+        due = max(flow.due, self._now) + max(0.0, mean - flow.credit)
+        flow.credit = max(0.0, flow.credit - mean)
+        flow.due = due
+        return mean
+
+    def skip_to(self, flow: Flow[T]) -> None:
+        """Work that is served without waiting, because no other does."""
+        self._now = max(self._now, flow.due)
+
+    def settle(self, flow: Flow[T], *, charged: float, took: float) -> None:
+        """Work is done, or gives way: it took this long after it was charged with that."""
+        flow.mean += _WEIGHT * (took - flow.mean)
+        if took > charged:
+            flow.due += took - charged
+        else:
+            flow.credit += charged - took
+
+    def _sweep(self) -> None:
+        kept = {name: flow for name, flow in self._flows.items() if flow.length or flow.due > self._now}
+        self._flows = kept
+        self._sweep_at = max(FLOWS, 2 * len(kept))
