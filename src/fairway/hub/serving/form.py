@@ -33,6 +33,9 @@ BATCH: Final = 64
 ACCEPTED: Final = f"{JSON}, {YAML}"
 STREAMS: Final = f"only the following media types are accepted: {JSON};stream=watch, {PROTOBUF};stream=watch"
 
+_MOST_PARTS: Final = 64
+"""Of an Accept header, and of each of its media types; what follows is ignored."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -54,8 +57,8 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
     if not accept or accept in (JSON, "*/*"):
         return PLAIN_JSON
     include = query.get("includeObject") or "Metadata"
-    for part in accept.split(","):
-        media, *rest = (piece.strip() for piece in part.split(";"))
+    for part in accept.split(",", _MOST_PARTS)[:_MOST_PARTS]:
+        media, *rest = (piece.strip() for piece in part.split(";", _MOST_PARTS)[:_MOST_PARTS])
         parameters = dict(piece.partition("=")[::2] for piece in rest)
         if media == YAML or media == "text/yaml":
             written = True
