@@ -4,6 +4,8 @@ import base64
 import contextlib
 from typing import Any, Final
 
+import msgspec
+
 from fairway.hub.access.tokens import Issuer
 from fairway.hub.kinds.core import ACCOUNT_TOKEN
 from fairway.hub.resource import Document
@@ -12,7 +14,20 @@ from fairway.hub.storage.store import Change, Key
 from fairway.hub.upkeep.worker import Worker, decode
 
 ROOT_CA: Final = "kube-root-ca.crt"
+ACCOUNT: Final = "kubernetes.io/service-account.name"
+_TOKEN: Final = ACCOUNT_TOKEN.encode()
 _WATCHED: Final = frozenset({"namespaces", "serviceaccounts", "configmaps"})
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class Accounts(Worker[str]):
@@ -68,20 +83,30 @@ class Tokens(Worker[Key]):
     def __init__(self, *, issuer: Issuer, certificate: str, **parts: Any) -> None:
         super().__init__(**parts)
         self._issuer, self._certificate = issuer, certificate
+        self._of_account: dict[tuple[str, str], set[Key]] = {}
+        """Token secrets by namespace and account."""
+        self._accounts: dict[Key, tuple[str, str]] = {}
 
     def begin(self) -> None:
         for item in self.items("secrets"):
-            self._consider(item.key, item.raw)
+            self._note(item.key, item.raw)
 
     def see(self, change: Change) -> None:
-        if change.key[0] == "secrets" and change.type != "DELETED":
-            self._consider(change.key, change.raw)
+        if change.key[0] == "secrets":
+            self._note(change.key, b"" if change.type == "DELETED" else change.raw)
         elif change.key[0] == "serviceaccounts" and change.type == "DELETED":
-            for item in self.items("secrets", change.key[1]):
-                self._consider(item.key, item.raw)
+            for key in self._of_account.get((change.key[1], change.key[2]), ()):
+                self.add(key)
 
-    def _consider(self, key: Key, raw: bytes) -> None:
-        if ACCOUNT_TOKEN.encode() in raw:
+    def _note(self, key: Key, raw: bytes) -> None:
+        if (before := self._accounts.pop(key, None)) is not None:
+            self._of_account[before].discard(key)
+            if not self._of_account[before]:
+                del self._of_account[before]
+        if _TOKEN in raw:
+            account = (key[1], _head(raw).metadata.annotations.get(ACCOUNT, ""))
+            self._accounts[key] = account
+            self._of_account.setdefault(account, set()).add(key)
             self.add(key)
 
     async def work(self, item: Key) -> None:
@@ -92,7 +117,7 @@ class Tokens(Worker[Key]):
         if secret.get("type") != ACCOUNT_TOKEN:
             return
         annotations = secret["metadata"].get("annotations") or {}
-        name = annotations.get("kubernetes.io/service-account.name", "")
+        name = annotations.get(ACCOUNT, "")
         account = self.document(("serviceaccounts", item[1], name))
         uid = annotations.get("kubernetes.io/service-account.uid")
         if account is None or (uid and uid != account["metadata"]["uid"]):

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -48,7 +48,11 @@ class Collector(Worker[Key]):
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         self._dependents: dict[str, set[Key]] = {}
+        self._blocking: dict[str, set[Key]] = {}
+        """Of the dependents by owner, those that an owner deleted in the foreground waits for."""
         self._owners: dict[Key, frozenset[str]] = {}
+        self._waiting: set[str] = set()
+        """Owners that wait for dependents, all of which were queued."""
         self._reported: set[tuple[Key, str]] = set()
         """Invalid owner references that have their event."""
 
@@ -58,7 +62,7 @@ class Collector(Worker[Key]):
                 continue
             for item in self.items(resource):
                 if _OWNED in item.raw:
-                    self._index(item.key, _owner_uids(item.raw))
+                    self._index(item.key, _head(item.raw).metadata.owner_references)
                     self.add(item.key)
                 if _ENDING in item.raw:
                     self.add(item.key)
@@ -68,34 +72,41 @@ class Collector(Worker[Key]):
             return
         owned = _OWNED in change.raw
         if change.type == "DELETED":
-            if self._dependents:
-                for dependent in self._dependents.get(_head(change.raw).metadata.uid, ()):
+            if self._dependents or self._waiting:
+                uid = _head(change.raw).metadata.uid
+                self._waiting.discard(uid)
+                for dependent in self._dependents.get(uid, ()):
                     self.add(dependent)
             if owned:
-                self._index(change.key, frozenset())
+                self._index(change.key, ())
                 # An owner that waits for its dependents may be waiting for this one.
                 self._wake_owners(_head(change.raw).metadata.owner_references, change.key)
             return
         if owned or change.key in self._owners:
-            self._index(change.key, _owner_uids(change.raw) if owned else frozenset())
+            self._index(change.key, _head(change.raw).metadata.owner_references if owned else ())
             self.add(change.key)
             if change.previous is not None and _OWNED in change.previous:
                 self._wake_owners(_head(change.previous).metadata.owner_references, change.key)
         if _ENDING in change.raw:
             self.add(change.key)
 
-    def _index(self, key: Key, uids: frozenset[str]) -> None:
+    def _index(self, key: Key, references: Sequence[Document]) -> None:
+        blocked = {str(each.get("uid")): False for each in references}
+        for each in references:
+            blocked[str(each.get("uid"))] |= bool(each.get("blockOwnerDeletion"))
         before = self._owners.get(key, frozenset())
-        for uid in before - uids:
-            known = self._dependents[uid]
-            known.discard(key)
+        for uid in before - blocked.keys():
+            _discard(self._dependents, uid, key)
+            _discard(self._blocking, uid, key)
             self._reported.discard((key, uid))
-            if not known:
-                del self._dependents[uid]
-        for uid in uids - before:
+        for uid, blocks in blocked.items():
             self._dependents.setdefault(uid, set()).add(key)
-        if uids:
-            self._owners[key] = uids
+            if blocks:
+                self._blocking.setdefault(uid, set()).add(key)
+            else:
+                _discard(self._blocking, uid, key)
+        if blocked:
+            self._owners[key] = frozenset(blocked)
         else:
             self._owners.pop(key, None)
 
@@ -253,21 +264,20 @@ class Collector(Worker[Key]):
         await self._rewrite(key, metadata, finalizers=kept_finalizers)
 
     async def _await_dependents(self, key: Key, metadata: _Metadata) -> None:
-        blocking = 0
-        for dependent in list(self._dependents.get(metadata.uid, ())):
-            stored = self.store.get(dependent)
-            if stored is None:
-                continue
-            head = _head(stored.raw).metadata
-            blocking += any(
-                r.get("uid") == metadata.uid and r.get("blockOwnerDeletion") for r in head.owner_references
-            )
-            if head.deletion_timestamp is None:
+        """Queue all dependents once; later ones queue themselves. A look at a waiting owner costs the same for any
+        number of dependents, because each dependent that changes causes one."""
+        if metadata.uid not in self._waiting:
+            self._waiting.add(metadata.uid)
+            for dependent in self._dependents.get(metadata.uid, ()):
                 self.add(dependent)
-        if not blocking:
+        if not self._blocking.get(metadata.uid):
             kept = [f for f in metadata.finalizers if f != FOREGROUND_FINALIZER]
             await self._rewrite(key, metadata, finalizers=kept)
 
 
-def _owner_uids(raw: bytes) -> frozenset[str]:
-    return frozenset(str(r.get("uid")) for r in _head(raw).metadata.owner_references)
+def _discard(index: dict[str, set[Key]], uid: str, key: Key) -> None:
+    known = index.get(uid)
+    if known is not None:
+        known.discard(key)
+        if not known:
+            del index[uid]

@@ -1,20 +1,78 @@
-"""Namespaces: when one is deleted, everything in it goes first."""
+"""Namespaces: when one is deleted, everything in it goes first.
+
+What is left in a namespace that is being deleted is counted once, and then change by change: each of its objects may
+wait for a finalizer, and counting all of them whenever one of them changes would be quadratic in their number.
+"""
 
 import asyncio
 import contextlib
+from collections import Counter
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
+
+import msgspec
 
 from fairway.hub.kinds.core import KUBERNETES
 from fairway.hub.moments import timestamp
 from fairway.hub.resource import Document
+from fairway.hub.serving.pace import Pace
 from fairway.hub.status import Refusal
-from fairway.hub.storage.store import Change
-from fairway.hub.upkeep.worker import Worker, decode
+from fairway.hub.storage.store import Change, Key
+from fairway.hub.upkeep.worker import Worker
 
 NAMESPACES: Final = "namespaces"
-_STEP: Final = 500
-"""Objects removed before others get their turn."""
+_ENDING: Final = b'"deletionTimestamp"'
+_AT_ONCE: Final = 32
+"""Objects that are deleted together, so that one commit can take them all."""
+
+
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    uid: str = ""
+    deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] = ()
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_head: Final = msgspec.json.Decoder(_Head).decode
+
+
+class Contents:
+    """What is left in one namespace, by resource and by finalizer."""
+
+    def __init__(self) -> None:
+        self.resources: Counter[str] = Counter()
+        self.finalizers: Counter[str] = Counter()
+        self.undeleted: dict[Key, str] = {}
+        """The uids of objects that are yet to be deleted."""
+        self.counted = False
+        self._held: dict[Key, tuple[str, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def put(self, key: Key, raw: bytes) -> None:
+        metadata = _head(raw).metadata
+        self.drop(key)
+        self._held[key] = metadata.finalizers
+        self.resources[key[0]] += 1
+        self.finalizers.update(metadata.finalizers)
+        if metadata.deletion_timestamp is None:
+            self.undeleted[key] = metadata.uid
+
+    def drop(self, key: Key) -> None:
+        held = self._held.pop(key, None)
+        if held is None:
+            return
+        self.undeleted.pop(key, None)
+        for counter, names in ((self.resources, (key[0],)), (self.finalizers, held)):
+            for name in names:
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
 
 
 class Namespaces(Worker[str]):
@@ -22,31 +80,40 @@ class Namespaces(Worker[str]):
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
-        self._ending: set[str] = set()
+        self._ending: dict[str, Contents] = {}
 
     def begin(self) -> None:
         for item in self.items(NAMESPACES):
-            if b'"deletionTimestamp"' in item.raw:
-                self._ending.add(item.key[2])
-                self.add(item.key[2])
+            self._note(item.key[2], item.raw)
 
     def see(self, change: Change) -> None:
         if change.key[0] == NAMESPACES:
             if change.type == "DELETED":
-                self._ending.discard(change.key[2])
-            elif b'"deletionTimestamp"' in change.raw:
-                self._ending.add(change.key[2])
-                self.add(change.key[2])
-        elif self._ending and change.key[1] in self._ending:
+                self._ending.pop(change.key[2], None)
+            else:
+                self._note(change.key[2], change.raw)
+        elif self._ending and (contents := self._ending.get(change.key[1])) is not None:
+            if change.type == "DELETED":
+                contents.drop(change.key)
+            else:
+                contents.put(change.key, change.raw)
             self.add(change.key[1])
+
+    def _note(self, name: str, raw: bytes) -> None:
+        if _ENDING in raw:
+            self._ending.setdefault(name, Contents())
+            self.add(name)
 
     async def work(self, item: str) -> None:
         namespace = self.document((NAMESPACES, "", item))
-        if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
+        contents = self._ending.get(item)
+        if namespace is None or contents is None or not namespace["metadata"].get("deletionTimestamp"):
             return
-        left = await self._empty(item)
-        if left:
-            await self._tell(item, namespace, left)
+        if not contents.counted:
+            await self._count(item, contents)
+        await self._delete(contents)
+        if contents:
+            await self._tell(item, namespace, contents)
             return
         finalizers = [f for f in (namespace.get("spec") or {}).get("finalizers") or [] if f != KUBERNETES]
         await self.merge(
@@ -55,33 +122,32 @@ class Namespaces(Worker[str]):
             subresource="finalize",
         )
 
-    async def _empty(self, name: str) -> dict[str, list[Document]]:
-        """Ask for everything to go; what remains is held by finalizers or has time left."""
-        done = 0
+    async def _count(self, name: str, contents: Contents) -> None:
+        """Changes that are seen meanwhile are counted as well, so each object counts as it is stored by now."""
+        pace = Pace()
         for resource in self.store.resources():
-            for item in self.items(resource, name):
-                if b'"deletionTimestamp"' in item.raw:
-                    continue
-                await self.remove(item.key, uid=decode(item.raw)["metadata"]["uid"])
-                done += 1
-                if done % _STEP == 0:
-                    await asyncio.sleep(0)
-        left: dict[str, list[Document]] = {}
-        for resource in self.store.resources():
-            remaining = [decode(item.raw)["metadata"] for item in self.items(resource, name)]
-            if remaining:
-                left[resource] = remaining
-        return left
+            for listed in self.items(resource, name):
+                item = self.store.get(listed.key)
+                if item is not None:
+                    contents.put(item.key, item.raw)
+                await pace.step()
+        contents.counted = True
 
-    async def _tell(self, name: str, namespace: Document, left: dict[str, list[Document]]) -> None:
+    async def _delete(self, contents: Contents) -> None:
+        """Delete everything; what remains is held by finalizers or has time left."""
+        while contents.undeleted:
+            several = list(islice(contents.undeleted.items(), _AT_ONCE))
+            await asyncio.gather(*(self.remove(key, uid=uid) for key, uid in several))
+            # An object that another request replaced is listed again under its new uid; any other is done with.
+            for key, uid in several:
+                if contents.undeleted.get(key) == uid:
+                    del contents.undeleted[key]
+
+    async def _tell(self, name: str, namespace: Document, contents: Contents) -> None:
         listed = ", ".join(
-            f"{_full(r)} has {len(found)} resource instances" for r, found in sorted(left.items())
+            f"{_full(r)} has {count} resource instances" for r, count in sorted(contents.resources.items())
         )
-        held: dict[str, int] = {}
-        for found in left.values():
-            for metadata in found:
-                for finalizer in metadata.get("finalizers") or ():
-                    held[finalizer] = held.get(finalizer, 0) + 1
+        held = contents.finalizers
         holders = ", ".join(f"{f} in {count} resource instances" for f, count in sorted(held.items()))
         conditions = [
             _condition(
