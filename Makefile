@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.ready
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube kube-tools lint bench bench-hub bench-controllers bench-scores lock clean
+.PHONY: help setup run test test-kube kube-tools lint bench bench-hub bench-fairness bench-controllers bench-scores lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -58,6 +58,9 @@ bench-hub: $(STAMP) ## measure the embedded hub beside a real kube-apiserver + e
 	@$(BIN)/python tests/kube/tools/build.py
 	@$(BIN)/python -m benchmarks.hub $(ARGS)
 	@$(BIN)/python -m benchmarks.client
+
+bench-fairness: $(STAMP) ## measure how long users of the embedded hub wait while one without rights attacks it
+	@$(BIN)/python -m benchmarks.hub.fairness $(ARGS)
 
 bench-controllers: $(STAMP) ## measure the controllers on a real kube-apiserver + etcd, beside its write limit (needs Go)
 	@$(BIN)/python tests/kube/tools/build.py

@@ -12,7 +12,12 @@ from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion, Write
 from fairway.hub.requests import MERGE_PATCH, Patch, Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import form
+from fairway.hub.storage.store import Item, Key, Listing, Store
+from fairway.hub.upkeep.aggregation import Aggregation
+from fairway.hub.upkeep.collector import Collector
 from fairway.hub.upkeep.expiry import LIFETIME
+from fairway.hub.upkeep.namespaces import Namespaces
+from fairway.hub.upkeep.worker import Worker
 from fairway.hub.user import MASTERS, User
 from fairway.testing.hub import embedded_hub
 
@@ -269,3 +274,90 @@ async def test_events_go_an_hour_after_they_were_last_written(looptime: object) 
         assert world.find("events", "e") is not None
         await asyncio.sleep(LIFETIME / 2)
         assert world.find("events", "e") is None
+
+
+class Counted:
+    """A store that counts the objects which a controller reads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get(self, key: Key) -> Item | None:
+        self.reads += 1
+        return self._store.get(key)
+
+    def items(self, resource: str, **options: Any) -> Listing:
+        found = self._store.items(resource, **options)
+        self.reads += len(found.items)
+        return found
+
+
+def counted(world: World, controller: type[Worker[Any]]) -> Counted:
+    (worker,) = (each for each in world.hub._workers if isinstance(each, controller))
+    counting = Counted(world.hub.store)
+    worker.store = counting  # type: ignore[assignment]
+    return counting
+
+
+async def test_change_in_an_ending_namespace_reads_none_of_its_other_objects(world: World) -> None:
+    namespaces, many = "namespaces", 60
+    await world.make(namespaces, "ending", namespace="")
+    for number in range(many):
+        await world.make("configmaps", f"held-{number}", namespace="ending", metadata={"finalizers": [HOLD]})
+    await world.remove(namespaces, "ending", namespace="")
+
+    def remaining() -> str:
+        found = world.find(namespaces, "ending", namespace="")
+        conditions = (found or {}).get("status", {}).get("conditions") or ()
+        told = {each["type"]: each["message"] for each in conditions}
+        return str(told.get("NamespaceContentRemaining", ""))
+
+    await world.until(lambda: remaining().endswith(f"configmaps. has {many} resource instances"))
+    counting = counted(world, Namespaces)
+    await world.merge("configmaps", "held-0", {"metadata": {"finalizers": None}}, namespace="ending")
+    await world.until(lambda: remaining().endswith(f"configmaps. has {many - 1} resource instances"))
+    assert 0 < counting.reads < 10
+    for number in range(1, many):
+        await world.merge(
+            "configmaps", f"held-{number}", {"metadata": {"finalizers": None}}, namespace="ending"
+        )
+    await world.until(lambda: world.find(namespaces, "ending", namespace="") is None)
+    assert counting.reads < 10 * many
+
+
+async def test_released_dependent_makes_its_waiting_owner_read_no_other(world: World) -> None:
+    many = 60
+    owner = await world.make("configmaps", "owner")
+    for number in range(many):
+        held = {"finalizers": [HOLD]}
+        await world.make("secrets", f"held-{number}", owners=(owner,), metadata=held)
+    await world.remove("configmaps", "owner", FOREGROUND)
+    await world.until(
+        lambda: all(
+            "deletionTimestamp" in (world.find("secrets", f"held-{number}") or {})["metadata"]
+            for number in range(many)
+        )
+    )
+    await collected_so_far(world)
+    counting = counted(world, Collector)
+    await world.merge("secrets", "held-0", {"metadata": {"finalizers": None}})
+    await collected_so_far(world)
+    assert 0 < counting.reads < many / 2
+    for number in range(1, many):
+        await world.merge("secrets", f"held-{number}", {"metadata": {"finalizers": None}})
+    await world.until(lambda: world.find("configmaps", "owner") is None)
+
+
+async def test_unrelated_cluster_role_makes_the_aggregation_read_nothing(world: World) -> None:
+    roles = "clusterroles.rbac.authorization.k8s.io"
+    await world.make(roles, "settled", namespace="", metadata={"labels": {"a": "b"}})
+    await collected_so_far(world)
+    counting = counted(world, Aggregation)
+    await world.make(roles, "unrelated", namespace="", metadata={"labels": {"a": "b"}})
+    await world.merge(roles, "unrelated", {"metadata": {"labels": {"a": "c"}}}, namespace="")
+    await collected_so_far(world)
+    assert counting.reads == 0

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fairway.hub.serving.body import DEPTH, LIMIT, VALUES
-from security.wire import ADMIN, Answer, Place, ask, received, request, send
+from fairway.hub.serving.body import DEPTH, LIMIT, SMALL, SMALL_PROTOBUF, SMALL_VALUES, VALUES
+from security.wire import ADMIN, ALICE, Answer, Place, ask, received, request, send
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
 YAML = "application/yaml"
@@ -55,6 +55,61 @@ async def test_sizes_beyond_any_memory_are_refused_at_once(embedded: Place) -> N
     )
     (answer,) = await send(embedded, head)
     assert answer.code == 413
+
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+REVIEW = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+
+
+@pytest.mark.parametrize(
+    ("type_", "limit"), [("application/json", SMALL), (YAML, SMALL), (PROTOBUF, SMALL_PROTOBUF)]
+)
+async def test_review_beyond_its_limit_is_refused_unread(embedded: Place, type_: str, limit: int) -> None:
+    """Any user may post one, so the hub answers before the body arrives."""
+    head = request(
+        "POST",
+        REVIEWS,
+        token=embedded.tokens[ALICE],
+        headers=[f"Content-Length: {limit + 1}", f"Content-Type: {type_}"],
+    )
+    (answer,) = await send(embedded, head)
+    assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {limit}")
+
+
+async def test_refused_write_is_answered_unread(hub: Place) -> None:
+    head = request(
+        "POST",
+        MAPS.format("default"),
+        token=hub.tokens[ALICE],
+        headers=["Content-Length: 3000000", "Content-Type: application/json"],
+    )
+    (answer,) = await send(hub, head)
+    assert answer.code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "type_"),
+    [
+        (b'{"a":[' + b"1," * SMALL_VALUES + b"1]}", "application/json"),
+        (
+            b"{" + b",".join(b'"%d":1' % number for number in range(SMALL_VALUES + 1)) + b"}",
+            "application/json",
+        ),
+        (b"a: [" + b"1," * SMALL_VALUES + b"1]", YAML),
+        (b"{a: [" + b"1," * SMALL_VALUES + b"1]}", YAML),
+        (b"{a: &a [1,1,1,1], b: [" + b"*a," * (SMALL_VALUES // 4) + b"1]}", YAML),
+    ],
+)
+async def test_review_has_a_bounded_number_of_values(embedded: Place, body: bytes, type_: str) -> None:
+    answer = await ask(embedded, "POST", REVIEWS, user=ALICE, body=body, type_=type_)
+    assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {SMALL_VALUES} values")
+
+
+async def test_review_within_its_limits_is_answered(embedded: Place) -> None:
+    attributes = REVIEW["spec"]["resourceAttributes"]
+    long = {"spec": {"resourceAttributes": {**attributes, "name": ",[{" * 20_000}}}
+    for body in (REVIEW, long):
+        assert (await ask(embedded, "POST", REVIEWS, user=ALICE, body=body)).code == 201
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "x-gzip", "gzip, gzip"])

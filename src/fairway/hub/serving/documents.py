@@ -1,8 +1,9 @@
 """What the hub answers outside of its objects: discovery, OpenAPI, version, health, metrics, keys of its tokens."""
 
+import asyncio
 import hashlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +11,7 @@ import msgspec
 
 import fairway
 from fairway.hub.registry import Registry
-from fairway.hub.resource import Document
+from fairway.hub.resource import Document, Resource
 from fairway.hub.serving import discovery, openapi, swagger
 
 JSON: Final = "application/json"
@@ -49,7 +50,27 @@ class Documents:
         self._registry, self._address, self._faults = registry, address, faults
         self._metrics, self._keys, self._issuer = metrics, keys, issuer
         self._made: dict[str, tuple[bytes, str]] = {}
+        self._making: dict[str, asyncio.Future[tuple[bytes, str]]] = {}
         self._generation = -1
+
+    async def ensure(self, path: str, *, accept: str) -> None:
+        """Make a document that takes long in another thread, once for all who ask for it, before ``find``."""
+        key = self._key(path, accept)[0]
+        if path != "/openapi/v2" or key in self._made:
+            return
+        if key not in self._making:
+            resources = tuple(self._registry.resources)
+            self._making[key] = asyncio.ensure_future(
+                asyncio.to_thread(_swagger, resources, protobuf=key != path)
+            )
+        generation, making = self._generation, self._making[key]
+        try:
+            made = await asyncio.shield(making)
+        finally:
+            if making.done() and self._making.get(key) is making:
+                del self._making[key]
+        if generation == self._registry.generation:
+            self._made[key] = made
 
     def find(
         self, path: str, *, accept: str, etag: str, query: Mapping[str, str], known: bool = True
@@ -100,26 +121,32 @@ class Documents:
         ]
         return sorted([*fixed, *groups, *versions, "/openapi/v2", "/openapi/v3", "/readyz", "/version"])
 
-    def _derived(self, path: str, accept: str, etag: str) -> Answer | None:
+    def _key(self, path: str, accept: str) -> tuple[str, str]:
+        """What a document is kept under, until the registry changes, and its content type."""
         if self._generation != self._registry.generation:
             self._made.clear()
+            self._making.clear()
             self._generation = self._registry.generation
-        key, content_type = path, JSON
         if (
             path in ("/api", "/apis")
             and discovery.AGGREGATED in accept
             and "v=v2;" in f"{accept};".replace(",", ";")
         ):
-            key, content_type = f"{path} aggregated", _AGGREGATED
-        elif path == "/openapi/v2" and any(name in accept for name in swagger.ASKED):
-            key, content_type = f"{path} protobuf", swagger.MEDIA
+            return f"{path} aggregated", _AGGREGATED
+        if path == "/openapi/v2" and any(name in accept for name in swagger.ASKED):
+            return f"{path} protobuf", swagger.MEDIA
+        return path, JSON
+
+    def _derived(self, path: str, accept: str, etag: str) -> Answer | None:
+        key, content_type = self._key(path, accept)
         made = self._made.get(key)
         if made is None:
-            document = self._make(key.removesuffix(" protobuf"))
-            if document is None:
+            if path == "/openapi/v2":
+                made = _swagger(tuple(self._registry.resources), protobuf=key != path)
+            elif (document := self._make(key)) is not None:
+                made = _tagged(_encoded(document))
+            else:
                 return None
-            payload = swagger.encoded(document) if content_type == swagger.MEDIA else _encoded(document)
-            made = (payload, f'"{hashlib.sha256(payload).hexdigest().upper()}"')
             self._made[key] = made
         payload, tag = made
         headers = {"Etag": tag, "Vary": "Accept"}
@@ -144,8 +171,6 @@ class Documents:
                 return discovery.group(registry, group)
             case ["apis", group, version]:
                 return discovery.resources(registry, group, version)
-            case ["openapi", "v2"]:
-                return openapi.swagger(registry.resources)
             case ["openapi", "v3"]:
                 return openapi.index(registry.resources)
             case ["openapi", "v3", "api", version]:
@@ -173,6 +198,15 @@ def version() -> Document:
         "compiler": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
+
+
+def _swagger(resources: Sequence[Resource], *, protobuf: bool) -> tuple[bytes, str]:
+    document = openapi.swagger(resources)
+    return _tagged(swagger.encoded(document) if protobuf else _encoded(document))
+
+
+def _tagged(payload: bytes) -> tuple[bytes, str]:
+    return payload, f'"{hashlib.sha256(payload).hexdigest().upper()}"'
 
 
 def _encoded(document: Document) -> bytes:

@@ -17,13 +17,15 @@ from typing import Final, Generic, TypeVar
 HEAD_START: Final = 0.25
 """Seconds of others' work that urgent work is served before."""
 TYPICAL: Final = 0.001
-"""Seconds that the first piece of work of an unknown flow is charged with."""
+"""Seconds that the very first piece of work is charged with; unknown flows, with the mean of all."""
 WAITING_PER_FLOW: Final = 4096
 WAITING: Final = 16_384
 FLOWS: Final = 1024
-"""Flows that are remembered before those without waiting work and debt are dropped."""
+"""Flows that are remembered before idle ones are forgotten."""
 _WEIGHT: Final = 0.25
-"""Of the newest piece of work in a flow's mean."""
+"""Of the newest piece of work in its flow's mean."""
+_COMMON_WEIGHT: Final = 0.05
+"""And in the mean of all flows."""
 
 T = TypeVar("T")
 
@@ -35,9 +37,9 @@ class Full(Exception):
 class Flow(Generic[T]):
     __slots__ = ("credit", "due", "mean", "name", "urgent", "waiting")
 
-    def __init__(self, name: str, *, due: float) -> None:
+    def __init__(self, name: str, *, due: float, mean: float) -> None:
         self.name, self.due = name, due
-        self.mean, self.credit = TYPICAL, 0.0
+        self.mean, self.credit = mean, 0.0
         self.urgent: deque[T] = deque()
         self.waiting: deque[T] = deque()
 
@@ -58,6 +60,7 @@ class FairQueue(Generic[T]):
         self._flows: dict[str, Flow[T]] = {}
         self._order: list[tuple[float, int, Flow[T]]] = []
         self._now = 0.0
+        self._mean = TYPICAL
         self._entries = 0
         self._sweep_at = FLOWS
         self.length = 0
@@ -65,12 +68,17 @@ class FairQueue(Generic[T]):
     def __len__(self) -> int:
         return self.length
 
+    @property
+    def known(self) -> int:
+        """Flows that are remembered."""
+        return len(self._flows)
+
     def flow(self, name: str) -> Flow[T]:
         found = self._flows.get(name)
         if found is None:
             if len(self._flows) >= self._sweep_at:
                 self._sweep()
-            found = self._flows[name] = Flow(name, due=self._now)
+            found = self._flows[name] = Flow(name, due=self._now, mean=self._mean)
         elif not found.length and found.due < self._now:
             found.due = self._now
         return found
@@ -121,12 +129,14 @@ class FairQueue(Generic[T]):
     def settle(self, flow: Flow[T], *, charged: float, took: float) -> None:
         """Work is done, or gives way: it took this long after it was charged with that."""
         flow.mean += _WEIGHT * (took - flow.mean)
+        self._mean += _COMMON_WEIGHT * (took - self._mean)
         if took > charged:
             flow.due += took - charged
         else:
             flow.credit += charged - took
 
     def _sweep(self) -> None:
-        kept = {name: flow for name, flow in self._flows.items() if flow.length or flow.due > self._now}
-        self._flows = kept
-        self._sweep_at = max(FLOWS, 2 * len(kept))
+        """Forget idle flows; what one owes matters only while it is more than a head start."""
+        owing = self._now + HEAD_START
+        self._flows = {name: flow for name, flow in self._flows.items() if flow.length or flow.due > owing}
+        self._sweep_at = max(FLOWS, 2 * len(self._flows))

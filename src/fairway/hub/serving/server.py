@@ -279,12 +279,14 @@ class Server:
         assert found is not None
         if exchange.request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed("the server does not allow this method on the requested resource")
+        accept = exchange.request.headers.get("Accept", "")
+        await self._documents.ensure(found.path, accept=accept)
         answer = (
             None
             if found.nowhere
             else self._documents.find(
                 found.path,
-                accept=exchange.request.headers.get("Accept", ""),
+                accept=accept,
                 etag=exchange.request.headers.get("If-None-Match", ""),
                 query=exchange.query,
                 known=exchange.user.name != ANONYMOUS,

@@ -47,7 +47,10 @@ class Turns:
         self._soon = soon or (lambda call: asyncio.get_running_loop().call_soon(call))
         self.queue: FairQueue[asyncio.Future[float]] = FairQueue() if queue is None else queue
         self._used = 0.0
-        self._last = 0.0
+        """Seconds of requests' work in this pass through the loop, or a little more."""
+        self._since = 0.0
+        """When the work that is being done began, or the last was done."""
+        self._working: Turn | None = None
         self._pumping = False
 
     def of(self, user: User, found: Target) -> "Turn | None":
@@ -65,15 +68,27 @@ class Turns:
     def congested(self) -> bool:
         if self.queue.length:
             return True
-        # Time that passed between requests' work was spent on others, or idle.
-        now = self.clock()
-        self._used = max(0.0, self._used - (now - self._last))
-        self._last = now
+        self.lap()
         return self._used >= BUDGET
 
-    def worked(self, seconds: float, now: float) -> None:
-        self._used += seconds
-        self._last = now
+    def lap(self) -> None:
+        """Add the time since the last call to what it was spent on."""
+        now = self.clock()
+        passed, self._since = now - self._since, now
+        if self._working is not None:
+            self._working.took += passed
+            self._used += passed
+        else:
+            # The loop did something else, or nothing.
+            self._used = max(0.0, self._used - passed)
+
+    def begin(self, turn: "Turn") -> None:
+        self.lap()
+        self._working = turn
+
+    def end(self) -> None:
+        self.lap()
+        self._working = None
 
     async def wait(self, name: str, *, urgent: bool) -> float:
         """Returns the seconds that the flow was charged with. Raises a 429."""
@@ -89,7 +104,8 @@ class Turns:
 
     def _pump(self) -> None:
         """Start as much waiting work as one pass through the loop may take."""
-        self._used, self._last, expected = 0.0, self.clock(), 0.0
+        self.lap()
+        self._used = expected = 0.0
         while self.queue.length and expected < BUDGET:
             granted, flow, charged = self.queue.pop()
             if granted.done():
@@ -130,6 +146,7 @@ class Turn:
             self._charged = self._turns.queue.start(flow)
 
     def settle(self) -> None:
+        self._turns.lap()
         if self._charged or self.took:
             self._turns.queue.settle(self._flow, charged=self._charged, took=self.took)
             self._charged = self.took = 0.0
@@ -159,18 +176,15 @@ class _Measured(Generic[T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         send, throw, turn, turns = self._work.send, self._work.throw, self._turn, self._turns
-        clock, worked = turns.clock, turns.worked
         error: BaseException | None = None
         while True:
-            begun = clock()
+            turns.begin(turn)
             try:
                 waited = send(None) if error is None else throw(error)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             finally:
-                now = clock()
-                turn.took += now - begun
-                worked(now - begun, now)
+                turns.end()
                 if turn.took > STRIDE:
                     turn.settle()  # watches last for hours
             error = None

@@ -1,0 +1,35 @@
+"""Memory for bodies and answers: each user has a share of it."""
+
+import pytest
+
+from fairway.hub.serving.traffic import Held
+from fairway.hub.status import Refusal
+
+
+def test_one_user_leaves_three_quarters_to_others() -> None:
+    held = Held(400)
+    with held.room("greedy") as first, held.room("greedy") as second, held.room("other") as other:
+        first.take(60)
+        second.take(40)
+        with pytest.raises(Refusal) as refused:
+            second.take(1)
+        assert refused.value.code == 429
+        other.take(100)
+    assert (held.bytes, held.owned) == (0, {})
+
+
+def test_single_request_may_exceed_the_share_of_its_user() -> None:
+    held = Held(400)
+    with held.room("user") as room, held.room("user") as another:
+        room.take(300)
+        with pytest.raises(Refusal):
+            another.take(1)
+
+
+def test_administrators_have_no_share() -> None:
+    held = Held(400)
+    with held.room("") as first, held.room("") as second:
+        first.take(200)
+        second.take(150)
+        with pytest.raises(Refusal):
+            second.take(100)
