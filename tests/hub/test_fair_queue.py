@@ -1,6 +1,6 @@
 """The fair queue: whose work is next, by the seconds that users' work takes."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +48,7 @@ def test_newcomer_waits_for_at_most_two_pieces_of_each_other_user(
 @given(FLOODS)
 def test_busy_users_get_equal_seconds(floods: dict[str, float]) -> None:
     queue = flooded(floods, rounds=0)
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for _ in range(1000):
         name = serve(queue, floods)
         seconds[name] += floods[name]
@@ -67,7 +67,7 @@ def test_urgent_work_is_next(floods: dict[str, float], rounds: int) -> None:
 def test_user_with_only_urgent_work_gains_one_head_start() -> None:
     floods = {"honest": 0.01, "greedy": 0.01}
     queue = flooded(floods, rounds=0, urgent="greedy")
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for _ in range(2000):
         name = serve(queue, floods)
         seconds[name] += floods[name]
