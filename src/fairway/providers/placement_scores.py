@@ -212,7 +212,8 @@ def held_of(found: AddOnPlacementScore) -> Held:
     condition = find_condition(status.conditions, CONDITION)
     publication = Publication(
         scores=tuple(sorted((each.name, each.value) for each in status.scores)),
-        valid_until=status.validUntil,
+        # A moment of year 1 has nothing before it to reckon with.
+        valid_until=None if status.validUntil is None else max(status.validUntil, _LONG_AGO),
         well=condition is not None and condition.status == TRUE,
         reason="" if condition is None else condition.reason,
         message="" if condition is None else condition.message,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec import structs
 
-from fairway.api.meta import Condition, ObjectMeta
+from fairway.api.meta import Condition, ObjectMeta, UnreadableField
 from fairway.api.score import (
     AddOnPlacementScore,
     AddOnPlacementScoreItem,
@@ -136,6 +136,28 @@ def test_without_a_time_or_after_it_nothing_is_bridged() -> None:
     assert values(status) == {"a": 1}
     assert status["conditions"][0]["reason"] == INCOMPLETE
     assert status["conditions"][0]["message"] == "c1-b says nowhere when it was updated; a 1"
+
+
+def test_score_that_cannot_be_read_is_not_bridged() -> None:
+    bad = calculated("health", 0)
+    bad = structs.replace(bad, metadata=bad.metadata.partial((UnreadableField("status.score", "bad"),)))
+    status = to_add_on(calculated("resourceratiocpu", 74), bad)
+    assert values(status) == {"resourceratiocpu": 74}
+    assert status is not None
+    assert "c1-health: status.score cannot be read" in status["conditions"][0]["message"]
+
+
+@pytest.mark.parametrize("until", [datetime(1, 1, 1, tzinfo=UTC), NOON - timedelta(seconds=1)])
+def test_bridged_score_whose_end_was_moved_into_the_past_is_written_again(until: datetime) -> None:
+    source = calculated("health", 10)
+    (draft,) = plan_add_on([source], None, heard={}, options=Options(), extents={}, now=NOON).put
+    written = msgspec.convert(draft.status, AddOnPlacementScoreStatus)
+    there = AddOnPlacementScore(
+        metadata=ObjectMeta(name=draft.name, namespace="c1", labels=dict(draft.labels)),
+        status=structs.replace(written, validUntil=until),
+    )
+    plan = plan_add_on([source], there, heard={}, options=Options(), extents={}, now=NOON)
+    assert [each.status["validUntil"] for each in plan.put] == [draft.status["validUntil"]]
 
 
 def test_a_calculator_that_fails_is_told_of_until_its_value_is_too_old() -> None:

@@ -190,6 +190,18 @@ async def test_but_not_for_ever_who_is_in_time_again() -> None:
 # Clusters
 
 
+async def test_scores_of_a_cluster_that_is_unavailable_since_before_year_1_are_given_up() -> None:
+    hub = QuietHub()
+    hub.join("c")
+    hub.publish(lasts=100_000, cpu=40)
+    document = hub.documents["managedclusters", "", "c"]
+    odd = {**document["status"]["conditions"][0], "status": "Unknown"}
+    odd["lastTransitionTime"] = "0001-01-01T00:00:00+14:00"
+    hub.put(MANAGED_CLUSTERS, {**document, "status": {"conditions": [odd]}})
+    async with watching(hub, WORST):
+        await when(lambda: silent(hub))
+
+
 @pytest.mark.parametrize("status", ["Unknown", "False"])
 async def test_a_score_of_a_cluster_that_is_unavailable_is_given_up_before_it_runs_out(status: str) -> None:
     hub = QuietHub()

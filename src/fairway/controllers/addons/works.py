@@ -117,7 +117,7 @@ def hashes_of(work: ManifestWork) -> dict[str, str]:
         return msgspec.json.decode(
             work.metadata.annotations.get(names.CONFIG_HASHES, "{}"), type=dict[str, str]
         )
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
 
 

@@ -216,6 +216,8 @@ def _still_good(
         return None
     if status.validUntil == valid_until:
         return valid_until
+    if status.validUntil <= now:
+        return None
     renewal = status.validUntil - timedelta(seconds=ttl / 2)
     return renewal if now < renewal else None
 

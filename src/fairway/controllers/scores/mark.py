@@ -70,7 +70,7 @@ def before(score: AddOnPlacementScore) -> Before | None:
     text = score.metadata.annotations.get(BEFORE, "")
     try:
         return msgspec.json.decode(text, type=Before) if text else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

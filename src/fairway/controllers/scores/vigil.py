@@ -25,6 +25,7 @@ from fairway.controllers.scores.mark import EXPIRED, UNAVAILABLE, Before
 from fairway.controllers.scores.policy import Policy
 from fairway.fleet.scores import is_silent
 
+LONGEST_AWAY: Final = 10 * 365 * 86400.0
 WINDOW: Final = 900.0
 """Seconds. Scores of many clusters that lose their hub at once do not run out at once: each was renewed at its time."""
 
@@ -130,7 +131,8 @@ class Vigil:
             self._away.pop(name, None)
         elif name not in self._away:
             moment = available.lastTransitionTime
-            self._away[name] = now - max(0.0, (wall - (moment or wall)).total_seconds())
+            # An agent may write any moment, and one of year 1 cannot be reckoned with.
+            self._away[name] = now - min(max(0.0, (wall - (moment or wall)).total_seconds()), LONGEST_AWAY)
 
     def left(self, cluster: str) -> None:
         self._away.pop(cluster, None)

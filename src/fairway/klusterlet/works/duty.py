@@ -163,7 +163,7 @@ class Duty:
             since = fresh.status.evictionStartTime
             if since is None:
                 fresh, since = await self._records.evicting(fresh, now), now
-            left = (since + timedelta(seconds=grace) - now).total_seconds()
+            left = (min(since, now) + timedelta(seconds=grace) - now).total_seconds()
             if left > 0:
                 done.sooner(left)
                 return done
