@@ -370,3 +370,18 @@ def test_the_limit_can_be_set(tmp_path: Path, size: str, code: int) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(CLUSTER)
     assert run(["fleet", "show", "-f", str(file), "--max-file-size", size]) == code
+
+
+def test_time_that_a_hub_serves_and_no_decoder_reads_is_ignored_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taint = 'spec: {taints: [{key: k, effect: NoSelect, timeAdded: "2026-11-16T05:00:00+25:00"}]}\n'
+    (cluster,) = loaded(tmp_path, CLUSTER + taint).of(ManagedCluster)
+    assert [(each.key, each.effect, each.timeAdded) for each in cluster.spec.taints] == [
+        ("k", "NoSelect", None)
+    ]
+    assert capsys.readouterr().err == (
+        f"fairway: {tmp_path / 'x.yaml'}:1: ManagedCluster c1: ignored fields that cannot be read: "
+        "spec.taints[0].timeAdded: Invalid RFC3339 encoded datetime\n"
+    )
+    assert problem(tmp_path, CLUSTER + taint.replace("+25:00", "")).path == "spec.taints[0].timeAdded"

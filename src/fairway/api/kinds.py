@@ -21,6 +21,7 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.meta import PartialMeta, format_time
 from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
+from fairway.api.salvage import salvage
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.work import WORK_GROUP, AppliedManifestWork, ManifestWork
 
@@ -114,10 +115,15 @@ def type_of(document: Mapping[str, Any]) -> type[Struct]:
     )
 
 
-def decode(document: Mapping[str, Any]) -> KubeObject:
-    """The typed object, older versions upgraded. Unknown fields are dropped, null counts as absent."""
+def decode(document: Mapping[str, Any], *, partly: bool = False) -> KubeObject:
+    """The typed object, older versions upgraded. Unknown fields are dropped, null counts as absent.
+
+    With ``partly``, fields that cannot be read are dropped and named by ``unreadable_fields``.
+    """
     struct = type_of(document)
     try:
+        if partly:
+            return _upgrade(salvage(msgspec.json.encode(document), struct))
         return _upgrade(_convert(document, struct))
     except ValidationError as error:
         raise _decode_error(error, document) from None

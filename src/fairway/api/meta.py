@@ -1,7 +1,7 @@
 """What every Kubernetes object carries: metadata and conditions."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, Protocol
 
@@ -12,6 +12,9 @@ from fairway.api.annotation import LABEL_KEY, Field, Int64, Time
 TRUE: Final = "True"
 FALSE: Final = "False"
 UNKNOWN: Final = "Unknown"
+
+NAMED_FIELDS: Final = 3
+MORE_FIELDS: Final = "{named}; and {more} more"
 
 
 class OwnerReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -80,6 +83,16 @@ def unreadable_fields(obj: _Object) -> tuple[UnreadableField, ...]:
     """What was dropped from the object because it could not be read."""
     meta = obj.metadata
     return meta.unreadable if isinstance(meta, PartialMeta) else ()
+
+
+def reason_of(fields: Sequence[UnreadableField]) -> str:
+    """The first few fields, for people."""
+    named = "; ".join(str(each) if each.path else each.reason for each in fields[:NAMED_FIELDS])
+    return (
+        named
+        if len(fields) <= NAMED_FIELDS
+        else MORE_FIELDS.format(named=named, more=len(fields) - NAMED_FIELDS)
+    )
 
 
 def is_dropped(obj: _Object, path: str) -> bool:

@@ -7,6 +7,7 @@ be shown where it was written.
 """
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +16,14 @@ from typing import Any, Final, TypeVar
 from fairway.api.crd import RESOURCES
 from fairway.api.defaults import apply_defaults
 from fairway.api.kinds import KINDS, DecodeError, KubeObject, decode, type_of
-from fairway.api.validation import check
+from fairway.api.meta import reason_of, unreadable_fields
+from fairway.api.validation import NO_TIME, check
 from fairway.cli import sources
 from fairway.cli.documents import Document, DocumentError, json_documents, value_of, yaml_documents
 from fairway.cli.errors import InputProblemsError, Problem
 from fairway.cli.expressions import broken_expressions
 from fairway.cli.kinds import Finding, classify, describe
-from fairway.cli.output import cell
+from fairway.cli.output import cell, say
 from fairway.cli.places import Place, Places, find, parse_path, places_of
 from fairway.cli.progress import Advance, progress
 
@@ -46,6 +48,10 @@ DUPLICATE_REMEDY: Final = "remove one of the two"
 NO_CLUSTER: Final = "has no metadata.namespace"
 NO_CLUSTER_REMEDY: Final = "a score belongs into the namespace named like its cluster"
 QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}" in quotes if text is meant'
+
+UNREADABLE: Final = "fairway: {place}: {subject}: ignored fields that cannot be read: {fields}"
+MORE_UNREADABLE: Final = "fairway: {count:,} more objects with fields that cannot be read"
+_WARNINGS: Final = 5
 
 _PART: Final = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*")
@@ -120,6 +126,10 @@ def load(
         loading.problems.append(Problem(file=places, message=NO_OBJECTS, remedy=NO_OBJECTS_REMEDY))
     if loading.problems:
         raise InputProblemsError(loading.problems)
+    for each in loading.unreadable[:_WARNINGS]:
+        say(each, stream=sys.stderr)
+    if len(loading.unreadable) > _WARNINGS:
+        say(MORE_UNREADABLE.format(count=len(loading.unreadable) - _WARNINGS), stream=sys.stderr)
     return LoadedObjects(objects=tuple(loading.objects), ignored=dict(loading.ignored))
 
 
@@ -131,6 +141,7 @@ class _Loading:
         self.objects: list[LoadedObject] = []
         self.ignored: Counter[str] = Counter()
         self.problems: list[Problem] = []
+        self.unreadable: list[str] = []
         self._seen: dict[tuple[str, str, str], Origin] = {}
 
     def file(self, path: str, *, max_file_size: int, advance: Advance) -> None:
@@ -186,6 +197,10 @@ class _Loading:
             return
         kind = type_of(value)
         findings = check(value, kind=kind)
+        # What a hub serves and no decoder reads is no mistake of the file: explained as on the hub.
+        partly = bool(findings) and all(_is_served(value, each.path, each.message) for each in findings)
+        if partly:
+            findings = ()
         if self._expressions and not findings and value["kind"] == "Placement":
             findings = broken_expressions(value)
         for finding in findings:
@@ -193,7 +208,7 @@ class _Loading:
         if findings:
             return
         try:
-            typed = decode(apply_defaults(value, kind))
+            typed = decode(apply_defaults(value, kind), partly=partly)
         except DecodeError as error:
             report(error.path, error.message, error.remedy)
             return
@@ -203,6 +218,9 @@ class _Loading:
             report("metadata.name", DUPLICATE.format(first=first), DUPLICATE_REMEDY)
             return
         self.objects.append(LoadedObject(typed, origin))
+        if partly:
+            fields = reason_of(unreadable_fields(typed))
+            self.unreadable.append(UNREADABLE.format(place=origin, subject=subject(value), fields=fields))
 
 
 class _Page:
@@ -228,6 +246,18 @@ class _Page:
             message=message,
             remedy=remedy,
         )
+
+
+def _is_served(value: Any, path: str, message: str) -> bool:
+    """Whether a field that cannot be read may be served by a hub: a time with an offset of 25 hours is."""
+    if not message.endswith(NO_TIME):
+        return False
+    from fairway.hub.schemas.formats import (
+        text_format,  # costs time that a file without mistakes does not need
+    )
+
+    accepts, text = text_format("date-time"), _at(value, path)
+    return accepts is not None and isinstance(text, str) and accepts(text)
 
 
 def subject(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from fairway.cli.files import LoadedObject, LoadedObjects, Origin
+from fairway.cli.files import MORE_UNREADABLE, LoadedObject, LoadedObjects, Origin
 from fairway.cli.output import say
 from fairway.cli.progress import Advance, progress
 from fairway.kube import (
@@ -43,7 +43,6 @@ OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural})
 """Kinds that hubs of Open Cluster Management do not have."""
 
 UNREADABLE: Final = "fairway: {kind} {name}: ignored fields that cannot be read: {reason}"
-MORE_UNREADABLE: Final = "fairway: {count:,} more objects with fields that cannot be read"
 READING: Final = "reading the hub"
 _COMPLAINTS: Final = 5
 _LARGE: Final = 2_000  # objects; less is read before anybody wonders

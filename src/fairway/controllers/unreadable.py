@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fairway.api.event import WARNING, ObjectReference
-from fairway.api.meta import UnreadableField, unreadable_fields
+from fairway.api.meta import UnreadableField, reason_of, unreadable_fields
 from fairway.controllers.sources import Sources
 from fairway.kube import Batch, Deleted, Informer, Recorder, Updated
-from fairway.kube.codec import reason_of
 
 REASON: Final = "UnreadableField"
 ACTION: Final = "Decode"

@@ -6,7 +6,7 @@ by one. Fields that cannot be read are dropped and reported (see ``api.salvage``
 stay.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, cast
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from fairway.api.json_parts import elements, members
-from fairway.api.meta import UnreadableField, unreadable_fields
+from fairway.api.meta import UnreadableField, reason_of, unreadable_fields
 from fairway.api.salvage import SalvageError, salvage
 from fairway.kube.errors import KubeError, TransportError, UnreadableError, error_of
 from fairway.kube.resource import Key, T, key_of
@@ -24,9 +24,6 @@ NOT_A_LIST: Final = "the answer is not a list: {why}"
 NO_ITEMS: Final = "its items are no JSON array"
 UNKNOWN_EVENT: Final = "the watch sent an event of the unknown type {type!r}"
 LINE_TOO_LONG: Final = "a line of the watch is longer than {limit:,} bytes"
-
-NAMED_FIELDS: Final = 3
-MORE_FIELDS: Final = "{named}; and {more} more"
 
 _FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -61,16 +58,6 @@ class Unreadable:
     @property
     def reason(self) -> str:
         return reason_of(self.fields)
-
-
-def reason_of(fields: Sequence[UnreadableField]) -> str:
-    """The first few fields, for people."""
-    named = "; ".join(str(each) if each.path else each.reason for each in fields[:NAMED_FIELDS])
-    return (
-        named
-        if len(fields) <= NAMED_FIELDS
-        else MORE_FIELDS.format(named=named, more=len(fields) - NAMED_FIELDS)
-    )
 
 
 class _ListMeta(Struct, frozen=True, gc=False):

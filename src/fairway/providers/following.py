@@ -10,8 +10,8 @@ off. So the cluster is asked something from time to time, and must answer.
 import asyncio
 from typing import Any, Final
 
+from fairway.api.meta import reason_of
 from fairway.kube import Client, Informer, KubeError
-from fairway.kube.codec import reason_of
 from fairway.providers.provider import ProviderError
 
 PATIENCE_SECONDS: Final = 20.0
