@@ -295,7 +295,7 @@ def test_options_in_the_wrong_place(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "there are backup, restore, check" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["backup"], ["restore"], ["check"]])
+@pytest.mark.parametrize("command", [[], ["backup"], ["restore"], ["check"], ["renew-pki"]])
 def test_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hub", *command, "--help"]) == 0
     assert "Examples:\n" in capsys.readouterr().out
@@ -319,7 +319,7 @@ def test_damaged_keys_are_not_quoted(tmp_path: Path) -> None:
     (tmp_path / "hub" / "pki" / "ca.pem").write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n")
     told = refused("--data", tmp_path / "hub", "--port", "0")
     assert "pki/ca.pem" in told
-    assert "move it away" in told
+    assert "fairway hub renew-pki" in told
     assert SECRET not in told
 
 

@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fairway.hub.access import certs
-from fairway.hub.access.certs import Authority, CertificateFault, Certificates, Identity
+from fairway.hub.access import certs, pki
+from fairway.hub.access.certs import Authority, CertificateFault, Identity
+from fairway.hub.access.pki import Certificates
 
 NOW = datetime.now(UTC)
-FILES = (certs.AUTHORITY_FILE, certs.SERVING_FILE, certs.ADMIN_FILE)
+BROKEN = "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n"
+FILES = (pki.AUTHORITY_FILE, pki.SERVING_FILE, pki.ADMIN_FILE)
 
 
 def client(
@@ -47,6 +50,22 @@ def der(identity: Identity) -> bytes:
     return identity.certificate.public_bytes(serialization.Encoding.DER)
 
 
+def shown_by(context: ssl.SSLContext) -> x509.Certificate:
+    """What a new client sees."""
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(4):
+        for side in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    shown = client.getpeercert(binary_form=True)
+    assert shown is not None
+    return x509.load_der_x509_certificate(shown)
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -65,17 +84,17 @@ class TestKeeping:
 
     def test_a_key_left_open_is_closed(self, tmp_path: Path) -> None:
         Certificates.open(tmp_path)
-        (tmp_path / certs.AUTHORITY_FILE).chmod(0o644)
+        (tmp_path / pki.AUTHORITY_FILE).chmod(0o644)
         Certificates.open(tmp_path)
-        assert mode(tmp_path / certs.AUTHORITY_FILE) == 0o600
+        assert mode(tmp_path / pki.AUTHORITY_FILE) == 0o600
 
     def test_no_other_file_is_left(self, tmp_path: Path) -> None:
         Certificates.open(tmp_path)
-        assert {each.name for each in tmp_path.iterdir()} == {*FILES, certs.AUTHORITY_CERTIFICATE_FILE}
+        assert {each.name for each in tmp_path.iterdir()} == {*FILES, pki.AUTHORITY_CERTIFICATE_FILE}
 
     def test_the_public_file_holds_no_key(self, tmp_path: Path) -> None:
         kept = Certificates.open(tmp_path)
-        text = (tmp_path / certs.AUTHORITY_CERTIFICATE_FILE).read_bytes()
+        text = (tmp_path / pki.AUTHORITY_CERTIFICATE_FILE).read_bytes()
         assert x509.load_pem_x509_certificate(text) == kept.authority.certificate
         assert b"PRIVATE" not in text
 
@@ -94,19 +113,30 @@ class TestKeeping:
         assert path.read_bytes() == b"old"
         assert [each.name for each in tmp_path.iterdir()] == ["x"]
 
-    @pytest.mark.parametrize("name", FILES)
-    def test_a_broken_file_is_named_and_its_content_is_not(self, tmp_path: Path, name: str) -> None:
+    def test_broken_authority_is_named_and_its_content_is_not(self, tmp_path: Path) -> None:
         Certificates.open(tmp_path)
-        (tmp_path / name).write_text("-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n")
-        with pytest.raises(CertificateFault, match=name) as caught:
+        (tmp_path / pki.AUTHORITY_FILE).write_text(BROKEN)
+        with pytest.raises(CertificateFault, match=pki.AUTHORITY_FILE) as caught:
             Certificates.open(tmp_path)
         assert "SECRET" not in str(caught.value)
 
-    def test_a_certificate_of_another_key_is_refused(self, tmp_path: Path) -> None:
-        kept, other = Certificates.open(tmp_path), Certificates.open(None)
-        (tmp_path / certs.ADMIN_FILE).write_bytes(kept.admin.key_pem() + other.admin.certificate_pem())
-        with pytest.raises(CertificateFault, match="don't belong together"):
+    def test_authority_with_a_certificate_of_another_key_is_refused(self, tmp_path: Path) -> None:
+        kept, other = (
+            Certificates.open(tmp_path).authority.identity,
+            Certificates.open(None).authority.identity,
+        )
+        (tmp_path / pki.AUTHORITY_FILE).write_bytes(kept.key_pem() + other.certificate_pem())
+        with pytest.raises(CertificateFault, match=pki.MISMATCHED):
             Certificates.open(tmp_path)
+
+    @pytest.mark.parametrize("name", [pki.SERVING_FILE, pki.ADMIN_FILE])
+    def test_broken_certificate_is_issued_anew(self, tmp_path: Path, name: str) -> None:
+        Certificates.open(tmp_path)
+        (tmp_path / name).write_text(BROKEN)
+        opened = Certificates.open(tmp_path)
+        for identity in (opened.serving, opened.admin):
+            identity.certificate.verify_directly_issued_by(opened.authority.certificate)
+        assert "SECRET" not in (tmp_path / name).read_text()
 
     def test_keys_show_nowhere(self) -> None:
         made = Certificates.open(None)
@@ -125,27 +155,70 @@ class TestRenewal:
         assert later.authority.certificate == first.authority.certificate
         assert later.serving.certificate.not_valid_after_utc > NOW + timedelta(days=700)
 
-    def test_nothing_outlives_its_authority(self, tmp_path: Path) -> None:
-        Certificates.open(tmp_path, now=NOW)
-        late = NOW + timedelta(days=3645)
-        last = Certificates.open(tmp_path, now=late)
-        assert last.serving.certificate.not_valid_after_utc == last.authority.certificate.not_valid_after_utc
-        again = Certificates.open(tmp_path, now=late)
-        assert again.serving.certificate == last.serving.certificate
+    @pytest.mark.parametrize("days", [3000, 3645, 3651, 40_000])
+    def test_authority_is_renewed_with_the_same_key_before_and_after_its_end(
+        self, tmp_path: Path, days: int
+    ) -> None:
+        first, now = Certificates.open(tmp_path, now=NOW), NOW + timedelta(days=days)
+        after = Certificates.open(tmp_path, now=now, expected=True, trusted=first.fingerprint)
+        assert after.authority.certificate.not_valid_after_utc > now + timedelta(days=3000)
+        # What the first one issued, and who trusts its certificate, goes on as long as that lasts.
+        first.admin.certificate.verify_directly_issued_by(after.authority.certificate)
+        after.serving.certificate.verify_directly_issued_by(first.authority.certificate)
+        assert after.serving.certificate.not_valid_after_utc > now + timedelta(days=300)
 
-    def test_an_ended_authority_is_replaced_with_all_it_issued(self, tmp_path: Path) -> None:
-        first = Certificates.open(tmp_path, now=NOW)
-        after = Certificates.open(tmp_path, now=NOW + timedelta(days=3651))
-        assert after.authority.certificate != first.authority.certificate
+    @pytest.mark.parametrize("expected", [True, False])
+    def test_lost_authority_is_replaced_only_where_nothing_depends_on_it(
+        self, tmp_path: Path, expected: bool
+    ) -> None:
+        Certificates.open(tmp_path / "pki")
+        (tmp_path / "pki" / pki.AUTHORITY_FILE).unlink()
+        if expected:
+            with pytest.raises(CertificateFault, match="is missing") as refused:
+                Certificates.open(tmp_path / "pki", expected=True)
+            assert f"fairway hub renew-pki --data {tmp_path}`" in str(refused.value)
+            return
+        after = Certificates.open(tmp_path / "pki")
         after.serving.certificate.verify_directly_issued_by(after.authority.certificate)
         after.admin.certificate.verify_directly_issued_by(after.authority.certificate)
 
-    def test_a_lost_authority_takes_its_certificates_with_it(self, tmp_path: Path) -> None:
-        Certificates.open(tmp_path)
-        (tmp_path / certs.AUTHORITY_FILE).unlink()
-        after = Certificates.open(tmp_path)
-        after.serving.certificate.verify_directly_issued_by(after.authority.certificate)
-        after.admin.certificate.verify_directly_issued_by(after.authority.certificate)
+    def test_authority_of_another_hub_is_refused(self, tmp_path: Path) -> None:
+        other = Certificates.open(None).authority.identity.pem()
+        trusted = Certificates.open(tmp_path).fingerprint
+        (tmp_path / pki.AUTHORITY_FILE).write_bytes(other)
+        for known in (trusted, None):  # by the fingerprint kept with the data, or by the public half
+            with pytest.raises(CertificateFault, match="is not the one"):
+                Certificates.open(tmp_path, expected=True, trusted=known)
+
+    @pytest.mark.parametrize("days", [-400, 336, 366, 4000])
+    def test_running_server_shows_renewed_certificates_wherever_the_clock_jumps(self, days: int) -> None:
+        opened = Certificates.open(None, now=NOW)
+        context, before = opened.ssl_context(), (opened.serving, opened.admin)
+        assert not opened.renew(now=NOW + timedelta(days=300))
+        now = NOW + timedelta(days=days)
+        assert opened.renew(now=now)
+        assert shown_by(context) == opened.serving.certificate
+        for old, new in zip(before, (opened.serving, opened.admin), strict=True):
+            assert old.certificate != new.certificate
+            assert new.certificate.not_valid_before_utc <= now < new.certificate.not_valid_after_utc
+        assert not opened.renew(now=now)
+        # Back again, as after a wrong clock was corrected.
+        opened.renew(now=NOW)
+        for each in (opened.authority.identity, opened.serving, opened.admin):
+            assert each.certificate.not_valid_before_utc <= NOW < each.certificate.not_valid_after_utc
+
+    def test_renewed_certificates_serve_from_memory_where_nothing_can_be_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened = Certificates.open(tmp_path, now=NOW)
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(pki, "write_private", full)
+        context = opened.ssl_context()
+        assert opened.renew(now=NOW + timedelta(days=366))
+        assert shown_by(context) == opened.serving.certificate
 
     def test_a_new_name_needs_a_new_certificate_and_a_known_one_does_not(self, tmp_path: Path) -> None:
         first = Certificates.open(tmp_path, names=["hub.example"])

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from fairway.cli.hub_data import backup, check, restore
+from fairway.cli.hub_pki import renew_pki
 from fairway.cli.misplaced import refuse_misplaced
 from fairway.cli.output import OutputFormat, output_option
 from fairway.hub import upkeep
@@ -148,5 +149,5 @@ def hub(
     hub_serve.serve(settings, kubeconfig=kubeconfig_out, output=output, verbose=verbose)
 
 
-for _command in (backup, restore, check):
+for _command in (backup, restore, check, renew_pki):
     hub.add_command(_command)

@@ -17,6 +17,8 @@ from typing import Final
 
 from fairway.cli.hub_faults import private
 from fairway.hub.access.certs import write_private
+from fairway.hub.access.jwt import KEY_FILE
+from fairway.hub.access.pki import AUTHORITY_FILE
 from fairway.hub.storage import archive
 from fairway.hub.storage.entry import Damaged, StoreError, Unreadable
 from fairway.hub.storage.lock import Lock
@@ -30,6 +32,7 @@ NO_BACKUP: Final = (
 )
 NOT_A_FILE: Final = "{path} is a folder; name a file in it"
 KEY_DAMAGED: Final = "{name} doesn't match its checksum"
+KEY_MISSING: Final = "{name} is missing"
 KEY_UNREADABLE: Final = "{name} can't be read: {reason}"
 KEYS_LEFT: Final = (
     "the objects are restored, but the keys are not: {reason}. Stop what uses {folder} and restore again with "
@@ -123,7 +126,9 @@ def _connected(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
 def key_problems(path: Path) -> list[str]:
     """What is wrong with the keys of a backup, or of a folder."""
     if path.is_dir():
-        return [
+        needed = (path / PKI / name for name in (AUTHORITY_FILE, KEY_FILE))
+        missing = [KEY_MISSING.format(name=f"{PKI}/{each.name}") for each in needed if not each.exists()]
+        return missing + [
             KEY_UNREADABLE.format(name=f"{PKI}/{each.name}", reason="the file is empty")
             for each in sorted((path / PKI).glob("*.pem"))
             if not each.stat().st_size
@@ -146,7 +151,7 @@ def _kept(file: Path) -> list[tuple[str, bytes, bool]]:
 def load(file: Path, folder: Path, *, force: bool) -> Outcome:
     """The objects are replaced at once or not at all, then the keys one by one.
 
-    A backup without keys leaves the folder's own, or lets the hub make new ones.
+    A backup without keys leaves the folder's own.
     """
     with file.open("rb") as start:
         if start.read(len(_MAGIC)) != _MAGIC:

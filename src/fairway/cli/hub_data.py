@@ -25,7 +25,9 @@ ONLY_MANIFESTS: Final = "--status is for --format manifests; a backup of the dat
 SAVED: Final = "{file}: {objects} at revision {revision}, and {keys}"
 RESTORED: Final = "{folder}: {objects}, going on at revision {revision}; {keys}"
 KEYS_BACK: Final = "its keys are back, so kubeconfigs and tokens go on working"
-KEYS_LACKING: Final = "the backup has no keys, so the folder keeps its own, or the hub makes new ones"
+KEYS_LACKING: Final = (
+    "the backup has no keys; if the folder has none either, `fairway hub renew-pki` makes new ones"
+)
 FINE: Final = "{path} is fine: {objects} at revision {revision}"
 NOT_FINE: Final = (
     "{path} is damaged. Keep a copy before `fairway hub restore --force` puts a backup in its place."

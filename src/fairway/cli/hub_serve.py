@@ -36,7 +36,7 @@ from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
 from fairway.cli.hub_faults import private, told
 from fairway.cli.output import OutputFormat, emit, say
 from fairway.hub.access.bearer import StaticTokens, TokenFileFault
-from fairway.hub.hub import Hub, Settings, running
+from fairway.hub.hub import RENEWAL_SECONDS, Hub, Settings, running
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ NOT_ALLOWED: Final = "port {port} of {host} needs more rights than yours; give o
 NOT_HERE: Final = "cannot listen on {host}: no address of this machine; give one that is with --host"
 CANNOT_LISTEN: Final = "cannot listen on {host} port {port}: {reason}"
 CANNOT_WRITE: Final = "cannot write {path}: {reason}"
+CANNOT_WRITE_YET: Final = "cannot write %s yet: %s"
 BAD_NAME: Final = "--name {name!r}: neither a host name nor an address"
 BAD_TOKENS: Final = "--token-file {path}: {reason}"
 NOT_TEXT: Final = "not a text file in UTF-8"
@@ -197,10 +198,32 @@ async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, bes
             try:
                 hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)
             except OSError as error:
-                raise BadInputError(CANNOT_WRITE.format(path=kubeconfig, reason=error.strerror)) from error
-            attending = _attend(hub, settings, kubeconfig, output, beside)
-            await run_signals.until(stop, attending, on_stop=lambda: _say_stopping(output))
+                if hub.store.read_only is None:
+                    raise BadInputError(
+                        CANNOT_WRITE.format(path=kubeconfig, reason=error.strerror)
+                    ) from error
+                log.warning(CANNOT_WRITE_YET, kubeconfig, error.strerror)
+            keeping = asyncio.create_task(_keep_kubeconfig(hub, kubeconfig))
+            try:
+                attending = _attend(hub, settings, kubeconfig, output, beside)
+                await run_signals.until(stop, attending, on_stop=lambda: _say_stopping(output))
+            finally:
+                keeping.cancel()
     log.info("stopped")
+
+
+async def _keep_kubeconfig(hub: Hub, path: Path) -> None:
+    """Rewritten when the hub renewed a certificate in it, and until the disk has room for it."""
+    written: object = None
+    while True:
+        wanted = (hub.certificates.admin, hub.certificates.authority.identity)
+        if wanted != written:
+            try:
+                hub.certificates.write_kubeconfig(path, server=hub.url)
+                written = wanted
+            except OSError as error:
+                log.debug(CANNOT_WRITE_YET, path, error.strerror)
+        await asyncio.sleep(RENEWAL_SECONDS)
 
 
 async def _attend(

@@ -5,6 +5,7 @@ import contextlib
 import copy
 import ipaddress
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from fairway.hub.access import policy
 from fairway.hub.access.authn import Authenticator
 from fairway.hub.access.authz import Authorizer
 from fairway.hub.access.bearer import StaticTokens
-from fairway.hub.access.certs import Certificates
 from fairway.hub.access.jwt import Key as TokenKey
+from fairway.hub.access.pki import Certificates
 from fairway.hub.access.tokens import Issuer
 from fairway.hub.admission import acceptance
 from fairway.hub.admission.control import GROUP as ADMISSION
@@ -57,7 +58,12 @@ log = logging.getLogger(__name__)
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 PROBE_SECONDS: Final = 2.0
+RENEWAL_SECONDS: Final = 0.5
+"""Between looks at the clock, which may be set forward by years."""
 AUDIT_FILE: Final = "audit.log"
+PKI: Final = "pki"
+NOTED_AUTHORITY: Final = "authority"
+NOTED_TOKEN_KEY: Final = "token key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +89,15 @@ class Settings:
 class Hub:
     """Open with ``running``."""
 
-    def __init__(self, settings: Settings, *, store: Store, certificates: Certificates) -> None:
+    def __init__(
+        self, settings: Settings, *, store: Store, certificates: Certificates, token_key: TokenKey
+    ) -> None:
         self._settings = settings
         self.store, self.certificates = store, certificates
         self.registry = Registry(conversion.unified(each) for each in builtin.resources())
         facts = Facts(store=store)
         self.authorizer = Authorizer(facts)
-        self.issuer = Issuer(key=TokenKey.open(_secrets(settings.folder)), objects=facts)
+        self.issuer = Issuer(key=token_key, objects=facts)
         static = StaticTokens.read(settings.tokens) if settings.tokens else None
         self.authenticator = Authenticator(
             authority=certificates.authority, issuer=self.issuer, objects=facts, static=static
@@ -132,7 +140,8 @@ class Hub:
             meters=self.meters,
         )
         self._workers: list[Worker[Any]] = []
-        self._probing: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
+        self._furnished = False
         self.url = ""
 
     @property
@@ -156,11 +165,11 @@ class Hub:
         context = self.certificates.ssl_context()
         port = await self.server.listen(host=self._settings.host, port=self._settings.port, context=context)
         self.url = f"https://{_address(self._settings.host)}:{port}"
-        self._probing = asyncio.create_task(self._probe())
+        self._background = [asyncio.create_task(self._probe()), asyncio.create_task(self._renew())]
 
     async def _stop(self) -> None:
-        if self._probing is not None:
-            self._probing.cancel()
+        for task in self._background:
+            task.cancel()
         for worker in self._workers:
             await worker.stop()
         await self.server.close()
@@ -177,7 +186,25 @@ class Hub:
                     log.error("the store accepts no writes: %s", why)
                 if await self.store.probe():
                     log.warning("the store accepts writes again")
+                    try:
+                        await self._furnish()
+                    except Exception as error:
+                        log.error("cannot create what every hub has:\n%s", discretion.told(error))
             told = self.store.read_only
+
+    async def _renew(self) -> None:
+        """Certificates expire while the hub runs."""
+        while True:
+            await asyncio.sleep(RENEWAL_SECONDS)
+            authority = self.certificates.authority.certificate
+            try:
+                self.certificates.renew(now=_now())
+            except Exception as error:
+                log.error("cannot renew certificates:\n%s", discretion.told(error))
+            if self.certificates.authority.certificate != authority:
+                for worker in self._workers:
+                    if isinstance(worker, Accounts | Tokens):  # they publish the certificate
+                        worker.begin()
 
     # Custom resources
 
@@ -202,7 +229,13 @@ class Hub:
     # What every hub has
 
     async def _furnish(self) -> None:
-        """All at once, so that it is one commit."""
+        """All at once, so that it is one commit. A store that is read-only gets it when it no longer is."""
+        if not self._furnished:
+            with contextlib.suppress(ReadOnly):
+                await self._create_defaults()
+                self._furnished = True
+
+    async def _create_defaults(self) -> None:
         wanted: list[tuple[str, Document]] = [
             ("namespaces", {"metadata": {"name": name}}) for name in NAMESPACES
         ]
@@ -246,14 +279,14 @@ class Hub:
         if on & {upkeep.ACCOUNTS, upkeep.ROOT_CA}:
             workers.append(
                 Accounts(
-                    certificate=self.authority_pem,
+                    certificate=lambda: self.authority_pem,
                     accounts=upkeep.ACCOUNTS in on,
                     root_ca=upkeep.ROOT_CA in on,
                     **parts,
                 )
             )
         if upkeep.TOKENS in on:
-            workers.append(Tokens(issuer=self.issuer, certificate=self.authority_pem, **parts))
+            workers.append(Tokens(issuer=self.issuer, certificate=lambda: self.authority_pem, **parts))
         if upkeep.SIGNER in on:
             workers.append(Signer(authority=self.certificates.authority, clock=_now, **parts))
         if upkeep.AGGREGATION in on:
@@ -282,8 +315,22 @@ def _renewed(resource: Resource, kept: Document, wanted: Document) -> Document |
     return None
 
 
-def _secrets(folder: Path | None) -> Path | None:
-    return None if folder is None else folder / "pki"
+async def _open_keys(settings: Settings, store: Store) -> tuple[Certificates, TokenKey]:
+    """Those that the data was used with: others would be rejected by every client. Raises CertificateFault."""
+    folder = None if settings.folder is None else settings.folder / PKI
+    expected, trusted = not store.empty, store.noted
+    certificates = Certificates.open(
+        folder,
+        names=[settings.host, *settings.names],
+        now=_now(),
+        expected=expected,
+        trusted=trusted(NOTED_AUTHORITY),
+    )
+    token_key = TokenKey.open(folder, expected=expected, trusted=trusted(NOTED_TOKEN_KEY))
+    with contextlib.suppress(sqlite3.OperationalError):  # on a full disk the next start does it
+        await store.note(NOTED_AUTHORITY, certificates.fingerprint)
+        await store.note(NOTED_TOKEN_KEY, token_key.id)
+    return certificates, token_key
 
 
 def _address(host: str) -> str:
@@ -306,8 +353,8 @@ async def running(settings: Settings | None = None) -> AsyncIterator[Hub]:
         settings.folder, durability=settings.durability, changes=settings.history, first=first_revision
     )
     try:
-        certificates = Certificates.open(_secrets(settings.folder), names=[settings.host, *settings.names])
-        hub = Hub(settings, store=store, certificates=certificates)
+        certificates, token_key = await _open_keys(settings, store)
+        hub = Hub(settings, store=store, certificates=certificates, token_key=token_key)
         try:
             await hub._start()
             yield hub

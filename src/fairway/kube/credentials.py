@@ -80,7 +80,10 @@ class Held:
         authorization = self._authorization if self._file is None else _from_file(self._file, afresh=afresh)
         certificate = None
         if self._chain is not None and self._key is not None:
-            certificate = Certificate(self._chain.read(), self._key.read())
+            chain, key = self._chain.read(), self._key.read()
+            if self._chain.read() != chain:  # replaced between the two
+                chain, key = self._chain.read(), self._key.read()
+            certificate = Certificate(chain, key)
         now = Proof(authorization, certificate)
         # The same object again keeps the lookup of its TLS context cheap.
         if now != self._last:

@@ -7,7 +7,7 @@ current context that is set wins; files that do not exist are passed over. Paths
 import difflib
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
@@ -251,6 +251,7 @@ def _connect(
         data=at.certificate_authority_data,
         path=at.certificate_authority,
         name=f"{where}.certificate-authority",
+        again=lambda found: _again(found, cluster.value, context.cluster).certificate_authority_data,
     )
     server = at.server.rstrip("/")
     if server and "://" not in server:
@@ -263,9 +264,7 @@ def _connect(
     who = user.value
     return Connection(
         server=server,
-        credentials=_credentials(
-            user, name=f"users[{context.user}].user", cluster=cluster, cluster_name=context.cluster
-        ),
+        credentials=_credentials(user, user_name=context.user, cluster=cluster, cluster_name=context.cluster),
         impersonation=Impersonation(
             user=who.impersonate,
             uid=who.impersonate_uid,
@@ -282,8 +281,10 @@ def _connect(
     )
 
 
-def _pem(entry: Entry[Any], *, data: str, path: str, name: str) -> Pem | None:
-    """Data wins over a file, as in kubectl."""
+def _pem(
+    entry: Entry[Any], *, data: str, path: str, name: str, again: Callable[[Kubeconfig], str] | None = None
+) -> Pem | None:
+    """Data wins over a file, as in kubectl. ``again`` finds it in the kubeconfig as it is later."""
     place = str(entry.file)
     if not data:
         return Pem(path=entry.path(path), place=place, name=name) if path else None
@@ -291,11 +292,30 @@ def _pem(entry: Entry[Any], *, data: str, path: str, name: str) -> Pem | None:
         content = b64decode("".join(data.split()), validate=True)
     except ValueError:
         raise ConfigError(NOT_BASE64, place=place, field=f"{name}-data", remedy=WRITE_BASE64) from None
-    return Pem(data=content, place=place, name=f"{name}-data")
+
+    def extract(_: bytes) -> bytes | None:
+        # A file that cannot be used, or is of another hub by now, does not take away what worked so far.
+        try:
+            return b64decode("".join(again(load(entry.file)).split()), validate=True) if again else None
+        except (ConfigError, KeyError, ValueError):
+            return None
+
+    path = str(entry.file) if again else ""
+    return Pem(data=content, path=path, place=place, name=f"{name}-data", extract=extract if again else None)
 
 
-def _credentials(entry: Entry[User], *, name: str, cluster: Entry[Cluster], cluster_name: str) -> Credentials:
-    user, place = entry.value, str(entry.file)
+def _again(found: Kubeconfig, cluster: Cluster, name: str) -> Cluster:
+    """The same cluster's entry; KeyError if the name stands for another server now."""
+    entry = found.clusters[name].value
+    if entry.server != cluster.server:
+        raise KeyError(name)
+    return entry
+
+
+def _credentials(
+    entry: Entry[User], *, user_name: str, cluster: Entry[Cluster], cluster_name: str
+) -> Credentials:
+    user, place, name = entry.value, str(entry.file), f"users[{user_name}].user"
     token = bool(user.token or user.token_file)
     if token and user.username:
         raise ConfigError(TWO_WAYS, place=place, field=name, remedy=ONE_WAY)
@@ -307,13 +327,26 @@ def _credentials(entry: Entry[User], *, name: str, cluster: Entry[Cluster], clus
         return ExecPlugin(spec, cluster=info, place=place, field=name)
     if user.auth_provider is not None and not token:
         raise ConfigError(AUTH_PROVIDER, place=place, field=f"{name}.auth-provider", remedy=USE_EXEC)
+
+    def again(found: Kubeconfig) -> User:
+        if cluster_name in found.clusters:
+            _again(found, cluster.value, cluster_name)
+        return found.users[user_name].value
+
     chain = _pem(
         entry,
         data=user.client_certificate_data,
         path=user.client_certificate,
         name=f"{name}.client-certificate",
+        again=lambda found: again(found).client_certificate_data,
     )
-    key = _pem(entry, data=user.client_key_data, path=user.client_key, name=f"{name}.client-key")
+    key = _pem(
+        entry,
+        data=user.client_key_data,
+        path=user.client_key,
+        name=f"{name}.client-key",
+        again=lambda found: again(found).client_key_data,
+    )
     if (chain is None) != (key is None):
         raise ConfigError(HALF_A_PAIR, place=place, field=name, remedy=GIVE_BOTH)
     try:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -50,11 +50,24 @@ class File:
 
 
 class Pem:
-    """PEM text, as such or in a file. ``place`` and ``name`` say where it was asked for."""
+    """PEM text, as such or in a file. ``place`` and ``name`` say where it was asked for.
 
-    def __init__(self, *, data: bytes = b"", path: str = "", place: str = "", name: str = "") -> None:
-        self._data = data
-        self._file = File(path) if path and not data else None
+    Text that was embedded in another file is read again when that file changes: ``extract`` finds it there, or returns
+    None to keep what was found before.
+    """
+
+    def __init__(
+        self,
+        *,
+        data: bytes = b"",
+        path: str = "",
+        place: str = "",
+        name: str = "",
+        extract: Callable[[bytes], bytes | None] | None = None,
+    ) -> None:
+        self._data, self._extract = data, extract
+        self._file = File(path) if path and (extract is not None or not data) else None
+        self._source = b""
         self.place, self.name = place, name
 
     def __repr__(self) -> str:
@@ -64,8 +77,16 @@ class Pem:
         if self._file is None:
             return self._data
         try:
-            return self._file.read()
+            content = self._file.read()
+            if self._extract is None:
+                return content
+            if content is not self._source:
+                self._source = content
+                self._data = self._extract(content) or self._data
+            return self._data
         except OSError as error:
+            if self._data:
+                return self._data
             message = f"{self._file.path} {NO_FILE.format(why=error.strerror)}"
             raise ConfigError(message, place=self.place, field=self.name, remedy=CHECK_FILE) from None
 

@@ -136,7 +136,8 @@ class OfOurOwn(Shown):
         super().__init__()
 
     def _outdated(self) -> bool:
-        return self._clock.wall() - self._since > RENEWAL
+        # Neither expired nor, after the clock was set back, not valid yet.
+        return not -BACKDATED < self._clock.wall() - self._since < RENEWAL
 
     def _load(self, context: ssl.SSLContext) -> None:
         self._since = self._clock.wall()

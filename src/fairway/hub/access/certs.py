@@ -1,23 +1,15 @@
-"""The hub's own certificate authority, and the two certificates it needs at once.
+"""Certificates: an authority, what it issues and verifies, and files that only their owner can read."""
 
-Every identity is kept in one file that holds its key and its certificate, so there is no moment at which one of
-the two is new and the other old. Programs that want two files accept the same one twice.
-"""
-
-import base64
-import ipaddress
+import contextlib
 import os
-import socket
-import ssl
 import tempfile
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
@@ -25,35 +17,23 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fairway.hub.resource import Document
-from fairway.hub.user import MASTERS
-
-ADMIN: Final = "kubernetes-admin"
-AUTHORITY_FILE: Final = "ca.pem"
-AUTHORITY_CERTIFICATE_FILE: Final = "ca.crt"
-SERVING_FILE: Final = "serving.pem"
-ADMIN_FILE: Final = "admin.pem"
-
-ALWAYS_SERVED: Final = (
-    "localhost",
-    "127.0.0.1",
-    "::1",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
+REMEDY: Final = (
+    "Put the file back from a backup, or replace it on purpose with `fairway hub renew-pki --data {data}`"
 )
-UNUSABLE: Final = "{path} is not a key with its certificate: {why}; move it away to have a new one made"
+LOST: Final = (
+    "{path} is missing, though {data} holds a hub's data; with a new one every client certificate and token issued so "
+    f"far would be rejected. {REMEDY}"
+)
+FOREIGN: Final = (
+    "{path} is not the one that the data in {data} was used with, so clients and this hub would reject each other. "
+    f"{REMEDY}"
+)
+UNUSABLE: Final = f"{{path}} cannot be used: {{why}}. {REMEDY}"
+UNREADABLE: Final = "{path} cannot be read: {why}; check the owner and the mode of the file and of its folder"
 
-_AUTHORITY_LIFE: Final = timedelta(days=3650)
-_LIFE: Final = timedelta(days=365)
-_RENEWAL: Final = timedelta(days=30)
-_BACKDATED: Final = timedelta(hours=1)
+AUTHORITY_LIFE: Final = timedelta(days=3650)
+BACKDATED: Final = timedelta(hours=1)
 """Machines that start together disagree about the time for a while."""
-
-# OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the ssl module doesn't name. An expired client certificate passes the
-# handshake and is refused by ``Authority.verify``: its owner reads 401 Unauthorized, not a broken connection.
-_NO_CHECK_TIME: Final = 0x200000
 
 
 class CertificateFault(Exception):
@@ -75,23 +55,18 @@ class Identity:
         return private_pem(self.key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Authority:
+    """``renew`` replaces the certificate and keeps the key, so that everything issued before stays valid."""
+
     identity: Identity
 
     @classmethod
     def create(cls, *, now: datetime) -> "Authority":
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairway-hub-ca")])
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        certificate = (
-            _builder(name, name, key.public_key(), now - _BACKDATED, now + _AUTHORITY_LIFE)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(usage, critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        return cls(Identity(certificate, key))
+        return cls(_self_signed(ec.generate_private_key(ec.SECP256R1()), now=now))
+
+    def renew(self, *, now: datetime) -> None:
+        self.identity = _self_signed(self.identity.key, now=now)
 
     @property
     def certificate(self) -> x509.Certificate:
@@ -158,6 +133,19 @@ def _purposes(certificate: x509.Certificate) -> frozenset[x509.ObjectIdentifier]
         return None
 
 
+def _self_signed(key: ec.EllipticCurvePrivateKey, *, now: datetime) -> Identity:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairway-hub-ca")])
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    certificate = (
+        _builder(name, name, key.public_key(), now - BACKDATED, now + AUTHORITY_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Identity(certificate, key)
+
+
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, start: datetime, end: datetime
 ) -> x509.CertificateBuilder:
@@ -170,106 +158,6 @@ def _builder(
         .not_valid_before(start)
         .not_valid_after(end)
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificates:
-    """What a hub starts with. Without a folder everything lives and dies with the process."""
-
-    authority: Authority
-    serving: Identity
-    admin: Identity
-
-    @classmethod
-    def open(
-        cls, folder: Path | None, *, names: Iterable[str] = (), now: datetime | None = None
-    ) -> "Certificates":
-        """Reads what the folder has and makes what it lacks, what runs out soon and what lacks a name."""
-        now = now or datetime.now(UTC)
-        if folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = _read(folder, AUTHORITY_FILE)
-        if kept is None or kept.certificate.not_valid_after_utc <= now:
-            authority = Authority.create(now=now)
-            _keep(folder, AUTHORITY_FILE, authority.identity.pem())
-        else:
-            authority = Authority(kept)
-        if folder is not None:
-            _keep(folder, AUTHORITY_CERTIFICATE_FILE, authority.identity.certificate_pem())
-        wanted = _general_names((*ALWAYS_SERVED, socket.gethostname(), *names))
-        serving = _read(folder, SERVING_FILE)
-        if serving is None or not _lasts(serving, authority, now) or not wanted <= _names_of(serving):
-            serving = _made(
-                authority,
-                subject=[(NameOID.COMMON_NAME, "fairway-hub")],
-                names=sorted(wanted, key=lambda name: str(name.value)),
-                purpose=ExtendedKeyUsageOID.SERVER_AUTH,
-                now=now,
-            )
-            _keep(folder, SERVING_FILE, serving.pem())
-        admin = _read(folder, ADMIN_FILE)
-        if admin is None or not _lasts(admin, authority, now):
-            admin = _made(
-                authority,
-                subject=[(NameOID.ORGANIZATION_NAME, MASTERS), (NameOID.COMMON_NAME, ADMIN)],
-                purpose=ExtendedKeyUsageOID.CLIENT_AUTH,
-                now=now,
-            )
-            _keep(folder, ADMIN_FILE, admin.pem())
-        return cls(authority=authority, serving=serving, admin=admin)
-
-    def ssl_context(self) -> ssl.SSLContext:
-        """For the server. Clients may show a certificate; one of another authority ends the handshake.
-
-        kube-apiserver lets a foreign certificate in and answers 401. The ssl module can't ask for a certificate
-        without checking who issued it, so here the client sees the TLS alert "unknown CA" instead. An expired
-        certificate of ours is answered with 401 by both.
-        """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Or a client could have the hub shake hands over and over on one connection.
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.set_alpn_protocols(["http/1.1"])
-        context.verify_mode = ssl.CERT_OPTIONAL
-        context.verify_flags = ssl.VerifyFlags(context.verify_flags | _NO_CHECK_TIME)
-        context.load_verify_locations(cadata=self.authority.identity.certificate_pem().decode())
-        with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
-            path = Path(folder, SERVING_FILE)
-            write_private(path, self.serving.pem())
-            context.load_cert_chain(path)
-        return context
-
-    def kubeconfig(self, *, server: str) -> Document:
-        """For the administrator, with everything embedded: whoever reads it can do anything."""
-        name = "fairway"
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": name,
-                    "cluster": {
-                        "server": server,
-                        "certificate-authority-data": _base64(self.authority.identity.certificate_pem()),
-                    },
-                }
-            ],
-            "users": [
-                {
-                    "name": ADMIN,
-                    "user": {
-                        "client-certificate-data": _base64(self.admin.certificate_pem()),
-                        "client-key-data": _base64(self.admin.key_pem()),
-                    },
-                }
-            ],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": ADMIN}}],
-            "current-context": name,
-        }
-
-    def write_kubeconfig(self, path: Path, *, server: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_private(path, yaml.safe_dump(self.kubeconfig(server=server), sort_keys=False).encode())
 
 
 def attributes(
@@ -309,6 +197,18 @@ def write_private(path: Path, data: bytes) -> None:
         os.close(parent)
 
 
+def read_kept(path: Path) -> bytes | None:
+    """A secret file; None if there is none. Raises CertificateFault."""
+    try:
+        with contextlib.suppress(PermissionError):
+            path.chmod(0o600)  # one that was copied here may have any
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CertificateFault(UNREADABLE.format(path=path, why=error.strerror)) from error
+
+
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """In the older form: Kubernetes' programs take no other where they want the public key of a pair."""
     return key.private_bytes(
@@ -316,86 +216,3 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
-
-
-def _keep(folder: Path | None, name: str, data: bytes) -> None:
-    if folder is not None and not _holds(folder / name, data):
-        write_private(folder / name, data)
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == data
-
-
-def _read(folder: Path | None, name: str) -> Identity | None:
-    if folder is None or not (path := folder / name).exists():
-        return None
-    path.chmod(0o600)
-    data = path.read_bytes()
-    try:
-        key = serialization.load_pem_private_key(data, password=None)
-        certificate = x509.load_pem_x509_certificate(data)
-    except (ValueError, TypeError) as fault:
-        # The parser's own words could quote what it read.
-        raise CertificateFault(UNUSABLE.format(path=path, why="it can't be parsed")) from fault
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateFault(UNUSABLE.format(path=path, why="the key isn't an elliptic curve key"))
-    if key.public_key() != certificate.public_key():
-        raise CertificateFault(UNUSABLE.format(path=path, why="they don't belong together"))
-    return Identity(certificate, key)
-
-
-def _lasts(identity: Identity, authority: Authority, now: datetime) -> bool:
-    certificate = identity.certificate
-    try:
-        certificate.verify_directly_issued_by(authority.certificate)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    end = certificate.not_valid_after_utc
-    # One that ends with its authority can't be renewed any further.
-    longest = end >= authority.certificate.not_valid_after_utc
-    return certificate.not_valid_before_utc <= now and (end - now > _RENEWAL or (longest and end > now))
-
-
-def _made(
-    authority: Authority,
-    *,
-    subject: list[tuple[x509.ObjectIdentifier, str]],
-    names: Iterable[x509.GeneralName] = (),
-    purpose: x509.ObjectIdentifier,
-    now: datetime,
-) -> Identity:
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = authority.issue(
-        subject=x509.Name([x509.NameAttribute(oid, value) for oid, value in subject]),
-        public_key=key.public_key(),
-        names=names,
-        key_usage=x509.KeyUsage(True, False, False, False, False, False, False, False, False),
-        purposes=[purpose],
-        start=now - _BACKDATED,
-        end=now + _LIFE,
-    )
-    return Identity(certificate, key)
-
-
-def _general_names(names: Iterable[str]) -> frozenset[x509.GeneralName]:
-    found: set[x509.GeneralName] = set()
-    for name in filter(None, names):
-        try:
-            found.add(x509.IPAddress(ipaddress.ip_address(name)))
-        except ValueError:
-            if name.isascii():  # a host may have any name, a certificate may not
-                found.add(x509.DNSName(name))
-    return frozenset(found)
-
-
-def _names_of(identity: Identity) -> frozenset[x509.GeneralName]:
-    extensions = identity.certificate.extensions
-    try:
-        return frozenset(extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
-    except x509.ExtensionNotFound:
-        return frozenset()
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

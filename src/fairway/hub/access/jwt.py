@@ -13,12 +13,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from msgspec import Struct, field
 
-from fairway.hub.access.certs import CertificateFault, private_pem, write_private
+from fairway.hub.access.certs import (
+    FOREIGN,
+    LOST,
+    UNUSABLE,
+    CertificateFault,
+    private_pem,
+    read_kept,
+    write_private,
+)
 from fairway.hub.resource import Document
 
 KEY_FILE: Final = "tokens.pem"
 ALGORITHM: Final = "ES256"
 
+NOT_A_KEY: Final = "not a P-256 key"
 NO_KEY: Final = "invalid signature, no keys found"
 BAD_SIGNATURE: Final = "go-jose/go-jose: error in cryptographic primitive"
 
@@ -79,22 +88,31 @@ class Key:
         self._header = _encoded(msgspec.json.encode({"alg": ALGORITHM, "kid": self.id}))
 
     @classmethod
-    def open(cls, folder: Path | None) -> "Key":
-        """The key kept in the folder, made when there is none; without a folder a new one."""
+    def open(cls, folder: Path | None, *, expected: bool = False, trusted: str | None = None) -> "Key":
+        """The key kept in the folder, made when there is none; without a folder a new one.
+
+        ``expected``: the hub has data, so there must be one. ``trusted`` is the id it had. Raises CertificateFault.
+        """
         if folder is None:
             return cls(ec.generate_private_key(ec.SECP256R1()))
-        path = folder / KEY_FILE
-        if not path.exists():
+        path, data = folder / KEY_FILE, folder.parent
+        content = read_kept(path)
+        if content is None:
+            if expected:
+                raise CertificateFault(LOST.format(path=path, data=data))
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(path, private_pem(ec.generate_private_key(ec.SECP256R1())))
-        path.chmod(0o600)
+            content = private_pem(ec.generate_private_key(ec.SECP256R1()))
+            write_private(path, content)
         try:
-            private = serialization.load_pem_private_key(path.read_bytes(), password=None)
+            private = serialization.load_pem_private_key(content, password=None)
         except (ValueError, TypeError) as fault:
-            raise CertificateFault(f"{path} can't be read as a key") from fault
+            raise CertificateFault(UNUSABLE.format(path=path, why=NOT_A_KEY, data=data)) from fault
         if not isinstance(private, ec.EllipticCurvePrivateKey) or private.curve.name != "secp256r1":
-            raise CertificateFault(f"{path} isn't a P-256 key")
-        return cls(private)
+            raise CertificateFault(UNUSABLE.format(path=path, why=NOT_A_KEY, data=data))
+        key = cls(private)
+        if trusted not in (None, key.id):
+            raise CertificateFault(FOREIGN.format(path=path, data=data))
+        return key
 
     def sign(self, claims: Claims) -> str:
         signed = f"{self._header}.{_encoded(msgspec.json.encode(claims))}"

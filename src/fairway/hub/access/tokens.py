@@ -206,6 +206,14 @@ class Issuer:
             )
         )
 
+    def outdated(self, token: str) -> bool:
+        """Whether it claims to be one of ``secret_token``, but another key signed it."""
+        try:
+            self._key.verify(token, issuers=frozenset({LEGACY_ISSUER}))
+        except Rejected:
+            return True
+        return False
+
     def authenticate(self, token: str, *, audiences: Sequence[str] = ()) -> Verified | None:
         """None when the token isn't one of ours to judge; Rejected when it is and isn't good (any more)."""
         digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()

@@ -27,14 +27,19 @@ Durability = Literal["full", "normal"]
 """``full``: an acknowledged write survives a power cut. ``normal``: it survives the end of the process."""
 
 FILE: Final = "hub.db"
+FULL: Final = "database or disk is full"
 FORMAT: Final = 1
 FIRST: Final = 1
 """The revision of a store nobody has written to yet, as in etcd."""
 
+_NOTE: Final = "note "
 _APPLICATION: Final = 0x46575931
 # Objects of a few KB: smaller pages waste their ends, larger ones make single writes dear.
 _PAGE: Final = 8_192
 _CHECKPOINT: Final = 16 * 1024 * 1024 // _PAGE
+_FRAMES_PER_COMMIT: Final = 2
+_SPARE: Final = 1024 * 1024
+"""Bytes that a checkpoint leaves free."""
 # One statement per chunk. As the interpreter's lock is let go and taken back once per statement, writing row by row
 # would make a batch wait for a busy event loop as many times as it has rows.
 _CHUNK: Final = 64
@@ -67,7 +72,9 @@ def told(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise Unreadable(path, detail=str(error)) from error
+        # For want of room beside the file SQLite says "disk I/O error".
+        full = getattr(error, "sqlite_errorname", "") == "SQLITE_IOERR_SHMSIZE"
+        raise Unreadable(path, detail=FULL if full else str(error)) from error
     except sqlite3.DatabaseError as error:
         raise Damaged(path, detail=str(error)) from error
     except OSError as error:
@@ -92,6 +99,8 @@ class Log:
         self._durability: Durability = "full"
         self._life: dict[str, int | str] = {}
         """What ``begin`` has still to write."""
+        self._frames = 0
+        """Roughly how many pages the write-ahead log holds that the main file lacks."""
         self._rests = False
         """Whether there is no connection until the next probe."""
         self._connection = connection
@@ -108,8 +117,10 @@ class Log:
             (newest,) = connection.execute("SELECT max(revision) FROM log").fetchone()
         try:
             self.identity = str(meta["identity"])
+            self.empty = newest is None
             self.floor = int(meta["floor"])
             self.revision = max(int(meta["revision"]), newest or 0)
+            self.notes = {n.removeprefix(_NOTE): str(v) for n, v in meta.items() if n.startswith(_NOTE)}
             self.gaps = tuple(
                 Gap(int(last), int(first)) for last, first in json.loads(meta.get("gaps", "[]"))
             )
@@ -141,6 +152,8 @@ class Log:
                 _abandon(connection, path)
                 raise
         log._durability = durability
+        with suppress(OSError):
+            log._frames = path.with_name(path.name + "-wal").stat().st_size // _PAGE
         return log
 
     @classmethod
@@ -239,10 +252,11 @@ class Log:
         """All or none, durable on return. Raises sqlite3.Error; nothing is written then."""
         if len(rows) <= _CHUNK:
             _insert(self._connection, rows)  # its own transaction
-            return
-        with self._transaction():
-            for start in range(0, len(rows), _CHUNK):
-                _insert(self._connection, rows[start : start + _CHUNK])
+        else:
+            with self._transaction():
+                for start in range(0, len(rows), _CHUNK):
+                    _insert(self._connection, rows[start : start + _CHUNK])
+        self._count(sum(len(row.item.raw) for row in rows) // _PAGE)
 
     def trim(self, revisions: Sequence[int], *, floor: int) -> None:
         """Removes rows. Of one key older ones must go no later than newer ones, or the older would come back."""
@@ -250,6 +264,7 @@ class Log:
             marks = ",".join("?" * len(revisions))
             self._connection.execute(f"DELETE FROM log WHERE revision IN ({marks})", revisions)
             self._connection.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
+        self._count(len(revisions))
 
     def begin(self, *, revision: int, gaps: Sequence[Gap], floor: int) -> None:
         """Continue at ``revision``. A log that can't keep that becomes sealed, and keeps it once it is not."""
@@ -272,6 +287,11 @@ class Log:
             self._connection.execute(f"INSERT OR REPLACE INTO meta VALUES {marks}", rows)
             self._life = {}
 
+    def note(self, name: str, value: str) -> None:
+        """Keep a text with the data, to be found in ``notes``. Raises sqlite3.Error."""
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_NOTE + name, value))
+        self.notes[name] = value
+
     def probe(self, size: int) -> None:
         """Writes and removes as much as ``size`` bytes; raises Unreadable or sqlite3.Error if that isn't possible."""
         if self._rests:
@@ -281,6 +301,22 @@ class Log:
         self.sealed = None
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(?))", (size,))
         self._connection.execute("DELETE FROM meta WHERE name = 'probe'")
+
+    def _count(self, frames: int) -> None:
+        """Bring the write-ahead log into the main file every so often, while there is room for what that adds to it."""
+        self._frames += _FRAMES_PER_COMMIT + frames
+        if self._frames >= _CHECKPOINT and self._has_room():
+            with suppress(sqlite3.OperationalError):  # what is committed is committed
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._frames = 0
+
+    def _has_room(self) -> bool:
+        try:
+            (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+            growth, disk = pages * _PAGE - self.path.stat().st_size, os.statvfs(self.path)
+        except (sqlite3.OperationalError, OSError):
+            return False
+        return bool(growth <= 0 or growth + _SPARE <= disk.f_bavail * disk.f_frsize)
 
     def copy(self, target: Path) -> None:
         """Everything as of now into a new file, durable on return. Raises sqlite3.Error."""
@@ -301,7 +337,11 @@ class Log:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        self._connection.close()
+        """Also a checkpoint, if there is room for it."""
+        if self._rests or self._has_room():
+            self._connection.close()
+        else:
+            self.abandon()
 
     def abandon(self) -> None:
         """Closes, and leaves the files as they are."""
@@ -331,7 +371,8 @@ def _connect(path: Path, durability: Durability) -> sqlite3.Connection:
             if application == _APPLICATION:  # another program's file stays as it is
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {durability.upper()}")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+            # SQLite would also begin a checkpoint that there is no room for, and use up what there is.
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT * _PAGE}")
         except BaseException:
             _abandon(connection, path)

@@ -197,6 +197,23 @@ class Store:
         return disk.log.path.parent if disk else None
 
     @property
+    def empty(self) -> bool:
+        """Whether the folder held no object and no history when it was opened."""
+        disk = self._committer.disk
+        return disk is None or disk.log.empty
+
+    def noted(self, name: str) -> str | None:
+        """A text kept with the data; see ``note``."""
+        disk = self._committer.disk
+        return disk.log.notes.get(name) if disk else None
+
+    async def note(self, name: str, value: str) -> None:
+        """Keep a text with the data, for the next who opens it. Lost if the store is read-only."""
+        disk = self._committer.disk
+        if disk and self.read_only is None and disk.log.notes.get(name) != value:
+            await disk.run(partial(disk.log.note, name, value))
+
+    @property
     def read_only(self) -> str | None:
         """Why nothing can be written, while that is so."""
         return self._committer.read_only
@@ -398,7 +415,7 @@ class Store:
 
 def _begin(log: Log, revision: int) -> tuple[int, int, tuple[Gap, ...]]:
     """Revision, floor and gaps of a life that continues at ``revision``."""
-    if log.revision == FIRST:  # nothing was written yet
+    if log.empty:
         return revision, revision, ()
     gaps = [gap for gap in log.gaps if gap.first > log.floor]
     if revision > log.revision:

@@ -2,11 +2,12 @@
 
 import base64
 import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.access.tokens import Issuer
+from fairway.hub.access.tokens import Issuer, secret_data
 from fairway.hub.kinds.core import ACCOUNT_TOKEN
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
@@ -35,15 +36,19 @@ class Accounts(Worker[str]):
 
     manager = "service-account-controller"
 
-    def __init__(self, *, certificate: str, accounts: bool, root_ca: bool, **parts: Any) -> None:
+    def __init__(
+        self, *, certificate: Callable[[], str], accounts: bool, root_ca: bool, **parts: Any
+    ) -> None:
         super().__init__(**parts)
-        self._wanted: list[tuple[str, Document]] = []
-        if accounts:
-            self._wanted.append(("serviceaccounts", {"metadata": {"name": "default"}}))
-        if root_ca:
+        self._certificate, self._accounts, self._root_ca = certificate, accounts, root_ca
+
+    def _wanted(self) -> Iterator[tuple[str, Document]]:
+        if self._accounts:
+            yield "serviceaccounts", {"metadata": {"name": "default"}}
+        if self._root_ca:
             note = {"kubernetes.io/description": "The certificate authority of this hub."}
-            document = {"metadata": {"name": ROOT_CA, "annotations": note}, "data": {"ca.crt": certificate}}
-            self._wanted.append(("configmaps", document))
+            data = {"ca.crt": self._certificate()}
+            yield "configmaps", {"metadata": {"name": ROOT_CA, "annotations": note}, "data": data}
 
     def begin(self) -> None:
         for item in self.items("namespaces"):
@@ -62,7 +67,7 @@ class Accounts(Worker[str]):
         namespace = self.document(("namespaces", "", item))
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return
-        for key, wanted in self._wanted:
+        for key, wanted in self._wanted():
             name = wanted["metadata"]["name"]
             found = self.document((key, item, name))
             resource = self.resource(key)
@@ -76,11 +81,14 @@ class Accounts(Worker[str]):
 
 
 class Tokens(Worker[Key]):
-    """Secrets of type service-account-token: filled when they appear, removed with their account."""
+    """Secrets of type service-account-token: filled when they appear, removed with their account.
+
+    They get a new token when the key of tokens was replaced, and the authority's certificate when that was renewed.
+    """
 
     manager = "tokens-controller"
 
-    def __init__(self, *, issuer: Issuer, certificate: str, **parts: Any) -> None:
+    def __init__(self, *, issuer: Issuer, certificate: Callable[[], str], **parts: Any) -> None:
         super().__init__(**parts)
         self._issuer, self._certificate = issuer, certificate
         self._of_account: dict[tuple[str, str], set[Key]] = {}
@@ -123,10 +131,12 @@ class Tokens(Worker[Key]):
         if account is None or (uid and uid != account["metadata"]["uid"]):
             await self.remove(item, uid=secret["metadata"]["uid"])
             return
-        if (secret.get("data") or {}).get("token"):
+        token, certificate = secret_data(secret, "token").decode(errors="replace"), self._certificate()
+        if not token or self._issuer.outdated(token):
+            token = self._issuer.secret_token(account=account, secret=secret)
+        elif secret_data(secret, "ca.crt") == certificate.encode():
             return
-        token = self._issuer.secret_token(account=account, secret=secret)
-        values = {"token": token, "ca.crt": self._certificate, "namespace": item[1]}
+        values = {"token": token, "ca.crt": certificate, "namespace": item[1]}
         await self.merge(
             item,
             {
