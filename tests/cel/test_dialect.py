@@ -4,6 +4,7 @@ import pytest
 
 from fairway.cel import CompileError, Dialect, Environment, Program, cluster_environment, rule_environment
 from fairway.cel.containers import Keyed
+from fairway.cel.frame import Meter
 from fairway.cel.types import INT, STRING, Type, list_of, optional_of, struct
 from fairway.cel.values import equal, type_of_value
 
@@ -150,13 +151,13 @@ def test_a_dialect_is_chosen_with_the_environment() -> None:
 
 def test_lists_whose_order_means_nothing() -> None:
     letters = Keyed(["a", "b"])
-    assert equal(letters, ["b", "a"])
-    assert not equal(letters, ["b", "c"])
-    assert not equal(letters, ["a"])
+    assert equal(letters, ["b", "a"], Meter())
+    assert not equal(letters, ["b", "c"], Meter())
+    assert not equal(letters, ["a"], Meter())
     assert letters.merged(["c", "a"]) == ["a", "b", "c"]
     ports = Keyed([{"port": 1, "name": "x"}, {"port": 2}], ("port",))
-    assert equal(ports, [{"port": 2}, {"port": 1, "name": "x"}])
-    assert not equal(ports, [{"port": 2}, {"port": 1, "name": "y"}])
+    assert equal(ports, [{"port": 2}, {"port": 1, "name": "x"}], Meter())
+    assert not equal(ports, [{"port": 2}, {"port": 1, "name": "y"}], Meter())
     assert ports.merged([{"port": 2, "name": "y"}, {"port": 3}]) == [
         {"port": 1, "name": "x"},
         {"port": 2, "name": "y"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairway.cel.containers import CelMap
 from fairway.cel.cost import CREATE_LIST, CREATE_MAP
 from fairway.cel.errors import Abort, Failure
-from fairway.cel.frame import Frame, Step, charge
+from fairway.cel.frame import Frame, Step, charge_call
 from fairway.cel.values import Optional
 
 NOT_OPTIONAL_ELEMENT = "cannot initialize optional list element from non-optional value"
@@ -15,13 +15,15 @@ UNHASHABLE = "internal error: bytes cannot be a map key"
 
 def compile_constant_list(values: list[object]) -> Step:
     def evaluate(frame: Frame) -> object:
-        charge(frame, CREATE_LIST)
+        charge_call(frame, CREATE_LIST, 1)
         return values
 
     return evaluate
 
 
 def compile_list(steps: list[Step], optional: frozenset[int]) -> Step:
+    work = 2 + len(steps) // 2
+
     def evaluate(frame: Frame) -> object:
         out: list[object] = []
         try:
@@ -35,15 +37,17 @@ def compile_list(steps: list[Step], optional: frozenset[int]) -> Step:
                     value = value.value
                 out.append(value)
         except Failure:
-            charge(frame, CREATE_LIST)
+            charge_call(frame, CREATE_LIST, work)
             raise
-        charge(frame, CREATE_LIST)
+        charge_call(frame, CREATE_LIST, work)
         return out
 
     return evaluate
 
 
 def compile_map_literal(steps: list[tuple[Step, Step, bool]]) -> Step:
+    work = 4 + 3 * len(steps)
+
     def evaluate(frame: Frame) -> object:
         entries: list[tuple[object, object, bool]] = []
         try:
@@ -59,9 +63,9 @@ def compile_map_literal(steps: list[tuple[Step, Step, bool]]) -> Step:
                     raise Abort(UNHASHABLE)
                 entries.append((key, value, present))
         except Failure:
-            charge(frame, CREATE_MAP)
+            charge_call(frame, CREATE_MAP, work)
             raise
-        charge(frame, CREATE_MAP)
+        charge_call(frame, CREATE_MAP, work)
         return build_map(entries)
 
     return evaluate

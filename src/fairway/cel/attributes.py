@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fairway.cel.containers import LISTS, MAPS, find, length
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
-from fairway.cel.frame import Frame, Step, charge_units
+from fairway.cel.frame import Frame, Step, charge_units, charge_work
 from fairway.cel.scalars import Uint
 from fairway.cel.values import Optional, index_of, type_of_value
 
@@ -21,6 +21,9 @@ NO_SUCH_INDEX: Final = "index out of bounds: {}"
 NO_SUCH_VARIABLE: Final = "no such attribute(s): {}"
 BAD_QUALIFIER: Final = "invalid qualifier type: {}"
 KEY_TYPES: Final = (str, bool, int, Uint, float)
+
+LONGEST_KEY: Final = 1000
+"""Characters of a key that an error repeats."""
 
 NONE_FOUND = Optional(present=False)
 
@@ -61,13 +64,20 @@ def lookup(value: object, key: object) -> object:
         entry, present = find(value, key)
         if present:
             return entry
-        raise Failure(NO_SUCH_KEY.format(key))
+        raise Failure(NO_SUCH_KEY.format(shown_key(key)))
     if isinstance(value, LISTS):
         index = index_of(key)
         if 0 <= index < length(value):
             return value[index]
         raise Failure(NO_SUCH_INDEX.format(key))
-    raise Failure(NO_SUCH_KEY.format(key))
+    raise Failure(NO_SUCH_KEY.format(shown_key(key)))
+
+
+def shown_key(key: object) -> object:
+    """What an error repeats of a key: not all of a long text, and of a list or map only the type."""
+    if isinstance(key, str):
+        return f"{key[:LONGEST_KEY]}…" if len(key) > LONGEST_KEY else key
+    return key if isinstance(key, KEY_TYPES) else type_of_value(key).name
 
 
 def lookup_optional(value: object, key: object) -> tuple[object, bool]:
@@ -128,8 +138,12 @@ def compile_resolution(attribute: Attribute) -> Step:
     if not qualifiers:
         return base
 
+    # Looking up costs a step, or none at all, and is about the work of two.
+    work = len(qualifiers) * (2 - price)
+
     def resolve(frame: Frame) -> object:
         value = base(frame)
+        charge_work(frame, work)
         optional = False
         if isinstance(value, Optional):
             if not value.present:

@@ -7,14 +7,23 @@ calls evaluate all arguments and charge; the others stop at the failure and char
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fairway.cel import cost
 from fairway.cel.cost import FAILED
-from fairway.cel.declarations import CostRule, Function, Implementation, Overload
+from fairway.cel.declarations import (
+    CostRule,
+    Function,
+    Implementation,
+    Metered,
+    MeteredCost,
+    Overload,
+)
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
-from fairway.cel.frame import Frame, Step, charge, charge_units
+from fairway.cel.frame import Frame, Step, charge, charge_call, charge_units, charge_work
 from fairway.cel.types import Kind, Type
 from fairway.cel.values import matches
+from fairway.cel.work import WorkRule
 
 # Rules that need only the arguments are charged before the work is done, so that a limit prevents the work.
 _BEFOREHAND = frozenset(
@@ -32,13 +41,15 @@ _BEFOREHAND = frozenset(
 )
 
 
-def implementation(function: Function, candidates: tuple[Overload, ...]) -> tuple[Implementation, bool]:
+def implementation(
+    function: Function, candidates: tuple[Overload, ...]
+) -> tuple[Implementation | Metered, bool]:
     """What to run, and whether it counts as a call of many arguments."""
     if function.dispatch is not None:
         return function.dispatch, False
     if len(candidates) == 1 and candidates[0].call is not None:
         return _guarded(candidates[0], candidates[0].call), candidates[0].variadic
-    return _dispatching(function), True
+    return Metered(_dispatching(function)), True
 
 
 def rule_of(function: Function, candidates: tuple[Overload, ...]) -> CostRule | None:
@@ -47,7 +58,7 @@ def rule_of(function: Function, candidates: tuple[Overload, ...]) -> CostRule | 
     return function.cost
 
 
-def _guarded(overload: Overload, call: Implementation) -> Implementation:
+def _guarded(overload: Overload, call: Implementation | Metered) -> Implementation | Metered:
     """Dynamic values reach a function unchecked, so the types are looked at when it is called."""
     checks = [
         (index, param)
@@ -57,24 +68,34 @@ def _guarded(overload: Overload, call: Implementation) -> Implementation:
     if not checks:
         return call
     message = f"{NO_SUCH_OVERLOAD}: {overload.id}"
+    metered = call.call if isinstance(call, Metered) else None
+    plain = None if isinstance(call, Metered) else call
 
     def guarded(*args: object) -> object:
         for index, param in checks:
             if not matches(param, args[index]):
                 raise Failure(message)
-        return call(*args)
+        assert plain is not None
+        return plain(*args)
 
-    return guarded
+    def guarded_metered(frame: Frame, *args: object) -> object:
+        for index, param in checks:
+            if not matches(param, args[index]):
+                raise Failure(message)
+        assert metered is not None
+        return metered(frame, *args)
+
+    return guarded if metered is None else Metered(guarded_metered)
 
 
-def _dispatching(function: Function) -> Implementation:
+def _dispatching(function: Function) -> Callable[..., object]:
     bound = [(overload.params, overload.call) for overload in function.overloads if overload.call is not None]
     message = f"{NO_SUCH_OVERLOAD}: {function.name}"
 
-    def dispatch(*args: object) -> object:
+    def dispatch(frame: Frame, *args: object) -> object:
         for params, call in bound:
             if len(params) == len(args) and _all_match(params, args):
-                return call(*args)
+                return call.call(frame, *args) if isinstance(call, Metered) else call(*args)
         raise Failure(message)
 
     return dispatch
@@ -84,61 +105,106 @@ def _all_match(params: tuple[Type, ...], args: tuple[object, ...]) -> bool:
     return all(map(matches, params, args))
 
 
-def compile_call(steps: list[Step], run: Implementation, rule: CostRule | None, *, variadic: bool) -> Step:
+def compile_call(
+    steps: list[Step],
+    run: Implementation | Metered,
+    rule: CostRule | None,
+    *,
+    variadic: bool,
+    work: WorkRule | None = None,
+) -> Step:
+    """``work`` is what the call takes beside what a metered implementation charges; None for a plain step."""
+    settle = _settle(rule if steps else None, run, work)
     if variadic or len(steps) > 2:
-        return _many(steps, run, rule)
+        return _many(steps, settle, rule)
     if not steps:
-        return _nullary(run)
+        return _nullary(settle)
     if len(steps) == 1:
-        return _unary(steps[0], run, rule)
-    return _binary(steps[0], steps[1], run, rule)
+        return _unary(steps[0], settle, rule)
+    return _binary(steps[0], steps[1], settle, rule)
 
 
-def _settle(rule: CostRule | None, run: Implementation) -> Callable[..., object]:
+Settle = Callable[..., object]
+
+
+def _usual(_args: tuple[Any, ...]) -> int:
+    return 2
+
+
+def _settle(rule: CostRule | None, run: Implementation | Metered, work: WorkRule | None) -> Settle:
     """Runs the function and charges for it."""
-    if rule is None:
+    if isinstance(run, Metered):
+        return _metered(rule, run.call, work)
+    call = run
+    if rule is None and work is None:
 
         def plain(frame: Frame, *args: object) -> object:
             charge_units(frame, 1)
-            return run(*args)
+            return call(*args)
 
         return plain
-    charged = rule
-    if rule in _BEFOREHAND:
+    if rule is None:
+        weigh = work
+        assert weigh is not None
+
+        def weighed(frame: Frame, *args: object) -> object:
+            charge_call(frame, 1, weigh(args))
+            return call(*args)
+
+        return weighed
+    return _metered(rule, lambda _, *args: call(*args), work)
+
+
+def _metered(rule: CostRule | None, run: Callable[..., object], work: WorkRule | None) -> Settle:
+    if rule is None and work is None:
+
+        def plain(frame: Frame, *args: object) -> object:
+            charge_units(frame, 1)
+            return run(frame, *args)
+
+        return plain
+    weigh = work or _usual
+    if rule is None or rule in _BEFOREHAND:
 
         def beforehand(frame: Frame, *args: object) -> object:
-            charge(frame, charged(args, None))
-            return run(*args)
+            charge_call(frame, 1 if rule is None else rule(args, None), weigh(args))
+            return run(frame, *args)
 
         return beforehand
+    charged = rule
 
     def afterwards(frame: Frame, *args: object) -> object:
+        charge_work(frame, weigh(args))
         try:
-            result = run(*args)
+            result = run(frame, *args)
         except Failure:
-            charge(frame, charged(args, FAILED))
+            charge_call(frame, _amount(frame, charged, args, FAILED), 0)
             raise
-        charge(frame, charged(args, result))
+        charge_call(frame, _amount(frame, charged, args, result), 0)
         return result
 
     return afterwards
 
 
+def _amount(frame: Frame, rule: CostRule, args: tuple[Any, ...], result: object) -> int:
+    return rule.rule(frame, args, result) if isinstance(rule, MeteredCost) else rule(args, result)
+
+
 def _failed(frame: Frame, rule: CostRule | None, *args: object) -> None:
-    charge(frame, 1 if rule is None else rule(args, FAILED))
+    if rule is None:
+        charge(frame, 1)
+    else:
+        charge_call(frame, _amount(frame, rule, args, FAILED), 1)
 
 
-def _nullary(run: Implementation) -> Step:
+def _nullary(settle: Settle) -> Step:
     def call(frame: Frame) -> object:
-        charge_units(frame, 1)
-        return run()
+        return settle(frame)
 
     return call
 
 
-def _unary(step: Step, run: Implementation, rule: CostRule | None) -> Step:
-    settle = _settle(rule, run)
-
+def _unary(step: Step, settle: Settle, rule: CostRule | None) -> Step:
     def call(frame: Frame) -> object:
         try:
             value = step(frame)
@@ -150,9 +216,7 @@ def _unary(step: Step, run: Implementation, rule: CostRule | None) -> Step:
     return call
 
 
-def _binary(left: Step, right: Step, run: Implementation, rule: CostRule | None) -> Step:
-    settle = _settle(rule, run)
-
+def _binary(left: Step, right: Step, settle: Settle, rule: CostRule | None) -> Step:
     def call(frame: Frame) -> object:
         try:
             a = left(frame)
@@ -173,8 +237,7 @@ def _binary(left: Step, right: Step, run: Implementation, rule: CostRule | None)
     return call
 
 
-def _many(steps: list[Step], run: Implementation, rule: CostRule | None) -> Step:
-    settle = _settle(rule, run)
+def _many(steps: list[Step], settle: Settle, rule: CostRule | None) -> Step:
     last = len(steps) - 1
 
     def call(frame: Frame) -> object:

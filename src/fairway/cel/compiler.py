@@ -18,7 +18,7 @@ from fairway.cel.attributes import (
 )
 from fairway.cel.calls import compile_call, implementation, rule_of
 from fairway.cel.checker import Checked
-from fairway.cel.declarations import CostRule
+from fairway.cel.declarations import CostRule, Metered
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
 from fairway.cel.folds import (
     compile_all,
@@ -32,7 +32,7 @@ from fairway.cel.folds import (
     compile_transform_map,
     compile_unpacked,
 )
-from fairway.cel.frame import Frame, Step, charge
+from fairway.cel.frame import Frame, Meter, Step, charge, charge_work
 from fairway.cel.libraries.regex import CONSTANT_PATTERN_FUNCTIONS
 from fairway.cel.libraries.scores import scores
 from fairway.cel.regex import compile_pattern
@@ -47,9 +47,13 @@ from fairway.cel.syntax import (
     Ident,
     Literal,
     Select,
+    children,
 )
 from fairway.cel.values import Optional, equal, size_of, type_of_value
+from fairway.cel.work import PRICES, work_of
 
+_SHORT_TEXT = 40
+"""Characters up to which a comparison costs about as much as it is work."""
 _INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
 
 
@@ -78,9 +82,41 @@ def compile_expression(checked: Checked, *, free_constants: bool = False) -> tup
     return step, compiler.slots
 
 
+_FREE_CALLS = frozenset({"_&&_", "_||_", "_?_:_", "or", "orValue"})
+_FREE_REGION = 16
+"""Parts without a cost that may stand together before they are charged as work."""
+
+
+def free_regions(root: Expr) -> dict[int, int]:
+    """Work of parts that cost nothing: literals and the logic between them.
+
+    A few of them are no work beside the step they belong to. Where there are more, the part that holds them together
+    is charged for all of them; by its id.
+    """
+    charged: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    pending: list[tuple[Expr, bool]] = [(root, False)]
+    while pending:
+        node, visited = pending.pop()
+        if not visited:
+            pending.append((node, True))
+            pending.extend((child, False) for child in children(node))
+            continue
+        if isinstance(node, Literal):
+            sizes[node.id] = 1
+        elif isinstance(node, Call) and node.function in _FREE_CALLS:
+            size = 1 + sum(sizes.get(child.id, 0) for child in children(node))
+            if size > _FREE_REGION:
+                charged[node.id] = size
+            else:
+                sizes[node.id] = size
+    return charged
+
+
 class _Compiler:
     def __init__(self, checked: Checked, *, free_constants: bool) -> None:
         self._checked = checked
+        self._charged = free_regions(checked.root)
         self._free_constants = free_constants
         self._locals: list[tuple[str, _Local]] = []
         self.slots = 0
@@ -123,7 +159,7 @@ class _Compiler:
             case Call() if node.function == "_?_:_" and node.target is None:
                 condition, truthy, falsy = node.args
                 return Attribute(
-                    condition=self.compile(condition),
+                    condition=self._weighed(node, self.compile(condition)),
                     truthy=self._attribute(truthy),
                     falsy=self._attribute(falsy),
                 )
@@ -168,14 +204,14 @@ class _Compiler:
         if node.target is not None and candidates[0].member:
             operands = (node.target, *node.args)
         if function.name == "_&&_":
-            return _junction(self._compiled(operands), decisive=False)
+            return self._weighed(node, _junction(self._compiled(operands), decisive=False))
         if function.name == "_||_":
-            return _junction(self._compiled(operands), decisive=True)
+            return self._weighed(node, _junction(self._compiled(operands), decisive=True))
         if function.name in ("_==_", "_!=_"):
             return self._equality(operands, negated=function.name == "_!=_")
         if function.name in ("or", "orValue"):
             left, right = self._compiled(operands)
-            return _fallback(left, right, unwrap=function.name == "orValue")
+            return self._weighed(node, _fallback(left, right, unwrap=function.name == "orValue"))
         if function.name == "scores":
             cluster, name = self._compiled(operands)
             return _scores(cluster, name, function.cost)
@@ -186,7 +222,19 @@ class _Compiler:
                 _require_pattern(pattern.value)
                 variadic = True
         rule = rule_of(function, candidates)
-        return compile_call(self._compiled(operands), run, rule, variadic=variadic)
+        work = work_of(function, candidates)
+        return compile_call(self._compiled(operands), run, rule, variadic=variadic, work=work)
+
+    def _weighed(self, node: Expr, step: Step) -> Step:
+        work = self._charged.get(node.id)
+        if work is None:
+            return step
+
+        def weighed(frame: Frame) -> object:
+            charge_work(frame, work)
+            return step(frame)
+
+        return weighed
 
     def _compiled(self, nodes: tuple[Expr, ...]) -> list[Step]:
         steps = []
@@ -196,10 +244,11 @@ class _Compiler:
 
     def _equality(self, operands: tuple[Expr, ...], *, negated: bool) -> Step:
         left, right = operands
-        if isinstance(right, Literal) and isinstance(right.value, str):
+        if isinstance(right, Literal) and isinstance(right.value, str) and len(right.value) <= _SHORT_TEXT:
             return _text_equality(self.compile(left), right.value, negated=negated)
-        run = _different if negated else equal
-        return compile_call(self._compiled(operands), run, cost.equality, variadic=False)
+        run = Metered(_different if negated else _same)
+        work = PRICES["_==_"]
+        return compile_call(self._compiled(operands), run, cost.equality, variadic=False, work=work)
 
     # --- aggregates ------------------------------------------------------------------------------------------
 
@@ -322,10 +371,14 @@ def _junction(terms: list[Step], *, decisive: bool) -> Step:
     return evaluate
 
 
-def _different(left: object, right: object) -> object:
+def _same(meter: Meter, left: object, right: object) -> object:
+    return equal(left, right, meter)
+
+
+def _different(meter: Meter, left: object, right: object) -> object:
     """``!=`` has an answer even for a pair that ``==`` has none for."""
     try:
-        return not equal(left, right)
+        return not equal(left, right, meter)
     except Failure:
         return True
 
@@ -348,7 +401,7 @@ def _text_equality(left: Step, text: str, *, negated: bool) -> Step:
             raise Overrun
         if isinstance(value, str):
             return (value == text) is not negated
-        return _different(value, text) if negated else equal(value, text)
+        return _different(frame, value, text) if negated else equal(value, text, frame)
 
     return evaluate
 
@@ -370,10 +423,9 @@ def _fallback(left: Step, right: Step, *, unwrap: bool) -> Step:
 def _scores(cluster: Step, name: Step, rule: CostRule | None) -> Step:
     """Like any binary call, but it needs the frame's context."""
 
-    def evaluate(frame: Frame) -> object:
-        def run(a: object, b: object) -> object:
-            return scores(frame.context, a, b)
+    def run(frame: Frame, a: object, b: object) -> object:
+        found = scores(frame.context, a, b)
+        charge_work(frame, 2 * len(found))
+        return found
 
-        return compile_call([cluster, name], run, rule, variadic=False)(frame)
-
-    return evaluate
+    return compile_call([cluster, name], Metered(run), rule, variadic=False)

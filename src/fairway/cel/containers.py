@@ -7,16 +7,20 @@ from typing import Final
 
 from fairway.cel.scalars import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, Uint
 
+DEEPEST: Final = 32
+"""Lists that are added to one another before they are copied into one: finding an element takes so many steps."""
+
 
 class Concat:
     """Two lists seen as one, so that adding lists costs the same whatever their length."""
 
-    __slots__ = ("_left", "_right", "_size")
+    __slots__ = ("_depth", "_left", "_right", "_size")
 
     def __init__(self, left: List, right: List) -> None:
         self._left = left
         self._right = right
         self._size = length(left) + length(right)
+        self._depth = added_depth(left, right)
 
     def __len__(self) -> int:
         return self._size if self._size <= INT_MAX else INT_MAX
@@ -90,6 +94,19 @@ LISTS: Final = (list, tuple, Concat)
 
 def length(value: List) -> int:
     return value._size if isinstance(value, Concat) else len(value)
+
+
+def added_depth(left: List, right: List) -> int:
+    """How deep the sum of two lists would nest."""
+    a = left._depth if isinstance(left, Concat) else 0
+    b = right._depth if isinstance(right, Concat) else 0
+    return 1 + (a if a > b else b)
+
+
+def concatenated(left: List, right: List) -> List:
+    if added_depth(left, right) > DEEPEST:
+        return [*left, *right]
+    return Concat(left, right)
 
 
 class CelMap:

@@ -6,11 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairway.cel.frame import Meter
 from fairway.cel.types import Kind, Type
 
 Implementation = Callable[..., object]
 CostRule = Callable[[tuple[Any, ...], object], int]
 """Arguments and result to cost. A failed argument or result arrives as an object of size 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """An implementation that charges for its work while it does it: it takes a `Meter` before its arguments."""
+
+    call: Implementation
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredCost:
+    """A cost that is work to compute, because it depends on all parts of an argument."""
+
+    rule: Callable[[Meter, tuple[Any, ...], object], int]
+
+    def __call__(self, args: tuple[Any, ...], result: object) -> int:
+        return self.rule(Meter(), args, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +42,7 @@ class Overload:
     id: str
     params: tuple[Type, ...]
     result: Type
-    call: Implementation | None = None
+    call: Implementation | Metered | None = None
     member: bool = False
     variadic: bool = False
     cost: CostRule | None = None
@@ -53,7 +71,7 @@ class Function:
 
     name: str
     overloads: tuple[Overload, ...]
-    dispatch: Implementation | None = None
+    dispatch: Implementation | Metered | None = None
     cost: CostRule | None = None
 
     def merge(self, other: Function) -> Function:

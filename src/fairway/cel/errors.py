@@ -7,6 +7,7 @@ the light `Failure` that logical operators may absorb. An `Abort` ends the whole
 from __future__ import annotations
 
 COST_LIMIT_MESSAGE = "operation cancelled: actual cost limit exceeded"
+WORK_LIMIT_MESSAGE = "operation cancelled: work limit of {} units exceeded"
 NO_SUCH_OVERLOAD = "no such overload"
 DIVISION_BY_ZERO = "division by zero"
 MODULUS_BY_ZERO = "modulus by zero"
@@ -46,6 +47,10 @@ class CostLimitExceeded(EvaluationError):
     """The evaluation was stopped because it became too expensive."""
 
 
+class WorkLimitExceeded(EvaluationError):
+    """The evaluation was stopped because it did too much work, whatever it had cost by then."""
+
+
 class Failure(Exception):
     """An error value of the language on its way up."""
 
@@ -59,6 +64,6 @@ class Abort(Exception):
 
 
 class Overrun(Abort):
-    """The cost limit was passed."""
+    """A limit was passed, of cost or of work."""
 
     __slots__ = ()

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fairway.cel.attributes import lookup
-from fairway.cel.containers import LISTS, MAPS, CelMap, List
+from fairway.cel.attributes import lookup, shown_key
+from fairway.cel.containers import LISTS, MAPS, CelMap, List, length
 from fairway.cel.cost import CREATE_LIST
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
-from fairway.cel.frame import Frame, Step, charge, charge_units
+from fairway.cel.frame import Frame, Step, charge_call, charge_units, charge_work, walk
 from fairway.cel.values import type_of_value
 
 REPEATED_KEY: Final = "insert failed: key {} already exists"
@@ -33,6 +33,7 @@ def _iterate(frame: Frame, value: object) -> List | Sequence[object]:
     if isinstance(value, LISTS):
         return value
     if isinstance(value, MAPS):
+        charge_work(frame, len(value) >> 4)
         keys: Sequence[object] = list(value)
         return keys if frame.order is None else frame.order(keys)
     raise Failure(NOT_ITERABLE.format(type_of_value(value).name))
@@ -97,6 +98,7 @@ def compile_exists_one(over: Step, slot: int, predicate: Step) -> Step:
         failure: Failure | None = None
         count = 0
         for item in _iterate(frame, over(frame)):
+            charge_work(frame, 1)
             frame.slots[slot] = item
             try:
                 value = predicate(frame)
@@ -124,7 +126,7 @@ def compile_map(over: Step, slot: int, transform: Step) -> Step:
         for item in _iterate(frame, over(frame)):
             frame.slots[slot] = item
             if not made:
-                charge(frame, CREATE_LIST)
+                charge_call(frame, CREATE_LIST, 1)
                 made = True
             charge_units(frame, 1)
             try:
@@ -133,10 +135,10 @@ def compile_map(over: Step, slot: int, transform: Step) -> Step:
                 failure = failure or error
             else:
                 out.append(value)
-            charge(frame, CREATE_LIST)
+            charge_call(frame, CREATE_LIST, 1)
             charge_units(frame, 1)
         if not made:
-            charge(frame, CREATE_LIST)
+            charge_call(frame, CREATE_LIST, 1)
         charge_units(frame, 1)
         if failure is not None:
             raise failure
@@ -151,6 +153,7 @@ def compile_filter(over: Step, slot: int, predicate: Step, transform: Step) -> S
         out: list[object] = []
         made = False
         for item in _iterate(frame, over(frame)):
+            charge_work(frame, 1)
             frame.slots[slot] = item
             try:
                 value = predicate(frame)
@@ -162,7 +165,7 @@ def compile_filter(over: Step, slot: int, predicate: Step, transform: Step) -> S
                 made = True
                 continue
             if not made:
-                charge(frame, CREATE_LIST)
+                charge_call(frame, CREATE_LIST, 1)
                 made = True
             if value is False:
                 continue
@@ -173,10 +176,10 @@ def compile_filter(over: Step, slot: int, predicate: Step, transform: Step) -> S
                 failure = failure or error
             else:
                 out.append(kept)
-            charge(frame, CREATE_LIST)
+            charge_call(frame, CREATE_LIST, 1)
             charge_units(frame, 1)
         if not made:
-            charge(frame, CREATE_LIST)
+            charge_call(frame, CREATE_LIST, 1)
         charge_units(frame, 1)
         if failure is not None:
             raise failure
@@ -218,8 +221,9 @@ def compile_pairs(over: Step) -> Step:
     def pairs(frame: Frame) -> object:
         value = over(frame)
         if isinstance(value, LISTS):
-            return list(enumerate(value))
-        return [(key, lookup(value, key)) for key in _iterate(frame, value)]
+            return list(enumerate(walk(frame, value, length(value))))
+        keys = _iterate(frame, value)
+        return [(key, lookup(value, key)) for key in walk(frame, keys, len(keys), 3)]
 
     return pairs
 
@@ -245,14 +249,15 @@ def compile_transform_map(
         for item in _iterate(frame, over(frame)):
             frame.slots[slot] = item
             charge_units(frame, 2)
+            charge_work(frame, 4)
             try:
                 if predicate is not None and not _truth(predicate(frame)):
                     continue
                 made = value(frame)
-                entries = [(key(frame), made)] if key is not None else _entries(made)
+                entries = [(key(frame), made)] if key is not None else _entries(frame, made)
                 for name, entry in entries:
                     if out.find(name)[1]:
-                        raise Failure(REPEATED_KEY.format(name))
+                        raise Failure(REPEATED_KEY.format(shown_key(name)))
                     out.put(name, entry)
             except Failure as error:
                 failure = failure or error
@@ -269,8 +274,9 @@ def _truth(value: object) -> bool:
     raise Failure(NO_SUCH_OVERLOAD)
 
 
-def _entries(value: object) -> list[tuple[object, object]]:
+def _entries(frame: Frame, value: object) -> list[tuple[object, object]]:
     if isinstance(value, MAPS):
+        charge_work(frame, 4 * len(value))
         return list(value.items())
     raise Failure(NO_SUCH_OVERLOAD)
 

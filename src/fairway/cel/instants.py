@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from fairway.cel.errors import INT_OVERFLOW, TIMESTAMP_OVERFLOW, Failure
 from fairway.cel.numbers import positional
@@ -15,6 +15,8 @@ from fairway.cel.scalars import INT_MAX, INT_MIN, Duration, Timestamp
 MIN_SECONDS = -62_135_596_800
 MAX_SECONDS = 253_402_300_799
 SECOND = 1_000_000_000
+LONGEST_ZONE = 64
+"""Characters of a name that an error repeats."""
 
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(Z|([+-])(\d\d):(\d\d))", re.ASCII
@@ -169,8 +171,8 @@ def in_zone(value: Timestamp, zone: str) -> Calendar:
 def _offset(value: Timestamp, zone: str) -> int:
     hours, colon, minutes = zone.partition(":")
     if colon:
-        if not _OFFSET.fullmatch(hours) or not _OFFSET.fullmatch(minutes) or len(zone) > 40:
-            raise Failure(f'strconv.Atoi: parsing "{zone}": invalid syntax')
+        if len(zone) > 40 or not _OFFSET.fullmatch(hours) or not _OFFSET.fullmatch(minutes):
+            raise Failure(f'strconv.Atoi: parsing "{zone[:LONGEST_ZONE]}": invalid syntax')
         shift_minutes = -int(minutes) if zone.startswith("-") else int(minutes)
         return (int(hours) * 60 + shift_minutes) * 60
     if zone in ("", "UTC", "Local"):
@@ -181,11 +183,21 @@ def _offset(value: Timestamp, zone: str) -> int:
     return 0 if offset is None else offset.days * 86400 + offset.seconds
 
 
-@lru_cache(maxsize=64)
 def _zone(name: str) -> ZoneInfo:
+    if name not in _zone_names():
+        raise Failure(f"unknown time zone {name[:LONGEST_ZONE]}")
+    return _load_zone(name)
+
+
+@lru_cache(maxsize=1)
+def _zone_names() -> frozenset[str]:
+    """All there are, so that asking for one that does not exist reads no file."""
+    return frozenset(available_timezones())
+
+
+@lru_cache(maxsize=1024)
+def _load_zone(name: str) -> ZoneInfo:
     try:
-        if name.startswith(("/", "\\")) or ".." in name:
-            raise ValueError(name)
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):
         raise Failure(f"unknown time zone {name}") from None

@@ -104,16 +104,24 @@ def uint_of_double(value: float) -> Uint:
 
 
 def parse_int64(text: str) -> int | None:
-    if not _INT.fullmatch(text) or len(text.lstrip("+-0")) > 19:
+    if not _INT.fullmatch(text):
         return None
-    value = int(text)
+    digits = text.lstrip("+-0")
+    if len(digits) > 19:
+        return None
+    value = int(digits or "0")
+    if text[0] == "-":
+        value = -value
     return value if INT_MIN <= value <= INT_MAX else None
 
 
 def parse_uint64(text: str) -> Uint | None:
-    if not _UINT.fullmatch(text) or len(text.lstrip("0")) > 20:
+    if not _UINT.fullmatch(text):
         return None
-    value = int(text)
+    digits = text.lstrip("0")
+    if len(digits) > 20:
+        return None
+    value = int(digits or "0")
     return Uint(value) if value <= UINT_MAX else None
 
 

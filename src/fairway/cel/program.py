@@ -10,28 +10,34 @@ from typing import Final
 
 from fairway.cel.errors import (
     COST_LIMIT_MESSAGE,
+    WORK_LIMIT_MESSAGE,
     Abort,
     CostLimitExceeded,
     EvaluationError,
     Failure,
     Overrun,
+    WorkLimitExceeded,
 )
 from fairway.cel.frame import Frame, Step
 from fairway.cel.reads import Path, Reads
 from fairway.cel.stack import deep_stack
 
 DEFAULT_COST_LIMIT: Final = 1_000_000
+DEFAULT_WORK_LIMIT: Final = 1_000_000
+"""Units of work, see `frame`: about a quarter of a second."""
 MAX_ORDERS: Final = 5_000
 NESTED_TOO_DEEPLY: Final = "value nests too deeply"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``error`` is None exactly when ``value`` is the expression's value."""
+    """``error`` is None exactly when ``value`` is the expression's value. ``cost`` is what the reference counts,
+    ``work`` what was done (see `frame`)."""
 
     value: object
     error: EvaluationError | None
     cost: int
+    work: int = 0
 
 
 class Program:
@@ -60,12 +66,15 @@ class Program:
         *,
         context: object = None,
         cost_limit: int | None = DEFAULT_COST_LIMIT,
+        work_limit: int = DEFAULT_WORK_LIMIT,
     ) -> Outcome:
         """Never raises for what the expression does; ``context`` is a `ScoreSource` if it asks for scores.
 
-        A cost above the limit ends the evaluation at once. Maps are iterated in insertion order.
+        A cost or work above its limit ends the evaluation at once. Maps are iterated in insertion order.
         """
-        frame = Frame(variables, context, inf if cost_limit is None else cost_limit, self._slots)
+        frame = Frame(
+            variables, context, inf if cost_limit is None else cost_limit, self._slots, None, work_limit
+        )
         return self._outcome(frame)
 
     def possible_costs(self, variables: Mapping[str, object], *, context: object = None) -> set[int]:
@@ -87,17 +96,22 @@ class Program:
         try:
             if self._deep:
                 with deep_stack():
-                    return Outcome(self._step(frame), None, frame.cost)
-            return Outcome(self._step(frame), None, frame.cost)
+                    value = self._step(frame)
+            else:
+                value = self._step(frame)
+            return Outcome(value, None, frame.cost, frame.work_limit - frame.fuse + frame.cost)
         except Failure as failure:
             error = EvaluationError(str(failure))
         except Overrun:
-            error = CostLimitExceeded(COST_LIMIT_MESSAGE)
+            if frame.cost > frame.cap:
+                error = CostLimitExceeded(COST_LIMIT_MESSAGE)
+            else:
+                error = WorkLimitExceeded(WORK_LIMIT_MESSAGE.format(frame.work_limit))
         except Abort as abort:
             error = EvaluationError(str(abort))
         except RecursionError:
             error = EvaluationError(NESTED_TOO_DEEPLY)
-        return Outcome(None, error, frame.cost)
+        return Outcome(None, error, frame.cost, frame.work)
 
     def __repr__(self) -> str:
         return f"Program({self.text!r})"

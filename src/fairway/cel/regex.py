@@ -2,6 +2,9 @@
 
 The one place that touches the `re2` package. Its patterns are the reference's (both descend from the same engine);
 what it accepts beyond the reference is refused here.
+
+Compiling takes time in proportion to the pattern with all its repetitions written out, so that size is estimated, and
+paid for, before a pattern is compiled.
 """
 
 from __future__ import annotations
@@ -13,10 +16,8 @@ from typing import Final, Protocol, cast
 
 import re2
 
-from fairway.cel.errors import Failure, Overrun
-
-MAX_WORK: Final = 100_000_000
-"""Pattern size times text size. Functions whose cost ignores the text would otherwise be a way to stall."""
+from fairway.cel.errors import Failure
+from fairway.cel.frame import Frame, Meter, charge_work
 
 INVALID_PATTERN: Final = "error parsing regexp: {}"
 MAX_NESTING: Final = 1000
@@ -25,8 +26,20 @@ MAX_LENGTH: Final = 10_000
 TOO_LARGE: Final = "expression too large"
 TOO_DEEP: Final = "expression nests too deeply"
 
+_MAX_REPEAT: Final = 1000
+_MOST_INSTRUCTIONS: Final = 1_000_000
+_UNICODE_CLASS: Final = 1200
+_ANY_CHARACTER: Final = 9
+_ESCAPE: Final = 4
+"""Instructions that ``\\pL``, ``.`` and ``\\w`` take, roughly."""
+_SCAN: Final = 256
+"""Characters that are searched in one unit of work, if the pattern is small."""
+_FOUND: Final = 10
+"""Units of work that a match takes beside the search."""
+
 # One byte, whatever the character: the reference has no such thing.
 _BYTE_ESCAPE = _python_re.compile(r"(?:\\\\)*\\C")
+_UNBOUNDED = _python_re.compile(r"[*+]|,\}")
 
 
 class _Match(Protocol):
@@ -37,6 +50,7 @@ class _Compiled(Protocol):
     programsize: int
 
     def search(self, text: str, pos: int = 0) -> _Match | None: ...
+    def finditer(self, text: str, pos: int = 0) -> Iterator[_Match]: ...
 
 
 def _options() -> re2.Options:
@@ -47,50 +61,68 @@ def _options() -> re2.Options:
 
 
 class Pattern:
-    __slots__ = ("_compiled",)
+    """``unbounded``: a match may have any length, so that looking for its end may take the rest of the text."""
 
-    def __init__(self, compiled: _Compiled) -> None:
+    __slots__ = ("_compiled", "_price", "unbounded")
+
+    def __init__(self, compiled: _Compiled, *, unbounded: bool) -> None:
         self._compiled = compiled
+        self.unbounded = unbounded
+        # A program that is too large for a deterministic automaton is followed state by state.
+        self._price = 1 + compiled.programsize // 64
 
-    def matches(self, text: str) -> bool:
-        self._charge(text)
+    def matches(self, meter: Meter, text: str) -> bool:
+        charge_work(meter, self._scan(len(text)) + 4)
         return self._compiled.search(text) is not None
 
-    def find(self, text: str) -> str:
+    def find(self, meter: Meter, text: str) -> str:
         """The leftmost match, or the empty string."""
-        self._charge(text)
+        charge_work(meter, self._scan(len(text)) + 4)
         found = self._compiled.search(text)
         if found is None:
             return ""
         start, end = found.span()
         return text[start:end]
 
-    def find_all(self, text: str, limit: int) -> Iterator[str]:
+    def find_all(self, meter: Meter, text: str, limit: int) -> Iterator[str]:
         """Successive matches, without empty ones that touch the match before; a negative limit means all."""
-        self._charge(text)
-        position, previous_end = 0, -1
-        while limit != 0 and position <= len(text):
-            found = self._compiled.search(text, position)
-            if found is None:
-                return
+        charge_work(meter, self._scan(len(text)) + 4)
+        previous_end = -1
+        if limit == 0:
+            return
+        for found in self._compiled.finditer(text):
             start, end = found.span()
-            if end > start:
-                position = end
-                accepted = True
-            else:
-                accepted = start != previous_end
-                position = end + 1
-            previous_end = end
-            if accepted:
+            charge_work(meter, _FOUND + (self._scan(len(text) - end) if self.unbounded else self._price))
+            if end > start or start != previous_end:
                 limit -= 1
                 yield text[start:end]
+                if limit == 0:
+                    return
+            previous_end = end
 
-    def _charge(self, text: str) -> None:
-        if self._compiled.programsize * len(text) > MAX_WORK:
-            raise Overrun
+    def _scan(self, length: int) -> int:
+        return length * self._price // _SCAN
 
 
-@lru_cache(maxsize=128)  # each may hold megabytes
+def pattern_for(frame: Frame, text: str) -> Pattern:
+    """The compiled pattern, which each evaluation pays for once. Raises `Failure` for a text that is no pattern."""
+    seen = frame.patterns
+    if seen is None:
+        seen = frame.patterns = set()
+    if text not in seen:
+        charge_work(frame, compile_work(text))
+        seen.add(text)
+    return compile_pattern(text)
+
+
+def compile_work(text: str) -> int:
+    """Units of work that compiling takes at most; as much as reading it takes if it will be refused."""
+    if len(text) > MAX_LENGTH:
+        return len(text) // _SCAN
+    return 40 + len(text) // 8 + 2 * _instructions(text)
+
+
+@lru_cache(maxsize=256)  # each may hold megabytes
 def compile_pattern(text: str) -> Pattern:
     """Raises `Failure` for a text that is no pattern."""
     if "\\C" in text and _BYTE_ESCAPE.search(text):
@@ -100,11 +132,59 @@ def compile_pattern(text: str) -> Pattern:
     if text.count("(") > MAX_NESTING and _nesting(text) > MAX_NESTING:
         raise Failure(INVALID_PATTERN.format(TOO_DEEP))
     try:
-        return Pattern(cast("_Compiled", re2.compile(text, _options())))
+        compiled = cast("_Compiled", re2.compile(text, _options()))
     except re2.error as error:
         reason = error.args[0]
         message = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise Failure(INVALID_PATTERN.format(message)) from None
+    return Pattern(compiled, unbounded=_UNBOUNDED.search(text) is not None)
+
+
+_ATOM = _python_re.compile(
+    r"\\[pP](?:\{[^}]*\}|.)|\\Q.*?(?:\\E|$)|\\.|\[\^?\]?[^\]]*\]|\{(\d+)(?:,(\d*))?\}|.", _python_re.DOTALL
+)
+
+
+_IGNORES_CASE = _python_re.compile(r"\(\?[a-zA-Z]*i")
+
+
+def _instructions(text: str) -> int:
+    """An estimate of the program's size: atoms, times the repetitions around them."""
+    totals, last = [0], 0
+    # Each letter stands for two or three where case does not matter.
+    fold = 3 if _IGNORES_CASE.search(text) else 1
+    for found in _ATOM.finditer(text):
+        atom = found.group()
+        if found.group(1) is not None:
+            times = max(int(found.group(1)[:5]), int((found.group(2) or "0")[:5]), 1)
+            grown = min(last * min(times, _MAX_REPEAT), _MOST_INSTRUCTIONS)
+            totals[-1] += grown - last
+            last = grown
+            continue
+        if atom == "(":
+            totals.append(1)
+            continue
+        if atom == ")" and len(totals) > 1:
+            last = totals.pop()
+            totals[-1] += last
+            continue
+        if atom in ("*", "+", "?", "|"):
+            totals[-1] += 1
+            continue
+        last = _atom_instructions(atom) * fold
+        totals[-1] += last
+    return sum(totals)
+
+
+def _atom_instructions(atom: str) -> int:
+    wide = atom.count("\\p") + atom.count("\\P")
+    if wide:
+        return wide * _UNICODE_CLASS
+    if atom[0] == "[":
+        return len(atom) + (_ANY_CHARACTER if atom[1:2] == "^" or not atom.isascii() else 0)
+    if atom == ".":
+        return _ANY_CHARACTER
+    return _ESCAPE if atom[0] == "\\" else (1 if atom.isascii() else 3)
 
 
 def _nesting(text: str) -> int:

@@ -27,6 +27,10 @@ class Opaque(ABC):
     def size(self) -> int:
         return 1
 
+    def weight(self) -> int:
+        """Units of work that a comparison takes."""
+        return 4
+
     @abstractmethod
     def equals(self, other: object) -> bool:
         """Raises `Failure` when the reference has no answer for this pair."""

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from fairway.cel.containers import LISTS, MAPS, CelMap, Concat, Keyed, find, length
-from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.frame import Meter, charge_work
 from fairway.cel.scalars import INT_MAX, INT_MIN, UINT_MAX, Duration, Opaque, Timestamp, Uint
 from fairway.cel.types import (
     BOOL,
@@ -38,20 +39,19 @@ OPTIONAL = optional_of(DYN)
 class Optional(Opaque):
     """``present`` is false for ``optional.none()``."""
 
-    __slots__ = ("present", "value")
+    __slots__ = ("_size", "present", "value")
     cel_type = OPTIONAL
 
     def __init__(self, value: object = None, *, present: bool = True) -> None:
         self.value = value
         self.present = present
+        self._size = size_of(value) if present else 1
 
     def size(self) -> int:
-        return size_of(self.value) if self.present else 1
+        return self._size
 
     def equals(self, other: object) -> bool:
-        if not isinstance(other, Optional) or self.present != other.present:
-            return False
-        return not self.present or equal(self.value, other.value)
+        return equal(self, other, Meter())
 
 
 NONE = Optional(present=False)
@@ -110,24 +110,48 @@ def size_of(value: object) -> int:
     return 1
 
 
-MAX_COMPARISONS: Final = 1_000_000
-"""Elements one equality may look at. The cost of an equality counts only the outermost size, so values that share
-parts could otherwise be compared forever at no cost."""
+MAX_ELEMENTS: Final = 1_000_000
+"""Of a list that a function makes, or reads as a whole."""
+LONG_TEXT: Final = 2048
+"""Characters that are compared in one unit of work."""
 
-_SCALARS = frozenset({str, bool, bytes, type(None)})
 _NUMBERS = frozenset({int, float, Uint})
 
 
-def equal(left: object, right: object) -> bool:
-    """``==``. Inside lists and maps a pair the reference cannot compare counts as equal."""
+def equal(left: object, right: object, meter: Meter) -> bool:
+    """``==``. Inside lists and maps a pair the reference cannot compare counts as equal.
+
+    The cost counts only the outermost size, and values may share parts, so the work is charged for every pair.
+    """
     kind = type(left)
-    if kind is str or kind is bool or kind is bytes or left is None or right is None:
+    if isinstance(left, (str, bytes)):
+        if kind is not type(right):
+            return False
+        assert isinstance(right, (str, bytes))
+        if len(left) > LONG_TEXT and len(left) == len(right):
+            charge_work(meter, len(left) // LONG_TEXT)
+        return left == right
+    if kind is bool or left is None or right is None:
         return kind is type(right) and left == right
     if kind in _NUMBERS:
         return type(right) in _NUMBERS and _numbers_equal(left, right)
+    if kind is Optional:
+        return _optionals_equal(left, right, meter)
     if isinstance(left, Opaque):
+        charge_work(meter, left.weight())
         return left.equals(right)
-    return _aggregates_equal(left, right)
+    return _aggregates_equal(left, right, meter)
+
+
+def _optionals_equal(left: object, right: object, meter: Meter) -> bool:
+    while isinstance(left, Optional):
+        charge_work(meter, 1)
+        if not isinstance(right, Optional) or left.present != right.present:
+            return False
+        if not left.present:
+            return True
+        left, right = left.value, right.value
+    return equal(left, right, meter)
 
 
 def _numbers_equal(left: object, right: object) -> bool:
@@ -163,17 +187,14 @@ def _compare_double(double: float, integer: object) -> int:
     return (double > other) - (double < other)
 
 
-def _aggregates_equal(left: object, right: object) -> bool:
+def _aggregates_equal(left: object, right: object, meter: Meter) -> bool:
     pending = [(left, right)]
-    budget = MAX_COMPARISONS
     while pending:
         a, b = pending.pop()
         if isinstance(a, LISTS):
             if not isinstance(b, LISTS) or length(a) != length(b):
                 return False
-            budget -= length(a)
-            if budget < 0:
-                raise Overrun
+            charge_work(meter, 2 + length(a) * (8 if isinstance(a, Keyed) else 1))
             pairs: Iterator[tuple[object, object]] = zip(a, b, strict=True)
             if isinstance(a, Keyed):
                 matched = a.pairs(b)
@@ -183,9 +204,7 @@ def _aggregates_equal(left: object, right: object) -> bool:
         elif isinstance(a, MAPS):
             if not isinstance(b, MAPS) or len(a) != len(b):
                 return False
-            budget -= len(a)
-            if budget < 0:
-                raise Overrun
+            charge_work(meter, 2 + 3 * len(a))
             found = []
             for key, value in a.items():
                 other, present = find(b, key)
@@ -195,7 +214,7 @@ def _aggregates_equal(left: object, right: object) -> bool:
             pairs = iter(found)
         else:
             try:
-                if not equal(a, b):
+                if not equal(a, b, meter):
                     return False
             except Failure:
                 pass
@@ -205,14 +224,14 @@ def _aggregates_equal(left: object, right: object) -> bool:
                 pending.append((x, y))
                 continue
             try:
-                if not equal(x, y):
+                if not equal(x, y, meter):
                     return False
             except Failure:
                 continue
     return True
 
 
-def compare(left: object, right: object) -> int:
+def compare(left: object, right: object, meter: Meter) -> int:
     """Order of two values of one orderable type, or of two numbers; `Failure` for anything else."""
     a, b = type(left), type(right)
     if a in _NUMBERS and b in _NUMBERS:
@@ -221,11 +240,15 @@ def compare(left: object, right: object) -> int:
         return compare_numbers(left, right)
     if a is b:
         if isinstance(left, str) and isinstance(right, str):
+            if len(left) > LONG_TEXT:
+                charge_work(meter, min(len(left), len(right)) // LONG_TEXT)
             # Byte order of UTF-8 is code point order.
             return (left > right) - (left < right)
         if isinstance(left, bool) and isinstance(right, bool):
             return left - right
         if isinstance(left, bytes) and isinstance(right, bytes):
+            if len(left) > LONG_TEXT:
+                charge_work(meter, min(len(left), len(right)) // LONG_TEXT)
             return (left > right) - (left < right)
         if isinstance(left, Timestamp) and isinstance(right, Timestamp):
             x, y = (left.seconds, left.nanos), (right.seconds, right.nanos)

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fairway.cel.containers import LISTS, MAPS, CelMap
+from fairway.cel.containers import LISTS, MAPS, CelMap, List, length
 from fairway.cel.errors import Failure, Overrun
+from fairway.cel.frame import Meter, charge_work, walk
 from fairway.cel.instants import format_duration, format_timestamp
 from fairway.cel.numbers import positional
 from fairway.cel.scalars import Duration, Timestamp, TypeValue, Uint
@@ -100,13 +101,19 @@ def _precision(digits: str, verb: str) -> int:
     return precision
 
 
-def render(template: str, args: list[object]) -> str:
+_CLAUSE: Final = 8
+"""Units of work that a clause takes, and a number with all its digits."""
+
+
+def render(meter: Meter, template: str, args: list[object]) -> str:
+    charge_work(meter, len(template) >> 6)
     out: list[str] = []
     total = 0
     position = 0
     for clause in clauses(template, len(args)):
+        charge_work(meter, _CLAUSE)
         if clause.verb:
-            text = _format(clause, args[position], MAX_OUTPUT - total)
+            text = _format(meter, clause, args[position], MAX_OUTPUT - total)
             position += 1
         else:
             text = clause.text
@@ -117,12 +124,16 @@ def render(template: str, args: list[object]) -> str:
     return "".join(out)
 
 
-def _format(clause: Clause, value: object, room: int) -> str:
+def _format(meter: Meter, clause: Clause, value: object, room: int) -> str:
     verb = clause.verb
     if verb == "s":
-        writer = _Writer(room)
+        writer = _Writer(meter, room)
         writer.write(value)
         return "".join(writer.parts)
+    if isinstance(value, (str, bytes)):
+        charge_work(meter, len(value) >> 6)
+    elif clause.precision > DEFAULT_PRECISION or isinstance(value, float):
+        charge_work(meter, _CLAUSE + clause.precision)
     type_ = type_of_value(value)
     if type_.kind not in ACCEPTED[verb.lower()]:
         raise Failure(refusal(verb, type_.name))
@@ -164,18 +175,21 @@ def _special(value: float) -> str | None:
 class _Writer:
     """Writes values, however much they share, until there is no more room."""
 
-    __slots__ = ("_room", "parts")
+    __slots__ = ("_meter", "_room", "parts")
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, meter: Meter, room: int) -> None:
+        self._meter = meter
         self._room = room
         self.parts: list[str] = []
 
     def write(self, value: object) -> None:
         if isinstance(value, LISTS):
-            self._list(iter(value))
+            self._list(value)
         elif isinstance(value, MAPS):
             self._map(value)
         else:
+            if not isinstance(value, (str, int)):
+                charge_work(self._meter, _CLAUSE)
             self._put(_scalar(value))
 
     def _put(self, text: str) -> None:
@@ -183,12 +197,15 @@ class _Writer:
         self._room -= len(text) + 1
         if self._room < 0:
             raise Overrun
+        if len(text) > 255:
+            charge_work(self._meter, len(text) >> 8)
         self.parts.append(text)
 
-    def _list(self, values: Iterator[object]) -> None:
+    def _list(self, values: List) -> None:
+        charge_work(self._meter, 4)
         self._put("[")
         first = True
-        for value in values:
+        for value in walk(self._meter, values, length(values), 4):
             if not first:
                 self._put(", ")
             first = False
@@ -196,8 +213,9 @@ class _Writer:
         self._put("]")
 
     def _map(self, value: dict[str, object] | CelMap) -> None:
+        charge_work(self._meter, 4)
         entries = []
-        for key, entry in value.items():
+        for key, entry in walk(self._meter, value.items(), len(value), 16):
             entries.append((self._sub(key), self._sub(entry)))
         entries.sort(key=lambda pair: pair[0])
         self._put("{")
@@ -206,7 +224,7 @@ class _Writer:
         self._put("}")
 
     def _sub(self, value: object) -> str:
-        inner = _Writer(self._room)
+        inner = _Writer(self._meter, self._room)
         inner.write(value)
         self._room = inner._room
         return "".join(inner.parts)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fairway.cel.containers import List, length
-from fairway.cel.declarations import Function, Implementation, Library, Overload
+from fairway.cel.declarations import Function, Library, Metered, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.frame import Meter, walk
 from fairway.cel.libraries.operators import add
 from fairway.cel.scalars import Duration, Uint
 from fairway.cel.types import (
@@ -22,7 +23,7 @@ from fairway.cel.types import (
     list_of,
     param,
 )
-from fairway.cel.values import MAX_COMPARISONS, ORDERED, compare, equal
+from fairway.cel.values import MAX_ELEMENTS, ORDERED, compare, equal
 
 EMPTY = "{} called on empty list"
 
@@ -44,73 +45,73 @@ _ZEROS: dict[str, tuple[Type, object]] = {
 }
 
 
-def _bounded(values: List) -> List:
-    """These functions cost the same whatever the length, so the length itself is limited."""
-    if length(values) > MAX_COMPARISONS:
+def _walked(meter: Meter, values: List) -> Iterator[object]:
+    """These functions cost the same whatever the length, so they pay for it in work, and the length is limited."""
+    if length(values) > MAX_ELEMENTS:
         raise Overrun
-    return values
+    return walk(meter, values, length(values), 2)
 
 
-def _is_sorted(values: List) -> object:
+def _is_sorted(meter: Meter, values: List) -> object:
     previous: object = None
     started = False
-    for value in _bounded(values):
+    for value in _walked(meter, values):
         if not isinstance(value, ORDERED):
             raise Failure(NO_SUCH_OVERLOAD)
-        if started and _compared(previous, value) > 0:
+        if started and _compared(previous, value, meter) > 0:
             return False
         previous, started = value, True
     return True
 
 
-def _compared(left: object, right: object) -> int:
+def _compared(left: object, right: object, meter: Meter) -> int:
     """0 where the two have no order: the reference looks only for the answer it wants."""
     try:
-        return compare(left, right)
+        return compare(left, right, meter)
     except Failure:
         return 0
 
 
-def _sum(zero: object) -> Implementation:
-    def total(values: List) -> object:
+def _sum(zero: object) -> Metered:
+    def total(meter: Meter, values: List) -> object:
         result = zero
-        for value in _bounded(values):
+        for value in _walked(meter, values):
             result = add(result, value)
         return result
 
-    return total
+    return Metered(total)
 
 
-def _extreme(name: str, prefer: int) -> Implementation:
-    def extreme(values: List) -> object:
+def _extreme(name: str, prefer: int) -> Metered:
+    def extreme(meter: Meter, values: List) -> object:
         best: object = None
         started = False
-        for value in _bounded(values):
+        for value in _walked(meter, values):
             if not isinstance(value, ORDERED):
                 raise Failure(NO_SUCH_OVERLOAD)
-            if not started or _compared(best, value) == prefer:
+            if not started or _compared(best, value, meter) == prefer:
                 best, started = value, True
         if not started:
             raise Failure(EMPTY.format(name))
         return best
 
-    return extreme
+    return Metered(extreme)
 
 
-def _index_of(values: List, item: object) -> object:
-    return _search(enumerate(_bounded(values)), item)
+def _index_of(meter: Meter, values: List, item: object) -> object:
+    return _search(meter, enumerate(_walked(meter, values)), item)
 
 
-def _last_index_of(values: List, item: object) -> object:
-    backwards = list(_bounded(values))[::-1]
+def _last_index_of(meter: Meter, values: List, item: object) -> object:
+    backwards = list(_walked(meter, values))[::-1]
     last = len(backwards) - 1
-    return _search(((last - i, value) for i, value in enumerate(backwards)), item)
+    return _search(meter, ((last - i, value) for i, value in enumerate(backwards)), item)
 
 
-def _search(candidates: Iterator[tuple[int, object]], item: object) -> int:
+def _search(meter: Meter, candidates: Iterator[tuple[int, object]], item: object) -> int:
     for index, value in candidates:
         try:
-            if equal(value, item):
+            if equal(value, item, meter):
                 return index
         except Failure:
             continue
@@ -118,7 +119,7 @@ def _search(candidates: Iterator[tuple[int, object]], item: object) -> int:
 
 
 def _per_type(
-    name: str, result: Callable[[Type], Type], call: Implementation, suffix: str | None
+    name: str, result: Callable[[Type], Type], call: Metered, suffix: str | None
 ) -> Function:
     overloads = [
         Overload(
@@ -134,7 +135,7 @@ _A = param("A")
 LISTS = Library(
     "kubernetes.lists",
     (
-        _per_type("isSorted", lambda _: BOOL, _is_sorted, "is_sorted_bool"),
+        _per_type("isSorted", lambda _: BOOL, Metered(_is_sorted), "is_sorted_bool"),
         _per_type("max", lambda type_: type_, _extreme("max", -1), None),
         _per_type("min", lambda type_: type_, _extreme("min", 1), None),
         Function(
@@ -147,11 +148,11 @@ LISTS = Library(
             ),
         ),
         Function(
-            "indexOf", (Overload("list_a_index_of_int", (list_of(_A), _A), INT, _index_of, member=True),)
+            "indexOf", (Overload("list_a_index_of_int", (list_of(_A), _A), INT, Metered(_index_of), member=True),)
         ),
         Function(
             "lastIndexOf",
-            (Overload("list_a_last_index_of_int", (list_of(_A), _A), INT, _last_index_of, member=True),),
+            (Overload("list_a_last_index_of_int", (list_of(_A), _A), INT, Metered(_last_index_of), member=True),),
         ),
     ),
 )

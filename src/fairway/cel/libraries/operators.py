@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fairway.cel import cost
-from fairway.cel.containers import LISTS, MAPS, Concat, Keyed, find, length
-from fairway.cel.declarations import CostRule, Function, Implementation, Overload
-from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.containers import LISTS, MAPS, Keyed, concatenated, find, length
+from fairway.cel.declarations import CostRule, Function, Implementation, Metered, Overload
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.frame import Frame, Meter, charge_work, walk
 from fairway.cel.instants import (
     between,
     duration_of,
@@ -18,7 +19,7 @@ from fairway.cel.numbers import (
     modulo,
     multiply,
 )
-from fairway.cel.regex import compile_pattern
+from fairway.cel.regex import pattern_for
 from fairway.cel.scalars import Duration, Timestamp, TypeValue, Uint
 from fairway.cel.types import (
     BOOL,
@@ -36,7 +37,10 @@ from fairway.cel.types import (
     param,
     type_of,
 )
-from fairway.cel.values import MAX_COMPARISONS, compare, equal, size_of, type_of_value
+from fairway.cel.values import compare, equal, size_of, type_of_value
+
+_SHORT = 256
+"""Characters up to which comparing strings takes no work of its own."""
 
 _A = param("A")
 _B = param("B")
@@ -58,7 +62,7 @@ def add(left: object, right: object) -> object:
     if isinstance(left, LISTS) and isinstance(right, LISTS):
         if not length(left):
             return right
-        return Concat(left, right) if length(right) else left
+        return concatenated(left, right) if length(right) else left
     if isinstance(left, Duration):
         if isinstance(right, Duration):
             return duration_of(left.nanos + right.nanos)
@@ -111,38 +115,44 @@ def logical_not(value: object) -> object:
     raise Failure(NO_SUCH_OVERLOAD)
 
 
-def contained(element: object, container: object) -> object:
+def contained(meter: Meter, element: object, container: object) -> object:
     if isinstance(container, dict):
         return type(element) is str and element in container
     if isinstance(container, MAPS):
         return find(container, element)[1]
     if not isinstance(container, LISTS):
         raise Failure(NO_SUCH_OVERLOAD)
-    if length(container) > MAX_COMPARISONS:
-        raise Overrun
-    for candidate in container:
+    if type(element) is str and type(container) is list and len(element) <= _SHORT:
+        # A string equals nothing but a string, so Python's own search has the same answer.
+        charge_work(meter, len(container) >> 3)
+        return element in container
+    for candidate in walk(meter, container, length(container)):
         try:
-            if equal(element, candidate):
+            if equal(element, candidate, meter):
                 return True
         except Failure:
             continue
     return False
 
 
-def less(left: object, right: object) -> object:
-    return compare(left, right) < 0
+def less(meter: Meter, left: object, right: object) -> object:
+    return compare(left, right, meter) < 0
 
 
-def less_equal(left: object, right: object) -> object:
-    return compare(left, right) <= 0
+def less_equal(meter: Meter, left: object, right: object) -> object:
+    return compare(left, right, meter) <= 0
 
 
-def greater(left: object, right: object) -> object:
-    return compare(left, right) > 0
+def greater(meter: Meter, left: object, right: object) -> object:
+    return compare(left, right, meter) > 0
 
 
-def greater_equal(left: object, right: object) -> object:
-    return compare(left, right) >= 0
+def greater_equal(meter: Meter, left: object, right: object) -> object:
+    return compare(left, right, meter) >= 0
+
+
+def equals(meter: Meter, left: object, right: object) -> object:
+    return equal(left, right, meter)
 
 
 def size(value: object) -> object:
@@ -159,10 +169,10 @@ def identity(value: object) -> object:
     return value
 
 
-def match(text: object, pattern: object) -> object:
+def match(frame: Frame, text: object, pattern: object) -> object:
     if not isinstance(text, str) or not isinstance(pattern, str):
         raise Failure(NO_SUCH_OVERLOAD)
-    return compile_pattern(pattern).matches(text)
+    return pattern_for(frame, pattern).matches(frame, text)
 
 
 def _compiled(_: object) -> object:
@@ -170,13 +180,13 @@ def _compiled(_: object) -> object:
 
 
 def _binary(
-    name: str, dispatch: Implementation, *signatures: tuple[str, Type, Type, Type, CostRule | None]
+    name: str, dispatch: Implementation | Metered, *signatures: tuple[str, Type, Type, Type, CostRule | None]
 ) -> Function:
     overloads = [Overload(id_, (a, b), result, cost=rule) for id_, a, b, result, rule in signatures]
     return Function(name, tuple(overloads), dispatch)
 
 
-def _ordering(name: str, prefix: str, dispatch: Implementation) -> Function:
+def _ordering(name: str, prefix: str, call: Implementation) -> Function:
     # The order matters: the first overload that fits decides what a free type variable becomes.
     signatures = (
         ("bool", BOOL, BOOL, None),
@@ -195,7 +205,7 @@ def _ordering(name: str, prefix: str, dispatch: Implementation) -> Function:
         ("duration", DURATION, DURATION, None),
     )
     return _binary(
-        name, dispatch, *[(f"{prefix}_{label}", a, b, BOOL, rule) for label, a, b, rule in signatures]
+        name, Metered(call), *[(f"{prefix}_{label}", a, b, BOOL, rule) for label, a, b, rule in signatures]
     )
 
 
@@ -205,7 +215,7 @@ OPERATORS = (
     Function("_||_", (Overload("logical_or", (BOOL, BOOL), BOOL),), _compiled),
     Function("!_", (Overload("logical_not", (BOOL,), BOOL),), logical_not),
     Function("@not_strictly_false", (Overload("not_strictly_false", (BOOL,), BOOL),), _compiled),
-    Function("_==_", (Overload("equals", (_A, _A), BOOL, cost=cost.equality),), equal),
+    Function("_==_", (Overload("equals", (_A, _A), BOOL, cost=cost.equality),), Metered(equals)),
     Function("_!=_", (Overload("not_equals", (_A, _A), BOOL, cost=cost.equality),), _compiled),
     _binary(
         "_+_",
@@ -266,7 +276,7 @@ OPERATORS = (
     ),
     _binary(
         "@in",
-        contained,
+        Metered(contained),
         ("in_list", _A, LIST_A, BOOL, cost.containing_list),
         ("in_map", _A, MAP_AB, BOOL, None),
     ),
@@ -292,6 +302,6 @@ OPERATORS = (
             Overload("matches", (STRING, STRING), BOOL, cost=cost.pattern_match),
             Overload("matches_string", (STRING, STRING), BOOL, member=True, cost=cost.pattern_match),
         ),
-        match,
+        Metered(match),
     ),
 )

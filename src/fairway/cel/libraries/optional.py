@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fairway.cel.containers import List, length
-from fairway.cel.declarations import Function, Library, Overload
-from fairway.cel.errors import Failure, Overrun
+from fairway.cel.declarations import Function, Library, Metered, Overload
+from fairway.cel.errors import Failure
+from fairway.cel.frame import Meter, walk
 from fairway.cel.scalars import Duration, Timestamp
 from fairway.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, param
-from fairway.cel.values import MAX_COMPARISONS, NONE, OPTIONAL, Optional, size_of
+from fairway.cel.values import NONE, OPTIONAL, Optional, size_of, type_of_value
 
 DEREFERENCED_NONE = "optional.none() dereference"
 
@@ -49,17 +50,17 @@ def _last(values: List) -> object:
     return Optional(values[length(values) - 1]) if length(values) else NONE
 
 
-def _unwrap(values: List) -> object:
-    if length(values) > MAX_COMPARISONS:
-        raise Overrun
+def _unwrapped(meter: Meter, values: List) -> object:
     out = []
-    for value in values:
+    for value in walk(meter, values, length(values)):
         if not isinstance(value, Optional):
-            raise Failure(f"value {value} is not optional")
+            raise Failure(f"value of type {type_of_value(value).name} is not optional")
         if value.present:
             out.append(value.value)
     return out
 
+
+_unwrap = Metered(_unwrapped)
 
 OPTIONALS = Library(
     "optional",

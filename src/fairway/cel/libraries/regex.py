@@ -5,21 +5,23 @@ A constant pattern is compiled with the expression; if it is malformed, so is th
 
 from __future__ import annotations
 
-from fairway.cel.declarations import Function, Library, Overload
-from fairway.cel.regex import compile_pattern
+from fairway.cel.declarations import Function, Library, Metered, Overload
+from fairway.cel.frame import Frame
+from fairway.cel.regex import pattern_for
 from fairway.cel.types import INT, STRING, list_of
 
 CONSTANT_PATTERN_FUNCTIONS = frozenset({"find", "findAll"})
 
 
-def _find(text: str, pattern: str) -> object:
-    return compile_pattern(pattern).find(text)
+def _find_first(frame: Frame, text: str, pattern: str) -> object:
+    return pattern_for(frame, pattern).find(frame, text)
 
 
-def _find_all(text: str, pattern: str, limit: int = -1) -> object:
-    return list(compile_pattern(pattern).find_all(text, limit))
+def _find_every(frame: Frame, text: str, pattern: str, limit: int = -1) -> object:
+    return list(pattern_for(frame, pattern).find_all(frame, text, limit))
 
 
+_find, _find_all = Metered(_find_first), Metered(_find_every)
 _STRINGS = list_of(STRING)
 
 REGEX = Library(

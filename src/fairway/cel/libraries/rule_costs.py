@@ -7,9 +7,10 @@ from math import ceil
 from typing import Any, Final
 
 from fairway.cel import cost
-from fairway.cel.containers import LISTS, MAPS
+from fairway.cel.containers import LISTS, MAPS, length
 from fairway.cel.cost import PER_CHARACTER, Rule
-from fairway.cel.declarations import Function, Library
+from fairway.cel.declarations import Function, Library, MeteredCost
+from fairway.cel.frame import Meter, walk
 from fairway.cel.libraries.network import Cidr
 from fairway.cel.values import size_of
 
@@ -21,18 +22,26 @@ def _nominal(_args: tuple[Any, ...], _result: object) -> int:
     return 1
 
 
-def _walk(args: tuple[Any, ...], _result: object) -> int:
-    return _traversed(args[0])
+def _walked(meter: Meter, args: tuple[Any, ...], _result: object) -> int:
+    """The sizes of all parts of the first argument. Parts may be shared, so there can be far more than there are
+    values: each is paid for."""
+    total = 0
+    pending = [args[0]]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, (str, bytes)):
+            total += int(len(value) * PER_CHARACTER)
+        elif isinstance(value, LISTS):
+            pending += walk(meter, value, length(value), 2)
+        elif isinstance(value, MAPS):
+            for key, entry in walk(meter, value.items(), len(value), 4):
+                pending += (key, entry)
+        else:
+            total += 1
+    return total
 
 
-def _traversed(value: object) -> int:
-    if isinstance(value, (str, bytes)):
-        return int(len(value) * PER_CHARACTER)
-    if isinstance(value, LISTS):
-        return sum(map(_traversed, value))
-    if isinstance(value, MAPS):
-        return sum(_traversed(key) + _traversed(entry) for key, entry in value.items())
-    return 1
+_walk: Final = MeteredCost(_walked)
 
 
 def _twice(args: tuple[Any, ...], _result: object) -> int:

@@ -29,7 +29,7 @@ class ScoreSource(Protocol):
     def scores(self, cluster: str, name: str, /) -> Sequence[tuple[str, int]] | None: ...
 
 
-def scores(context: Any, cluster: object, name: object) -> object:
+def scores(context: Any, cluster: object, name: object) -> list[object]:
     if not isinstance(name, str):
         raise Failure(NO_SUCH_OVERLOAD)
     if context is None:

@@ -46,6 +46,9 @@ class Semver(Opaque):
     def __init__(self, version: Version) -> None:
         self.version = version
 
+    def weight(self) -> int:
+        return 4 + len(self.version.prerelease) // 2
+
     def equals(self, other: object) -> bool:
         if not isinstance(other, Semver):
             raise Failure(NO_SUCH_OVERLOAD)

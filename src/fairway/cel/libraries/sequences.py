@@ -1,17 +1,19 @@
 """The lists extension: parts, order and repetitions of lists.
 
-What a call makes is paid for after it is made, so lengths are limited besides.
+What a call makes costs after it is made; the work is paid for before, and lengths are limited besides.
 """
 
 from __future__ import annotations
 
 from functools import cmp_to_key
+from itertools import islice
 from typing import Any, Final
 
 from fairway.cel.containers import LISTS, List, length
 from fairway.cel.cost import CREATE_LIST
-from fairway.cel.declarations import Function, Library, Overload
+from fairway.cel.declarations import Function, Library, Metered, Overload
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.frame import Meter, charge_work, walk
 from fairway.cel.macros import MAP_INSERT
 from fairway.cel.types import (
     BOOL,
@@ -27,7 +29,7 @@ from fairway.cel.types import (
     map_of,
     param,
 )
-from fairway.cel.values import MAX_COMPARISONS, ORDERED, compare, equal, size_of
+from fairway.cel.values import MAX_ELEMENTS, ORDERED, compare, equal, size_of
 
 NEGATIVE_SLICE: Final = "cannot slice({}, {}), negative indexes not supported"
 REVERSED_SLICE: Final = "cannot slice({}, {}), start index must be less than or equal to end index"
@@ -35,77 +37,101 @@ SLICE_BEYOND: Final = "cannot slice({}, {}), list is length {}"
 NEGATIVE_DEPTH: Final = "level must be non-negative"
 MAX_DEPTH: Final = 100
 
+_COPIED: Final = 4
+"""Sixteen elements of a list are copied in one unit of work."""
+
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 
 
-def _slice(values: List, start: int, end: int) -> object:
+def _slice(meter: Meter, values: List, start: int, end: int) -> object:
     if start < 0 or end < 0:
         raise Failure(NEGATIVE_SLICE.format(start, end))
     if start > end:
         raise Failure(REVERSED_SLICE.format(start, end))
     if length(values) < end:
         raise Failure(SLICE_BEYOND.format(start, end, length(values)))
-    if end - start > MAX_COMPARISONS:
-        raise Overrun
-    return [values[index] for index in range(start, end)]
+    if isinstance(values, (list, tuple)):
+        charge_work(meter, (end - start) >> _COPIED)
+        return list(values[start:end])
+    _check_length(meter, end)
+    return list(islice(values, start, end))
 
 
-def _flatten(values: List, depth: int = 1) -> object:
+def _flatten(meter: Meter, values: List, depth: int = 1) -> object:
     if depth < 0:
         raise Failure(NEGATIVE_DEPTH)
     out: list[object] = []
-    _append(values, min(depth, MAX_DEPTH), out)
+    _append(meter, values, min(depth, MAX_DEPTH), out)
     return out
 
 
-def _append(values: List, depth: int, out: list[object]) -> None:
-    for value in values:
+def _append(meter: Meter, values: List, depth: int, out: list[object]) -> None:
+    if len(out) + length(values) > MAX_ELEMENTS:
+        raise Overrun
+    for value in walk(meter, values, length(values)):
         if depth and isinstance(value, LISTS):
-            _append(value, depth - 1, out)
+            charge_work(meter, 4)
+            _append(meter, value, depth - 1, out)
         else:
             out.append(value)
-        if len(out) > MAX_COMPARISONS:
-            raise Overrun
 
 
-def _range(count: int) -> object:
-    if count > MAX_COMPARISONS:
+def _range(meter: Meter, count: int) -> object:
+    if count > MAX_ELEMENTS:
         raise Overrun
+    charge_work(meter, max(count, 0) >> _COPIED)
     return list(range(count))
 
 
-def _reverse(values: List) -> object:
-    return _listed(values)[::-1]
+def _reverse(meter: Meter, values: List) -> object:
+    return _listed(meter, values)[::-1]
 
 
-def _distinct(values: List) -> object:
+def _distinct(meter: Meter, values: List) -> object:
+    listed = _listed(meter, values)
+    charge_work(meter, len(listed))
+    if all(type(value) is str for value in listed):
+        return list(dict.fromkeys(listed))
     out: list[object] = []
-    for value in _listed(values):
-        if not any(_alike(value, known) for known in out):
+    for value in listed:
+        for known in walk(meter, out, len(out)):
+            if _alike(value, known, meter):
+                break
+        else:
             out.append(value)
-        if len(out) * len(out) > MAX_COMPARISONS:
-            raise Overrun
     return out
 
 
-def _alike(left: object, right: object) -> bool:
+def _alike(left: object, right: object, meter: Meter) -> bool:
     try:
-        return equal(left, right)
+        return equal(left, right, meter)
     except Failure:
         return False
 
 
-def _sort(values: List) -> object:
-    listed = _listed(values)
+def _sort(meter: Meter, values: List) -> object:
+    listed = _listed(meter, values)
+    charge_work(meter, len(listed))
     if any(not isinstance(value, ORDERED) for value in listed):
         raise Failure(NO_SUCH_OVERLOAD)
-    return sorted(listed, key=cmp_to_key(compare))
+
+    def compared(left: object, right: object) -> int:
+        charge_work(meter, 3)
+        return compare(left, right, meter)
+
+    return sorted(listed, key=cmp_to_key(compared))
 
 
-def _listed(values: List) -> list[object]:
-    if length(values) > MAX_COMPARISONS:
-        raise Overrun
+def _listed(meter: Meter, values: List) -> list[object]:
+    _check_length(meter, length(values))
     return list(values)
+
+
+def _check_length(meter: Meter, count: int) -> None:
+    """Pays for a list of so many elements."""
+    if count > MAX_ELEMENTS:
+        raise Overrun
+    charge_work(meter, count >> _COPIED)
 
 
 def _made(_args: tuple[Any, ...], result: object) -> int:
@@ -128,26 +154,26 @@ SEQUENCES = Library(
     (
         Function(
             "slice",
-            (Overload("list_slice", (_T, INT, INT), _T, _slice, member=True, variadic=True, cost=_made),),
+            (Overload("list_slice", (_T, INT, INT), _T, Metered(_slice), member=True, variadic=True, cost=_made),),
         ),
         Function(
             "flatten",
             (
-                Overload("list_flatten", (list_of(_T),), _T, _flatten, member=True, cost=_flattened),
+                Overload("list_flatten", (list_of(_T),), _T, Metered(_flatten), member=True, cost=_flattened),
                 Overload(
                     "list_flatten_int",
                     (list_of(DYN), INT),
                     list_of(DYN),
-                    _flatten,
+                    Metered(_flatten),
                     member=True,
                     cost=_flattened,
                 ),
             ),
         ),
-        Function("lists.range", (Overload("lists_range", (INT,), list_of(INT), _range, cost=_made),)),
-        Function("reverse", (Overload("list_reverse", (_T,), _T, _reverse, member=True, cost=_made),)),
+        Function("lists.range", (Overload("lists_range", (INT,), list_of(INT), Metered(_range), cost=_made),)),
+        Function("reverse", (Overload("list_reverse", (_T,), _T, Metered(_reverse), member=True, cost=_made),)),
         Function(
-            "distinct", (Overload("list_distinct", (_T,), _T, _distinct, member=True, cost=_quadratic),)
+            "distinct", (Overload("list_distinct", (_T,), _T, Metered(_distinct), member=True, cost=_quadratic),)
         ),
         Function(
             "sort",
@@ -157,7 +183,7 @@ SEQUENCES = Library(
                         f"list_{each.name}_sort",
                         (list_of(each),),
                         list_of(each),
-                        _sort,
+                        Metered(_sort),
                         member=True,
                         cost=_quadratic,
                     )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from fairway.cel import cost
-from fairway.cel.containers import List
-from fairway.cel.declarations import Function, Implementation, Library, Overload
+from fairway.cel.containers import List, length
+from fairway.cel.declarations import Function, Implementation, Library, Metered, Overload
 from fairway.cel.errors import Failure
+from fairway.cel.frame import Meter, walk
 from fairway.cel.types import BOOL, list_of, param
 from fairway.cel.values import equal
 
 
-def _has(values: List, item: object) -> bool:
+def _has(meter: Meter, values: List, item: object) -> bool:
     failure: Failure | None = None
-    for value in values:
+    for value in walk(meter, values, length(values)):
         try:
-            if equal(value, item):
+            if equal(value, item, meter):
                 return True
         except Failure as error:
             failure = failure or error
@@ -23,18 +24,18 @@ def _has(values: List, item: object) -> bool:
     return False
 
 
-def _contains(values: List, others: List) -> bool:
-    return all(_has(values, other) for other in others)
+def _contains(meter: Meter, values: List, others: List) -> bool:
+    return all(_has(meter, values, other) for other in walk(meter, others, length(others), 2))
 
 
-def _equivalent(values: List, others: List) -> bool:
-    return _contains(values, others) and _contains(others, values)
+def _equivalent(meter: Meter, values: List, others: List) -> bool:
+    return _contains(meter, values, others) and _contains(meter, others, values)
 
 
-def _intersects(values: List, others: List) -> bool:
-    for value in values:
+def _intersects(meter: Meter, values: List, others: List) -> bool:
+    for value in walk(meter, values, length(values), 2):
         try:
-            if _has(others, value):
+            if _has(meter, others, value):
                 return True
         except Failure:
             continue
@@ -45,7 +46,8 @@ _T = list_of(param("T"))
 
 
 def _function(name: str, call: Implementation, rule: cost.Rule) -> Function:
-    return Function(f"sets.{name}", (Overload(f"list_sets_{name}_list", (_T, _T), BOOL, call, cost=rule),))
+    overload = Overload(f"list_sets_{name}_list", (_T, _T), BOOL, Metered(call), cost=rule)
+    return Function(f"sets.{name}", (overload,))
 
 
 SETS = Library(

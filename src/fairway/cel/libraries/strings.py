@@ -8,14 +8,20 @@ from typing import Any, Final
 from fairway.cel import cost
 from fairway.cel.containers import List, length
 from fairway.cel.cost import PER_CHARACTER
-from fairway.cel.declarations import Function, Library, Overload
+from fairway.cel.declarations import Function, Library, Metered, Overload
 from fairway.cel.errors import Failure, Overrun
+from fairway.cel.frame import Meter, charge_work, walk
 from fairway.cel.libraries.formatting import MAX_OUTPUT, render
 from fairway.cel.types import DYN, INT, STRING, list_of
-from fairway.cel.values import MAX_COMPARISONS, size_of
+from fairway.cel.values import MAX_ELEMENTS, size_of, type_of_value
+from fairway.cel.work import search_work
 
 INDEX_OUT_OF_RANGE: Final = "index out of range: {}"
 INVALID_RANGE: Final = "invalid substring range. start: {}, end: {}"
+
+_WRITTEN: Final = 8
+"""Characters that are written in one unit of work, as a power of two."""
+_QUADRATIC: Final = 1 << 16
 
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -55,7 +61,7 @@ def _index_of(text: str, part: str, offset: int = 0) -> object:
 def _last_index_of(text: str, part: str) -> object:
     if not part:
         return len(text)
-    return text.rfind(part)
+    return _find_last(text, part, len(text))
 
 
 def _last_index_from(text: str, part: str, offset: int) -> object:
@@ -65,7 +71,16 @@ def _last_index_from(text: str, part: str, offset: int) -> object:
         return min(offset, len(text))
     if offset >= len(text):
         return -1
-    return text.rfind(part, 0, offset + len(part))
+    return _find_last(text, part, offset + len(part))
+
+
+def _find_last(text: str, part: str, end: int) -> int:
+    """Python searches in linear time only forwards."""
+    if len(text) * len(part) < _QUADRATIC:
+        return text.rfind(part, 0, end)
+    end = min(end, len(text))
+    found = text[:end][::-1].find(part[::-1])
+    return -1 if found < 0 else end - found - len(part)
 
 
 def _substring(text: str, start: int) -> object:
@@ -84,45 +99,53 @@ def _substring_range(text: str, start: int, end: int) -> object:
     return text[start:end]
 
 
-def _replace(text: str, old: str, new: str, count: int = -1) -> object:
+def _replace(meter: Meter, text: str, old: str, new: str, count: int = -1) -> object:
+    charge_work(meter, search_work(len(text), len(old)))
     found = len(text) + 1 if not old else text.count(old)
     if count >= 0:
         found = min(found, count)
-    if found * len(new) > MAX_OUTPUT:
+    grown = found * len(new)
+    if grown > MAX_OUTPUT:
         raise Overrun
+    charge_work(meter, (len(text) + grown >> _WRITTEN) + (found >> 4))
     return text.replace(old, new, found)
 
 
-def _split(text: str, separator: str, limit: int = -1) -> object:
+def _split(meter: Meter, text: str, separator: str, limit: int = -1) -> object:
     if limit == 0:
         return []
     if not separator:
-        parts = list(text)
-        if 0 < limit < len(parts):
-            return [*parts[: limit - 1], text[limit - 1 :]]
-        return parts
+        count = len(text) if limit < 0 else min(limit, len(text))
+        charge_work(meter, (count >> 4) + (len(text) >> _WRITTEN))
+        if 0 < limit < len(text):
+            return [*text[: limit - 1], text[limit - 1 :]]
+        return list(text)
+    charge_work(meter, search_work(len(text), len(separator)))
+    count = text.count(separator)
+    count = count if limit < 0 else min(limit, count)
+    charge_work(meter, (count >> 2) + (len(text) >> _WRITTEN))
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
-def _join(values: List, separator: str = "") -> object:
-    if length(values) > MAX_COMPARISONS or length(values) * len(separator) > MAX_OUTPUT:
+def _join(meter: Meter, values: List, separator: str = "") -> object:
+    count = length(values)
+    if count > MAX_ELEMENTS or count * len(separator) > MAX_OUTPUT:
         raise Overrun
-    total = 0
+    total = count * len(separator)
     parts: list[str] = []
-    for value in values:
+    for value in walk(meter, values, count):
         if not isinstance(value, str):
-            raise Failure(f"join: invalid input: {value}")
+            raise Failure(f"join: invalid input of type {type_of_value(value).name}")
         total += len(value)
         if total > MAX_OUTPUT:
             raise Overrun
         parts.append(value)
+    charge_work(meter, total >> _WRITTEN)
     return separator.join(parts)
 
 
-def _format(template: str, args: List) -> object:
-    if length(args) > MAX_COMPARISONS:
-        raise Overrun
-    return render(template, list(args))
+def _format(meter: Meter, template: str, args: List) -> object:
+    return render(meter, template, list(walk(meter, args, length(args))))
 
 
 def _quote(text: str) -> object:
@@ -242,7 +265,7 @@ STRINGS = Library(
                     "string_replace_string_string",
                     (STRING, STRING, STRING),
                     STRING,
-                    _replace,
+                    Metered(_replace),
                     member=True,
                     variadic=True,
                     cost=_replace_cost,
@@ -251,7 +274,7 @@ STRINGS = Library(
                     "string_replace_string_string_int",
                     (STRING, STRING, STRING, INT),
                     STRING,
-                    _replace,
+                    Metered(_replace),
                     member=True,
                     variadic=True,
                     cost=_replace_cost,
@@ -262,13 +285,13 @@ STRINGS = Library(
             "split",
             (
                 Overload(
-                    "string_split_string", (STRING, STRING), _STRINGS, _split, member=True, cost=_split_cost
+                    "string_split_string", (STRING, STRING), _STRINGS, Metered(_split), member=True, cost=_split_cost
                 ),
                 Overload(
                     "string_split_string_int",
                     (STRING, STRING, INT),
                     _STRINGS,
-                    _split,
+                    Metered(_split),
                     member=True,
                     variadic=True,
                     cost=_split_cost,
@@ -330,7 +353,7 @@ STRINGS = Library(
                     "string_format",
                     (STRING, list_of(DYN)),
                     STRING,
-                    _format,
+                    Metered(_format),
                     member=True,
                     variadic=True,
                     cost=cost.first_argument,
@@ -343,8 +366,8 @@ STRINGS = Library(
         Function(
             "join",
             (
-                Overload("list_join", (_STRINGS,), STRING, _join, member=True, cost=_join_cost),
-                Overload("list_join_string", (_STRINGS, STRING), STRING, _join, member=True, cost=_join_cost),
+                Overload("list_join", (_STRINGS,), STRING, Metered(_join), member=True, cost=_join_cost),
+                Overload("list_join_string", (_STRINGS, STRING), STRING, Metered(_join), member=True, cost=_join_cost),
             ),
         ),
     ),

@@ -7,6 +7,7 @@ percent-encoding checked per part, IPv6 hosts in brackets, numeric ports.
 from __future__ import annotations
 
 import re
+from functools import cache
 from ipaddress import AddressValueError, IPv6Address
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -63,6 +64,9 @@ class UrlValue(Opaque):
     def __init__(self, url: Url) -> None:
         self.url = url
         self.text = unparse(url)
+
+    def weight(self) -> int:
+        return 4 + (len(self.text) >> 11)
 
     def equals(self, other: object) -> bool:
         if not isinstance(other, UrlValue):
@@ -189,6 +193,10 @@ def _check_port(port: str) -> None:
 
 
 def _unescape(text: str, mode: str) -> str:
+    if mode in ("path", "fragment", "user") and "%" not in text:
+        return text
+    if mode == "query" and "%" not in text:
+        return text.replace("+", " ")
     for found in _ESCAPE.finditer(text):
         digits = found.group(1)
         if digits is None:
@@ -211,13 +219,16 @@ def _unescape(text: str, mode: str) -> str:
 
 
 def _escape(text: str, safe: frozenset[str]) -> str:
-    out = []
-    for char in text:
-        if char in safe:
-            out.append(char)
-        else:
-            out.extend(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
-    return "".join(out)
+    if safe.issuperset(text):
+        return text
+    written = _written(safe)
+    return "".join([written[byte] for byte in text.encode("utf-8", "surrogateescape")])
+
+
+@cache
+def _written(safe: frozenset[str]) -> tuple[str, ...]:
+    """How each byte is written. There are but a few sets of safe characters."""
+    return tuple([chr(byte) if chr(byte) in safe else f"%{byte:02X}" for byte in range(256)])
 
 
 def escaped_path(url: Url) -> str:

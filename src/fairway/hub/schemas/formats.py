@@ -10,6 +10,7 @@ from ipaddress import AddressValueError, IPv6Address, ip_address
 from typing import Final
 
 from fairway.cel.errors import Failure
+from fairway.cel.frame import Meter
 from fairway.cel.instants import parse_duration as parse_go_duration
 from fairway.cel.libraries.format import FORMATS as CEL_FORMATS
 from fairway.cel.libraries.urls import valid_request_uri
@@ -139,7 +140,7 @@ def _hostname(text: str) -> bool:
     return (
         len(text.encode("utf-8", "surrogatepass")) <= 255
         and all(len(part.encode("utf-8", "surrogatepass")) <= 63 for part in text.split("."))
-        and compile_pattern(_HOSTNAME).matches(text)
+        and compile_pattern(_HOSTNAME).matches(Meter(), text)
     )
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fairway.cel.errors import Failure, Overrun
+from fairway.cel.frame import Meter
 from fairway.cel.regex import compile_pattern
 from fairway.hub import status
 from fairway.hub.notation import INT64_MAX, INT64_MIN, json_text, number, quoted
@@ -27,6 +28,8 @@ ABOVE: Final = ("{} in body should be less than or equal to {}", "{} in body sho
 
 REMEMBERED: Final = 256
 """Texts remembered per pattern."""
+PATTERN_WORK: Final = 100_000
+"""Units of work that matching one text may take, about 25 milliseconds (see ``fairway.cel.frame``)."""
 MEMORABLE: Final = 128
 """The longest of them."""
 
@@ -112,11 +115,15 @@ def _matcher(pattern: str) -> Callable[[str], str | None]:
     # The same few texts come again and again: types and reasons of conditions, keys, units.
     @lru_cache(maxsize=REMEMBERED)
     def remembered(value: str) -> bool:
-        return compiled.matches(value)
+        return compiled.matches(Meter(work_limit=PATTERN_WORK), value)
 
     def match(value: str) -> str | None:
         try:
-            matches = remembered(value) if len(value) <= MEMORABLE else compiled.matches(value)
+            matches = (
+                remembered(value)
+                if len(value) <= MEMORABLE
+                else compiled.matches(Meter(work_limit=PATTERN_WORK), value)
+            )
         except Overrun:
             return PATTERN_TOO_COSTLY
         return None if matches else NO_MATCH
