@@ -232,7 +232,8 @@ def test_escaped_names_reach_their_fields(name: str) -> None:
     assert refusals(with_rule(scene, f"self.{escape(name)} == 'x'"), {name: "x"}) == []
 
 
-def test_a_rule_may_cost_so_much_and_all_together_so_much() -> None:
+def test_a_rule_may_cost_so_much_and_all_together_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "WORK_BUDGET", 1 << 40)
     numbers = {"type": "array", "items": {"type": "integer"}}
     costly = "self.all(x, self.all(y, x + y >= 0))"
     scene = {"type": "object", "properties": {"l": with_rule(numbers, costly)}}
@@ -246,6 +247,18 @@ def test_a_rule_may_cost_so_much_and_all_together_so_much() -> None:
     assert found == [
         [found[0][0], "FieldValueInvalid", f'Invalid value: "array": {rules.OUT_OF_BUDGET}'],
     ]
+
+
+def test_rules_that_are_too_much_work_for_a_request_refuse_it() -> None:
+    """Whatever they cost: finding all matches costs next to nothing."""
+    busy = "self.findAll('a').size() > 0"
+    scene = {"type": "object", "properties": {"a": with_rule(TEXT, busy), "b": with_rule(TEXT, busy)}}
+    assert refusals(scene, {"a": "a" * 1000, "b": "a" * 1000}) == []
+    ((field, _, message),) = refusals(scene, {"a": "a" * 1000, "b": "a" * 100_000})
+    assert field == "spec.b"
+    assert message == 'Invalid value: "string": ' + rules.RULE_TOO_MUCH_WORK.format(
+        f"operation cancelled: work limit of {rules.WORK_BUDGET} units exceeded", busy
+    )
 
 
 def test_a_rule_that_fails_says_how() -> None:

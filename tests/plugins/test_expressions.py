@@ -8,13 +8,14 @@ from msgspec import structs
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import PlacementSpec
-from fairway.cel import Outcome, Program
+from fairway.cel import DEFAULT_WORK_LIMIT, Outcome, Program
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.fleet import Fleet, bitmap
 from fairway.plugins import expressions
-from fairway.plugins.expressions import ExpressionError, Expressions, Purse
+from fairway.plugins.expressions import ExpressionError, Expressions
 from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.work_budget import WorkBudget
 from fairway.testing.builders import cluster, placement, predicate, score
 from plugins.scene import KEY, hub, look, refusal
 from strategies import NOW, NOW_MICROS
@@ -51,11 +52,12 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> Evaluations:
         *,
         context: object = None,
         cost_limit: int | None = None,
+        work_limit: int = DEFAULT_WORK_LIMIT,
     ) -> Outcome:
         found = variables["managedCluster"]
         assert isinstance(found, dict)
         seen.made.append((self.text, found["metadata"]["name"]))
-        return evaluate(self, variables, context=context, cost_limit=cost_limit)
+        return evaluate(self, variables, context=context, cost_limit=cost_limit, work_limit=work_limit)
 
     monkeypatch.setattr(Program, "evaluate", spy)
     return seen
@@ -75,7 +77,7 @@ def fleet_of(*envs: str) -> Fleet:
 
 def holding(fleet: Fleet, *texts: str) -> list[str]:
     snapshot = fleet.snapshot()
-    found = Expressions(texts).holds(snapshot, snapshot.live, Purse(len(fleet)))
+    found = Expressions(texts).holds(snapshot, snapshot.live, WorkBudget(len(fleet)))
     return [snapshot.hosts.names[row] for row in bitmap.rows_of(found).tolist()]
 
 
@@ -181,7 +183,7 @@ def test_a_change_behind_a_held_snapshot_is_noticed() -> None:
     fleet = fleet_of("dev", "dev")
     held = fleet.snapshot()
     fleet.upsert_cluster(cluster("c0", labels={"env": "prod"}))
-    old = Expressions((ENV,)).holds(held, held.live, Purse(2))
+    old = Expressions((ENV,)).holds(held, held.live, WorkBudget(2))
     assert bitmap.rows_of(old).tolist() == []
     assert holding(fleet, ENV) == ["c0"]
 

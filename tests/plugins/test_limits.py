@@ -1,21 +1,30 @@
 """What one placement may cost the others."""
 
+import pytest
+
 from fairway.api.placement import DecisionGroup, GroupStrategy, PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.outcome import REASON_LENGTH, Outcome
 from fairway.engine.status import Code
 from fairway.fleet import Fleet
-from fairway.plugins.expressions import FLEET_BUDGET
+from fairway.plugins.expressions import Expressions
 from fairway.plugins.groups import divide
 from fairway.plugins.placement import MOST_PRIORITIZERS, PlacementWorkload
+from fairway.plugins.work_budget import (
+    CLUSTER_WORK,
+    COMPILE_WORK,
+    EXPRESSION_WORK,
+    FLEET_WORK,
+    PLACEMENT_COMPILE_WORK,
+    Paused,
+    shortened,
+)
 from fairway.testing import builders as make
 
 _TEN = "[1,2,3,4,5,6,7,8,9,10]"
-COSTLY = (
-    f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, "
-    'managedCluster.metadata.name != "x")))))'
-)
-"""About 850,000 for every cluster, as each has another name: below what one cluster may cost."""
+COSTLY = f'{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, managedCluster.metadata.name != "x")))'
+"""About 8,000 units for every cluster, as each has another name: below what one cluster may take."""
+TOO_COSTLY = f'{_TEN}.all(z, {COSTLY}) && managedCluster.metadata.name != ""'
 
 
 def fleet(clusters: int) -> Fleet:
@@ -30,33 +39,109 @@ def place(made: Fleet, workload: PlacementWorkload) -> Outcome:
     return cycle.run(made.snapshot(), workload, workload.profile, now=0)
 
 
+def with_cel(*expressions: str) -> PlacementWorkload:
+    return PlacementWorkload(
+        make.placement(spec=PlacementSpec(predicates=(make.predicate(cel=list(expressions)),)))
+    )
+
+
 class TestExpressions:
-    def test_an_expression_too_costly_for_the_fleet_is_the_placements_mistake(self) -> None:
-        made = fleet(2 * FLEET_BUDGET // 850_000)
-        workload = PlacementWorkload(
-            make.placement(spec=PlacementSpec(predicates=(make.predicate(cel=[COSTLY]),)))
-        )
+    @pytest.mark.parametrize(
+        "text",
+        [
+            TOO_COSTLY,
+            "(managedCluster.metadata.name + '" + "a" * 60_000 + "').findAll('a').size() > 0",
+            "".join(f"{_TEN}.all(x{at}, " for at in range(4))
+            + 'quantity("1e9").isGreaterThan(quantity("1e-5"))'
+            + ")" * 4,
+            f"{_TEN}.all(a, {_TEN}.all(b, isURL('https://a/{'%41' * 500}')))",
+            f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, !'x'.matches('[^x]{{1,50}}' + string(a * b * c)))))",
+        ],
+        ids=["loops", "findAll", "quantities", "urls", "patterns"],
+    )
+    def test_expression_that_is_too_much_work_makes_the_placement_misconfigured(self, text: str) -> None:
+        status = place(fleet(2), with_cel("true", text)).status
+        assert status.code is Code.MISCONFIGURED
+        assert status.plugin == "Predicate"
+        assert f"CEL expression {shortened(text)} takes more than {EXPRESSION_WORK} units" in status.message
+
+    def test_expression_that_is_too_long_to_compile_makes_the_placement_misconfigured(self) -> None:
+        text = "&&".join(["true"] * 16_000)
+        status = place(fleet(1), with_cel(text)).status
+        assert status.code is Code.MISCONFIGURED
+        assert f"CEL expression {shortened(text)} takes more than {COMPILE_WORK} units" in status.message
+
+    def test_expressions_that_are_too_long_together_make_the_placement_misconfigured(self) -> None:
+        texts = ["&&".join(["true"] * 2_000 + [f"{at} > 1"]) for at in range(20)]
+        message = place(fleet(1), with_cel(*texts)).status.message
+        assert f"more than {PLACEMENT_COMPILE_WORK} units of work to compile" in message
+
+    def test_expressions_that_are_too_much_work_for_the_fleet_make_the_placement_misconfigured(self) -> None:
+        made = fleet(2 * FLEET_WORK // 8_000)
+        workload = with_cel(COSTLY)
         outcome = place(made, workload)
         assert outcome.status.code is Code.MISCONFIGURED
-        assert outcome.status.plugin == "Predicate"
-        assert "cost more than" in outcome.status.message
+        assert "take more than" in outcome.status.message
         assert "labels first" in outcome.status.message
         assert not outcome.selected
 
-    def test_it_is_not_tried_again_and_again(self) -> None:
-        made = fleet(2 * FLEET_BUDGET // 850_000)
-        workload = PlacementWorkload(
-            make.placement(spec=PlacementSpec(predicates=(make.predicate(cel=[COSTLY]),)))
-        )
+    def test_refused_expression_is_not_evaluated_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = fleet(2)
+        workload = with_cel(TOO_COSTLY)
         first = place(made, workload).status
         made.upsert_cluster(make.cluster("c0", labels={"new": "yes"}))
+        monkeypatch.setattr(Expressions, "_judge", lambda *_: pytest.fail("evaluated again"))
         assert place(made, workload).status == first
 
-    def test_a_few_clusters_may_be_asked_the_same(self) -> None:
-        workload = PlacementWorkload(
-            make.placement(spec=PlacementSpec(predicates=(make.predicate(cel=[COSTLY]),)))
+    def test_costly_expression_is_evaluated_for_a_few_clusters(self) -> None:
+        assert place(fleet(3), with_cel(COSTLY)).selected == ["c0", "c1", "c2"]
+
+    def test_cluster_that_is_too_large_is_rejected_alone(self) -> None:
+        made = fleet(2)
+        claims = {f"claim-{at}": "x" for at in range(30_000)}
+        made.upsert_cluster(make.cluster("large", claims=claims))
+        workload = with_cel(
+            "!has(managedCluster.status.clusterClaims) || "
+            "managedCluster.status.clusterClaims.all(c, c.name != '' && c.value != '')"
         )
-        assert place(fleet(3), workload).selected == ["c0", "c1", "c2"]
+        outcome = place(made, workload)
+        assert outcome.status.code is Code.SUCCESS
+        assert outcome.selected == ["c0", "c1"]
+
+
+class TestSlices:
+    def test_cycle_in_slices_has_the_outcome_of_a_whole_cycle(self) -> None:
+        made, workload = fleet(20), with_cel(f'{COSTLY} && managedCluster.metadata.name != "c7"')
+        slices = 0
+        while True:
+            workload.pace.allow(20_000)
+            try:
+                outcome = place(made, workload)
+                break
+            except Paused:
+                slices += 1
+                assert workload.pace.used <= 20_000 + EXPRESSION_WORK
+        assert slices >= 20 * 8_000 // (20_000 + EXPRESSION_WORK)
+        assert outcome.selected == sorted(f"c{at}" for at in range(20) if at != 7)
+
+    def test_slice_without_work_pauses_before_compiling(self) -> None:
+        workload = with_cel("true")
+        workload.pace.allow(0)
+        with pytest.raises(Paused):
+            place(fleet(1), workload)
+
+    def test_budget_of_a_cycle_spans_its_slices(self) -> None:
+        made, workload = fleet(2 * FLEET_WORK // 8_000), with_cel(COSTLY)
+        used = 0
+        while True:
+            workload.pace.allow(100_000)
+            try:
+                status = place(made, workload).status
+                break
+            except Paused:
+                used += workload.pace.used
+        assert status.code is Code.MISCONFIGURED
+        assert used <= FLEET_WORK + CLUSTER_WORK * len(made) + EXPRESSION_WORK
 
 
 class TestCounts:

@@ -15,6 +15,7 @@ from fairway.cel.environment import (
 from fairway.cel.errors import (
     CelError,
     CompileError,
+    CompileWorkExceeded,
     CostLimitExceeded,
     EvaluationError,
     InstantiationError,
@@ -31,6 +32,7 @@ __all__ = [
     "DEFAULT_WORK_LIMIT",
     "CelError",
     "CompileError",
+    "CompileWorkExceeded",
     "CostLimitExceeded",
     "Dialect",
     "Environment",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairway.cel.declarations import Declarations, Function, Overload
+from fairway.cel.frame import Meter, charge_work
 from fairway.cel.inference import Inference
 from fairway.cel.source import Issue
 from fairway.cel.syntax import (
@@ -78,8 +79,12 @@ class Checked:
         return self.types[self.root.id]
 
 
-def check(root: Expr, declarations: Declarations) -> tuple[Checked, list[Issue]]:
-    checker = _Checker(declarations)
+NODE_WORK = 30
+"""Units of work (see `frame`) that checking a part of the tree takes, beside its type's size."""
+
+
+def check(root: Expr, declarations: Declarations, meter: Meter | None = None) -> tuple[Checked, list[Issue]]:
+    checker = _Checker(declarations, meter or Meter())
     checker.check(root)
     finished = {
         id_: checker.inference.substitute(type_, free_to_dyn=True) for id_, type_ in checker.types.items()
@@ -89,8 +94,9 @@ def check(root: Expr, declarations: Declarations) -> tuple[Checked, list[Issue]]
 
 
 class _Checker:
-    def __init__(self, declarations: Declarations) -> None:
+    def __init__(self, declarations: Declarations, meter: Meter) -> None:
         self._declarations = declarations
+        self._meter = meter
         self._scopes: list[dict[str, Type]] = []
         self._cross_type_comparisons = declarations.dialect.mixed_numbers
         self.inference = Inference()
@@ -123,6 +129,8 @@ class _Checker:
             # Types that repeat themselves grow exponentially, and nobody means them.
             self._report(node.offset, TYPE_TOO_LARGE)
             type_ = ERROR
+        if not isinstance(node, Literal):
+            charge_work(self._meter, NODE_WORK + type_.size)
         self.types[node.id] = type_
         return type_
 

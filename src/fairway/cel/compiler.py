@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import TypeAlias
@@ -33,9 +34,9 @@ from fairway.cel.folds import (
     compile_unpacked,
 )
 from fairway.cel.frame import Frame, Meter, Step, charge, charge_work
-from fairway.cel.libraries.regex import CONSTANT_PATTERN_FUNCTIONS
+from fairway.cel.libraries.regex import CONSTANT_PATTERN_FUNCTIONS, PATTERN_FUNCTIONS
 from fairway.cel.libraries.scores import scores
-from fairway.cel.regex import compile_pattern
+from fairway.cel.regex import Pattern, compile_pattern, compile_work
 from fairway.cel.scalars import TypeValue
 from fairway.cel.syntax import (
     Call,
@@ -52,6 +53,8 @@ from fairway.cel.syntax import (
 from fairway.cel.values import Optional, equal, size_of, type_of_value
 from fairway.cel.work import PRICES, work_of
 
+PATTERN_MEMORY = 4
+"""Times that a constant pattern's work counts: the program holds it for as long as it lives."""
 _SHORT_TEXT = 40
 """Characters up to which a comparison costs about as much as it is work."""
 _INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
@@ -75,11 +78,19 @@ class _Lazy:
 _Local: TypeAlias = _Iteration | _Lazy
 
 
-def compile_expression(checked: Checked, *, free_constants: bool = False) -> tuple[Step, int]:
-    """The expression's closure, and how many slots its frames need."""
-    compiler = _Compiler(checked, free_constants=free_constants)
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The expression's closure, how many slots its frames need, and the constant patterns in it."""
+
+    step: Step
+    slots: int
+    patterns: Mapping[str, Pattern]
+
+
+def compile_expression(checked: Checked, meter: Meter, *, free_constants: bool = False) -> Compiled:
+    compiler = _Compiler(checked, meter, free_constants=free_constants)
     step = compiler.compile(checked.root)
-    return step, compiler.slots
+    return Compiled(step, compiler.slots, compiler.patterns)
 
 
 _FREE_CALLS = frozenset({"_&&_", "_||_", "_?_:_", "or", "orValue"})
@@ -114,8 +125,10 @@ def free_regions(root: Expr) -> dict[int, int]:
 
 
 class _Compiler:
-    def __init__(self, checked: Checked, *, free_constants: bool) -> None:
+    def __init__(self, checked: Checked, meter: Meter, *, free_constants: bool) -> None:
         self._checked = checked
+        self._meter = meter
+        self.patterns: dict[str, Pattern] = {}
         self._charged = free_regions(checked.root)
         self._free_constants = free_constants
         self._locals: list[tuple[str, _Local]] = []
@@ -216,14 +229,26 @@ class _Compiler:
             cluster, name = self._compiled(operands)
             return _scores(cluster, name, function.cost)
         run, variadic = implementation(function, candidates)
-        if function.name in CONSTANT_PATTERN_FUNCTIONS:
+        if function.name in PATTERN_FUNCTIONS and len(operands) > 1:
             pattern = operands[1]
             if isinstance(pattern, Literal) and isinstance(pattern.value, str):
-                _require_pattern(pattern.value)
-                variadic = True
+                required = function.name in CONSTANT_PATTERN_FUNCTIONS
+                self._pattern(pattern.value, required=required)
+                variadic = variadic or required
         rule = rule_of(function, candidates)
         work = work_of(function, candidates)
         return compile_call(self._compiled(operands), run, rule, variadic=variadic, work=work)
+
+    def _pattern(self, text: str, *, required: bool) -> None:
+        """Compile a constant pattern once. One that is not ``required`` fails where it is used."""
+        if text in self.patterns:
+            return
+        charge_work(self._meter, PATTERN_MEMORY * compile_work(text))
+        try:
+            self.patterns[text] = compile_pattern(text)
+        except Failure as failure:
+            if required:
+                raise Unusable(str(failure)) from None
 
     def _weighed(self, node: Expr, step: Step) -> Step:
         work = self._charged.get(node.id)
@@ -335,13 +360,6 @@ def _appended(append: Call) -> Expr:
     created = append.args[1]
     assert isinstance(created, CreateList)
     return created.elements[0]
-
-
-def _require_pattern(pattern: str) -> None:
-    try:
-        compile_pattern(pattern)
-    except Failure as failure:
-        raise Unusable(str(failure)) from None
 
 
 def _constant(value: object) -> Step:

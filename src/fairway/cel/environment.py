@@ -11,7 +11,8 @@ from fairway.cel.checker import Checked, check
 from fairway.cel.compiler import Unusable, compile_expression
 from fairway.cel.constants import check_constants, check_uniformity
 from fairway.cel.declarations import Dialect, Library, Structs, declare
-from fairway.cel.errors import InstantiationError
+from fairway.cel.errors import CompileWorkExceeded, InstantiationError, Overrun
+from fairway.cel.frame import UNLIMITED, Meter
 from fairway.cel.libraries.format import FORMAT
 from fairway.cel.libraries.json import JSON
 from fairway.cel.libraries.lists import LISTS
@@ -48,6 +49,8 @@ CLUSTER_VARIABLE: Final = "managedCluster"
 
 _ALL_MACROS: Final = RECEIVER_MACROS | TWO_VARIABLE_MACROS
 
+COMPILE_WORK_EXCEEDED: Final = "expression takes more than {} units of work to compile; write a shorter one"
+
 SHALLOW: Final = 60
 """Trees up to this depth fit any stack."""
 
@@ -75,25 +78,32 @@ class Environment:
         )
         return environment
 
-    def compile(self, text: str) -> Program:
-        """Raises `CompileError`, or its subclass `InstantiationError` for a constant that can never work."""
-        return self.compile_checked(text)[0]
+    def compile(self, text: str, *, work_limit: int = UNLIMITED) -> Program:
+        """Raises `CompileError`, or its subclass `InstantiationError` for a constant that can never work.
 
-    def compile_checked(self, text: str) -> tuple[Program, Checked]:
+        An expression that is more work to compile than ``work_limit`` (see `frame`) does not compile either.
+        """
+        return self.compile_checked(text, work_limit=work_limit)[0]
+
+    def compile_checked(self, text: str, *, work_limit: int = UNLIMITED) -> tuple[Program, Checked]:
         """The program with what the checker found out about it; raises like ``compile``."""
         source = Source(text)
+        meter = Meter(work_limit=work_limit)
         try:
             if len(text) <= SHALLOW:
-                return self._compile(source)
+                return self._compile(source, meter)
             with deep_stack():
-                return self._compile(source)
+                return self._compile(source, meter)
         except RecursionError:
             raise source.error([Issue(NOWHERE, RULE_DEPTH_EXCEEDED)]) from None
+        except Overrun:
+            words = str(source.error([Issue(NOWHERE, COMPILE_WORK_EXCEEDED.format(work_limit))]))
+            raise CompileWorkExceeded(words, line=NOWHERE, column=0, message=words) from None
 
-    def _compile(self, source: Source) -> tuple[Program, Checked]:
+    def _compile(self, source: Source, meter: Meter) -> tuple[Program, Checked]:
         dialect = self._declarations.dialect
-        root = parse(source, _ALL_MACROS if dialect.two_variables else RECEIVER_MACROS)
-        checked, issues = check(root, self._declarations)
+        root = parse(source, _ALL_MACROS if dialect.two_variables else RECEIVER_MACROS, meter)
+        checked, issues = check(root, self._declarations, meter)
         issues = issues or check_templates(checked)
         if not issues and dialect.checked_constants:
             issues = check_constants(checked)
@@ -101,12 +111,12 @@ class Environment:
             issues = check_uniformity(checked)
         if issues:
             raise source.error(issues)
-        return self._program(source, checked), checked
+        return self._program(source, checked, meter), checked
 
-    def _program(self, source: Source, checked: Checked) -> Program:
+    def _program(self, source: Source, checked: Checked, meter: Meter) -> Program:
         try:
-            step, slots = compile_expression(
-                checked, free_constants=self._declarations.dialect.free_constants
+            compiled = compile_expression(
+                checked, meter, free_constants=self._declarations.dialect.free_constants
             )
         except Unusable as unusable:
             message = str(unusable)
@@ -114,10 +124,12 @@ class Environment:
         return Program(
             text=source.text,
             result_type=str(checked.result_type),
-            step=step,
-            slots=slots,
+            step=compiled.step,
+            slots=compiled.slots,
+            patterns=compiled.patterns,
             reads=find_reads(checked),
             deep=_deeper_than(checked.root, SHALLOW),
+            compile_work=meter.work,
         )
 
 

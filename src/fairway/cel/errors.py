@@ -39,6 +39,10 @@ class InstantiationError(CompileError):
     """The expression is well typed, but a constant in it can never work, e.g. a malformed regular expression."""
 
 
+class CompileWorkExceeded(CompileError):
+    """Compiling the expression is more work than is allowed."""
+
+
 class EvaluationError(CelError):
     """The expression failed for these inputs."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from fairway.cel.errors import Overrun
 
@@ -20,6 +20,7 @@ Order = Callable[[Sequence[object]], Sequence[object]]
 T = TypeVar("T")
 
 UNLIMITED: Final = 1 << 62
+NO_PATTERNS: Final[Mapping[str, Any]] = {}
 BATCH: Final = 32
 """Elements that are charged at a time."""
 
@@ -43,9 +44,10 @@ class Meter:
 
 class Frame(Meter):
     """``slots`` holds the variables of comprehensions; ``order`` may rearrange the keys of a map about to be
-    iterated, None leaves them as they are. ``patterns`` holds the regular expressions that are paid for."""
+    iterated, None leaves them as they are. ``patterns`` are the constant regular expressions of the program,
+    ``computed_patterns`` those that this evaluation has paid for."""
 
-    __slots__ = ("context", "order", "patterns", "slots", "variables")
+    __slots__ = ("computed_patterns", "context", "order", "patterns", "slots", "variables")
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class Frame(Meter):
         context: object,
         limit: float,
         slots: int,
+        patterns: Mapping[str, Any] = NO_PATTERNS,
         order: Order | None = None,
         work_limit: int = UNLIMITED,
     ) -> None:
@@ -64,7 +67,8 @@ class Frame(Meter):
         self.context = context
         self.slots: list[object] = [None] * slots
         self.order = order
-        self.patterns: set[str] | None = None
+        self.patterns = patterns
+        self.computed_patterns: dict[str, Any] | None = None
 
 
 def charge_units(meter: Meter, count: int) -> None:

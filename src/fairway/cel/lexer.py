@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from fairway.cel.frame import Meter, charge_work
 from fairway.cel.source import Issue
 
 KEYWORDS = frozenset({"in", "true", "false", "null"})
@@ -23,8 +24,8 @@ _STRING = "|".join(
         r"[rR]'[^'\n\r]*'",
         rf'"""(?:{_ESCAPE}|[^\\])*?"""',
         rf"'''(?:{_ESCAPE}|[^\\])*?'''",
-        rf'"(?:{_ESCAPE}|[^\\"\n\r])*"',
-        rf"'(?:{_ESCAPE}|[^\\'\n\r])*'",
+        rf'"[^\\"\n\r]*(?:{_ESCAPE}[^\\"\n\r]*)*"',
+        rf"'[^\\'\n\r]*(?:{_ESCAPE}[^\\'\n\r]*)*'",
     )
 )
 _TOKEN = re.compile(
@@ -54,7 +55,15 @@ class Token(NamedTuple):
     offset: int
 
 
-def tokenize(text: str) -> tuple[list[Token], list[Issue]]:
+TOKEN_WORK = 4
+ISSUE_WORK = 16
+"""Units of work (see `frame`) that a token takes until it is part of the tree, and one that is none."""
+_BATCH = 256
+
+
+def tokenize(text: str, meter: Meter | None = None) -> tuple[list[Token], list[Issue]]:
+    """Raises `Overrun` when there is more than the meter allows."""
+    meter = meter or Meter()
     tokens: list[Token] = []
     issues: list[Issue] = []
     position, size = 0, len(text)
@@ -62,6 +71,7 @@ def tokenize(text: str) -> tuple[list[Token], list[Issue]]:
     while position < size:
         found = match(text, position)
         if found is None:
+            charge_work(meter, ISSUE_WORK)
             end = min(_unlexable_end(text, position) + 1, size)
             issues.append(
                 Issue(
@@ -72,6 +82,8 @@ def tokenize(text: str) -> tuple[list[Token], list[Issue]]:
             continue
         kind = found.lastgroup
         if kind != "skip":
+            if len(tokens) % _BATCH == 0:
+                charge_work(meter, _BATCH * TOKEN_WORK if tokens else TOKEN_WORK)
             lexeme = found.group()
             if kind == "op" or (kind == "ident" and lexeme in KEYWORDS):
                 tokens.append(Token(lexeme, lexeme, position))

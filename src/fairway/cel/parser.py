@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairway.cel.frame import Meter, charge_work
 from fairway.cel.lexer import END, Token, tokenize
 from fairway.cel.literals import (
     parse_bytes,
@@ -60,13 +61,19 @@ class _Stop(Exception):
         self.start = -1
 
 
-def parse(source: Source, macros: Macros = RECEIVER_MACROS) -> Expr:
-    """The tree of the whole text, or `CompileError`."""
+NODE_WORK = 30
+"""Units of work (see `frame`) that a part of the tree takes, from the text to the program."""
+
+
+def parse(source: Source, macros: Macros = RECEIVER_MACROS, meter: Meter | None = None) -> Expr:
+    """The tree of the whole text, or `CompileError`; `Overrun` when it is more work than the meter allows."""
+    meter = meter or Meter()
+    charge_work(meter, len(source.text) >> 3)
     if len(source.text) > EXPRESSION_SIZE_LIMIT:
         message = TOO_LONG.format(len(source.text), EXPRESSION_SIZE_LIMIT)
         raise source.error([Issue(NOWHERE, message)])
-    tokens, issues = tokenize(source.text)
-    parser = _Parser(tokens, macros)
+    tokens, issues = tokenize(source.text, meter)
+    parser = _Parser(tokens, macros, meter)
     root: Expr | None = None
     try:
         root = parser.whole()
@@ -85,15 +92,17 @@ class _Parser:
         "_expr_depth",
         "_ids",
         "_macros",
+        "_meter",
         "_relation_depth",
         "_tokens",
         "_tree",
         "issues",
     )
 
-    def __init__(self, tokens: list[Token], macros: Macros) -> None:
+    def __init__(self, tokens: list[Token], macros: Macros, meter: Meter) -> None:
         self._tokens = tokens
         self._macros = macros
+        self._meter = meter
         self._at = 0
         self._ids = 0
         self._expr_depth = 0
@@ -105,6 +114,7 @@ class _Parser:
 
     def next_id(self) -> int:
         self._ids += 1
+        charge_work(self._meter, NODE_WORK)
         if self._ids > MAX_NODES:
             # Only chained macros that repeat their target get here; each link doubles the tree.
             raise _Stop(Issue(NOWHERE, EXPANDED_TOO_FAR))

@@ -20,6 +20,7 @@ from fairway.cel.errors import (
 )
 from fairway.cel.frame import Frame, Step
 from fairway.cel.reads import Path, Reads
+from fairway.cel.regex import Pattern
 from fairway.cel.stack import deep_stack
 
 DEFAULT_COST_LIMIT: Final = 1_000_000
@@ -44,15 +45,37 @@ class Program:
     """Immutable; evaluations are independent of each other.
 
     ``reads`` holds the paths of the input that can influence the outcome, None if a whole variable can;
-    ``score_reads`` the names passed to ``scores()``, None if they are not constant.
+    ``score_reads`` the names passed to ``scores()``, None if they are not constant. ``compile_work`` is what
+    compiling took.
     """
 
-    __slots__ = ("_deep", "_slots", "_step", "reads", "result_type", "score_reads", "text")
+    __slots__ = (
+        "_deep",
+        "_patterns",
+        "_slots",
+        "_step",
+        "compile_work",
+        "reads",
+        "result_type",
+        "score_reads",
+        "text",
+    )
 
     def __init__(
-        self, *, text: str, result_type: str, step: Step, slots: int, reads: Reads, deep: bool
+        self,
+        *,
+        text: str,
+        result_type: str,
+        step: Step,
+        slots: int,
+        patterns: Mapping[str, Pattern],
+        reads: Reads,
+        deep: bool,
+        compile_work: int,
     ) -> None:
         self.text = text
+        self.compile_work = compile_work
+        self._patterns = patterns
         self.result_type = result_type
         self.reads: frozenset[Path] | None = reads.paths
         self.score_reads: frozenset[str] | None = reads.scores
@@ -72,9 +95,8 @@ class Program:
 
         A cost or work above its limit ends the evaluation at once. Maps are iterated in insertion order.
         """
-        frame = Frame(
-            variables, context, inf if cost_limit is None else cost_limit, self._slots, None, work_limit
-        )
+        limit = inf if cost_limit is None else cost_limit
+        frame = Frame(variables, context, limit, self._slots, self._patterns, None, work_limit)
         return self._outcome(frame)
 
     def possible_costs(self, variables: Mapping[str, object], *, context: object = None) -> set[int]:
@@ -86,7 +108,7 @@ class Program:
         costs: set[int] = set()
         choices = _Choices()
         for _ in range(MAX_ORDERS):
-            frame = Frame(variables, context, DEFAULT_COST_LIMIT, self._slots, choices.order)
+            frame = Frame(variables, context, DEFAULT_COST_LIMIT, self._slots, self._patterns, choices.order)
             costs.add(self._outcome(frame).cost)
             if not choices.advance():
                 break

@@ -105,14 +105,21 @@ class Pattern:
 
 
 def pattern_for(frame: Frame, text: str) -> Pattern:
-    """The compiled pattern, which each evaluation pays for once. Raises `Failure` for a text that is no pattern."""
-    seen = frame.patterns
-    if seen is None:
-        seen = frame.patterns = set()
-    if text not in seen:
+    """The compiled pattern: a constant of the program, or one that each evaluation pays for once.
+
+    Raises `Failure` for a text that is no pattern.
+    """
+    found: Pattern | None = frame.patterns.get(text)
+    if found is not None:
+        return found
+    computed = frame.computed_patterns
+    if computed is None:
+        computed = frame.computed_patterns = {}
+    found = computed.get(text)
+    if found is None:
         charge_work(frame, compile_work(text))
-        seen.add(text)
-    return compile_pattern(text)
+        found = computed[text] = compile_pattern(text)
+    return found
 
 
 def compile_work(text: str) -> int:

@@ -26,7 +26,11 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
+        self._starts = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self._starts.append(at + 1)
+            at = text.find("\n", at + 1)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column as printed."""

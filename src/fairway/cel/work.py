@@ -169,6 +169,7 @@ PRICES: Final[dict[str, WorkRule]] = {
     **dict.fromkeys(("add", "sub", "asInteger", "isInteger", "asApproximateFloat", "sign"), constant(16)),
     **dict.fromkeys(("semver", "isSemver"), per_character(16, 0)),
     "validate": _validation,
+    "check": constant(1000),
 }  # fmt: skip
 
 _PLAIN: Final = frozenset({"!_", "-_", "_-_", "_*_", "_/_", "_%_", "size", "type", "dyn"})

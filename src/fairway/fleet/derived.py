@@ -14,6 +14,15 @@ from fairway.fleet.column import Key
 from fairway.fleet.journal import Journal
 
 
+class Unfinished(Exception):
+    """Raised by a computation that stops before it has asked about all rows: what it has found so far is kept."""
+
+    def __init__(self, rows: Rows, answers: Mask) -> None:
+        super().__init__()
+        self.rows = rows
+        self.answers = answers
+
+
 class View(Protocol):
     """What of a snapshot is needed here."""
 
@@ -39,7 +48,7 @@ class Derived:
         self._generation = -1
 
     def holds(self, snapshot: View, *, among: Bits, compute: Callable[[Rows], Mask]) -> Bits:
-        """Rows among the given ones for which ``compute`` says yes.
+        """Rows among the given ones for which ``compute`` says yes. Passes `Unfinished` on.
 
         Asked for a snapshot of the past, keeps nothing: changes since then may have gone unreported, because
         nobody had yet asked for the columns.
@@ -51,7 +60,12 @@ class Derived:
         unknown = among & ~known
         if unknown.any():
             rows = bitmap.rows_of(unknown)
-            result |= self._bits(snapshot, rows, compute(rows))
+            try:
+                result |= self._bits(snapshot, rows, compute(rows))
+            except Unfinished as partial:
+                known |= bitmap.from_rows(partial.rows, snapshot.capacity)
+                result |= self._bits(snapshot, partial.rows, partial.answers)
+                raise
             known |= unknown
         return among & result
 

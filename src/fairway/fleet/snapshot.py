@@ -1,6 +1,6 @@
 """The fleet as it was at one generation. Cycles read snapshots and nothing else."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from fairway.fleet.journal import Journal
 from fairway.fleet.scores import CalculatorTable, ScoreTable, cell_of
 
 DERIVED_LIMIT = 1024
+PATHS_LIMIT = 1000
 
 
 class Snapshot:
@@ -95,13 +96,26 @@ class Snapshot:
         return cast("CountColumn", self._column(cells.DECISIONS))
 
     def derived(self, key: Hashable, *, reads: frozenset[Key] | None) -> Derived:
-        """The kept result of that name, new if there is none. The oldest is dropped when there are very many."""
-        kept = self._derived.get(key)
+        """The kept result of that name, new if there is none. When there are very many, the one that has not been used
+        for the longest time is dropped."""
+        kept = self._derived.pop(key, None)
         if kept is None:
             if len(self._derived) >= DERIVED_LIMIT:
                 del self._derived[next(iter(self._derived))]
-            kept = self._derived[key] = Derived(reads=reads)
+            kept = Derived(reads=reads)
+        self._derived[key] = kept
         return kept
+
+    def has_column(self, key: Key) -> bool:
+        return key in self._columns
+
+    def can_follow(self, keys: Iterable[Key]) -> bool:
+        """Whether changes of these paths are, or can be, reported: every path that is makes every change of a
+        cluster dearer, so there are not more than `PATHS_LIMIT`."""
+        new = sum(key[0] == cells.PATH and key not in self._columns for key in keys)
+        if not new:
+            return True
+        return new + sum(key[0] == cells.PATH for key in self._columns) <= PATHS_LIMIT
 
     def _column(self, key: Key) -> Column:
         column = self._columns.get(key)

@@ -6,21 +6,24 @@ Answers are kept per cluster until something the expression reads changes. Where
 time changes answers too; so they are kept by which of the score objects that can be asked for a cluster has lost.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fairway.api.cluster import cluster_as_json
 from fairway.cel import (
     CompileError,
+    CompileWorkExceeded,
     EvaluationError,
     InstantiationError,
     Outcome,
     Program,
     Withheld,
+    WorkLimitExceeded,
     cluster_environment,
 )
+from fairway.cel.values import type_of_value
 from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import Key
@@ -28,29 +31,44 @@ from fairway.fleet.instant import Micros
 from fairway.fleet.scores import expiry, is_silent
 from fairway.fleet.snapshot import Snapshot
 from fairway.plugins import trust
+from fairway.plugins.work_budget import (
+    COMPILE_TOO_COSTLY,
+    COMPILE_WORK,
+    EXPRESSION_TOO_COSTLY,
+    EXPRESSION_WORK,
+    LONGEST_TEXT,
+    UNKEPT_WORK,
+    Paused,
+    TooCostly,
+    WorkBudget,
+    shortened,
+)
 
 VARIABLE = "managedCluster"
 COST_LIMIT = 1_000_000
 """Of one expression for one cluster."""
 COST_BUDGET = 10_000_000
 """Of all expressions of a predicate for one cluster."""
-FLEET_BUDGET = 20_000_000
-CLUSTER_BUDGET = 500
-"""Of all expressions of a placement for the whole fleet: so much, and for each cluster on average so much more. Beyond
-that, one placement would keep all others waiting for seconds."""
-CALL_COST = 50
-"""What asking takes beside what is asked, in the same unit, which is about 50 ns."""
-TOO_COSTLY = (
-    "the CEL expressions cost more than {budget} over {clusters} clusters; write fewer or cheaper ones than {text!r}, "
-    "or narrow the clusters down by labels first"
-)
+ROW_WORK = 20
+CALL_WORK = 12
+PATH_WORK = 8
+"""Units of work beside an evaluation: writing a cluster as JSON, asking an expression, reading a path of a cluster."""
+MOST_PATHS = 50
+"""Paths of a predicate whose values are columns; with more, every cluster is asked."""
 OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
+LARGE_CLUSTER = (
+    "the cluster's object is so large that CEL expression {text} takes more than {limit} units of work for it"
+)
+LARGE = 2_000
+"""Values in the fields of a cluster that an expression reads, above which the cluster is to blame for the work."""
 COMPILATION_FAILED = "compilation failed: {error}"
 INSTANTIATION_FAILED = "instantiation failed: {error}"
 HIDDEN = f"{{why}}, and counts as absent by annotation {trust.EXPIRED_SCORES}"
 
 _MOST_TOLD_APART = 62
 """Score objects of which it is kept, in one number, which ones a cluster has lost."""
+NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+NO_ANSWERS: Mask = np.zeros(0, dtype=np.bool_)
 
 _NAME = ("metadata", "name")
 """Never another for the same host, so nobody has to watch it."""
@@ -60,26 +78,6 @@ _WIDE = frozenset({(), ("metadata",), ("spec",), ("status",), ("metadata", "uid"
 
 class ExpressionError(ValueError):
     """An expression does not compile."""
-
-
-class TooCostly(Exception):
-    """Asking the whole fleet would take too long."""
-
-
-class Purse:
-    """What the expressions of a placement may still cost in one look at the fleet."""
-
-    __slots__ = ("_budget", "_clusters", "_left")
-
-    def __init__(self, clusters: int) -> None:
-        self._clusters = clusters
-        self._budget = self._left = FLEET_BUDGET + CLUSTER_BUDGET * clusters
-
-    def pay(self, cost: int, text: str) -> None:
-        """Raises TooCostly; ``text`` is what it is said about."""
-        self._left -= cost
-        if self._left < 0:
-            raise TooCostly(TOO_COSTLY.format(budget=self._budget, clusters=self._clusters, text=text))
 
 
 class Scores:
@@ -115,43 +113,61 @@ class Expressions:
         self.reads = _reads(self._programs)
         """Columns the answer for a cluster depends on; None for anything about it."""
 
+    def __bool__(self) -> bool:
+        return bool(self._programs)
+
     def resources(self, snapshot: Snapshot) -> tuple[str, ...]:
         """The names of score objects that can be asked for."""
         return tuple(sorted(snapshot.scores)) if self._resources is None else self._resources
 
+    def can_follow(self, snapshot: Snapshot) -> bool:
+        """Whether the answers change only with what ``reads`` names, as far as the fleet reports it."""
+        return self.reads is not None and snapshot.can_follow(self.reads)
+
     def matches(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> bool:
-        """Here as elsewhere: with ``now``, scores that have run out by then are hidden."""
-        return self.objection(snapshot, row, now=now) is None
+        try:
+            return self.objection(snapshot, row, now=now) is None
+        except TooCostly:
+            return False
 
     def objection(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> str | None:
-        """Why a cluster does not match, in words; None when it does. The first expression that is not true ends it."""
+        """Why a cluster does not match, in words; None when it does. The first expression that is not true ends it.
+
+        Here as elsewhere: with ``now``, scores that have run out by then are hidden. Raises TooCostly.
+        """
         return self._judge(snapshot, row, now)[0]
 
     def _judge(self, snapshot: Snapshot, row: int, now: Micros | None) -> tuple[str | None, int]:
-        """The objection, and what it cost to find out."""
+        """The objection, and the work it took to find out."""
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row), fields=self._fields)}
         source = Scores(snapshot, now=now)
-        spent = calls = 0
+        spent, work = 0, ROW_WORK
         for program in self._programs:
-            outcome = program.evaluate(variables, context=source, cost_limit=COST_LIMIT)
+            outcome = program.evaluate(
+                variables, context=source, cost_limit=COST_LIMIT, work_limit=EXPRESSION_WORK
+            )
             spent += outcome.cost
-            calls += CALL_COST
+            work += CALL_WORK + outcome.work
             if spent > COST_BUDGET:
-                return OVER_BUDGET, spent + calls
+                return OVER_BUDGET, work
+            if outcome.error is not None and isinstance(outcome.error, WorkLimitExceeded):
+                return _too_much(program, variables, snapshot.cluster(row).metadata.name), work
             objection = _words(program, outcome)
             if objection is not None:
-                return objection, spent + calls
-        return None, spent + calls
+                return objection, work
+        return None, work
 
-    def holds(self, snapshot: Snapshot, among: Bits, purse: Purse, *, now: Micros | None = None) -> Bits:
-        """Rows among the given ones that match. Raises TooCostly."""
+    def holds(
+        self, snapshot: Snapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
+    ) -> Bits:
+        """Rows among the given ones that match. Raises TooCostly, or Paused."""
         if not self._programs:
             return among
         if now is not None:
-            return self._hiding(snapshot, among, purse, now)
-        return self._kept(snapshot, among, purse, now=None, lost=())
+            return self._hiding(snapshot, among, budget, now)
+        return self._kept(snapshot, among, budget, now=None, lost=())
 
-    def _hiding(self, snapshot: Snapshot, among: Bits, purse: Purse, now: Micros) -> Bits:
+    def _hiding(self, snapshot: Snapshot, among: Bits, budget: WorkBudget, now: Micros) -> Bits:
         """Rows that have lost the same objects are asked together, those that have lost none like anybody's."""
         rows = bitmap.rows_of(among)
         losses = np.zeros(len(rows), dtype=np.int64)
@@ -162,39 +178,66 @@ class Expressions:
                 losses |= lost.astype(np.int64) << len(names)
                 names.append(name)
             if len(names) > _MOST_TOLD_APART:
-                return bitmap.from_rows(rows[self._ask(snapshot, rows, purse, now)], snapshot.capacity)
+                unkept = WorkBudget(len(rows), limit=UNKEPT_WORK)
+                return bitmap.from_rows(rows[self._ask(snapshot, rows, unkept, now)], snapshot.capacity)
         holding = snapshot.none()
         for code in np.unique(losses).tolist():
             group = bitmap.from_rows(rows[losses == code], snapshot.capacity)
             gone = tuple(name for at, name in enumerate(names) if code >> at & 1)
-            holding = holding | self._kept(snapshot, group, purse, now=now if gone else None, lost=gone)
+            holding = holding | self._kept(snapshot, group, budget, now=now if gone else None, lost=gone)
         return holding
 
     def _kept(
-        self, snapshot: Snapshot, among: Bits, purse: Purse, *, now: Micros | None, lost: tuple[str, ...]
+        self,
+        snapshot: Snapshot,
+        among: Bits,
+        budget: WorkBudget,
+        *,
+        now: Micros | None,
+        lost: tuple[str, ...],
     ) -> Bits:
-        for key in self.reads or ():
-            if key[0] == cells.PATH:
-                # The fleet reports changes only of paths it has a column for.
-                snapshot.codes(key)
-        kept = snapshot.derived((VARIABLE, self._texts, *lost), reads=self.reads)
+        followed = self.can_follow(snapshot)
+        if followed:
+            for key in self.reads or ():
+                if key[0] == cells.PATH:
+                    # The fleet reports changes only of paths it has a column for.
+                    self._make_column(snapshot, key, budget)
+        reads = self.reads if followed else None
+        kept = snapshot.derived((VARIABLE, self._texts, followed, *lost), reads=reads)
         return kept.holds(
-            snapshot, among=among, compute=lambda rows: self._compute(snapshot, rows, purse, now)
+            snapshot,
+            among=among,
+            compute=lambda rows: self._compute(snapshot, rows, budget, now, grouped=followed),
         )
 
-    def _compute(self, snapshot: Snapshot, rows: Rows, purse: Purse, now: Micros | None) -> Mask:
-        groups = self._groups(snapshot, rows)
-        if groups is None:
-            return self._ask(snapshot, rows, purse, now)
-        first, inverse = groups
-        return self._ask(snapshot, rows[first], purse, now)[inverse]
+    def _make_column(self, snapshot: Snapshot, key: Key, budget: WorkBudget) -> None:
+        if not snapshot.has_column(key):
+            if budget.is_paused:
+                raise Paused(NO_ROWS, NO_ANSWERS)
+            budget.pay(PATH_WORK * bitmap.count(snapshot.live), self._texts[0])
+            snapshot.codes(key)
 
-    def _ask(self, snapshot: Snapshot, rows: Rows, purse: Purse, now: Micros | None) -> Mask:
+    def _compute(
+        self, snapshot: Snapshot, rows: Rows, budget: WorkBudget, now: Micros | None, *, grouped: bool
+    ) -> Mask:
+        groups = self._groups(snapshot, rows) if grouped else None
+        if groups is None:
+            return self._ask(snapshot, rows, budget, now)
+        first, inverse = groups
+        try:
+            return self._ask(snapshot, rows[first], budget, now)[inverse]
+        except Paused as paused:
+            asked = inverse < len(paused.rows)
+            raise Paused(rows[asked], paused.answers[inverse[asked]]) from None
+
+    def _ask(self, snapshot: Snapshot, rows: Rows, budget: WorkBudget, now: Micros | None) -> Mask:
         answers = np.zeros(len(rows), dtype=np.bool_)
         for at, row in enumerate(rows.tolist()):
-            objection, cost = self._judge(snapshot, row, now)
+            if budget.is_paused:
+                raise Paused(rows[:at], answers[:at])
+            objection, work = self._judge(snapshot, row, now)
             answers[at] = objection is None
-            purse.pay(cost, self._texts[0])
+            budget.pay(work, self._texts[0])
         return answers
 
     def _groups(self, snapshot: Snapshot, rows: Rows) -> tuple[Rows, Rows] | None:
@@ -212,14 +255,87 @@ class Expressions:
         return first, inverse
 
 
-@lru_cache(maxsize=4096)
+def _too_much(program: Program, variables: Mapping[str, object], cluster: str) -> str:
+    """The objection to a cluster that is too large. Raises TooCostly where the expression is to blame."""
+    text = shortened(program.text)
+    if _is_large(variables):
+        return LARGE_CLUSTER.format(text=text, limit=EXPRESSION_WORK)
+    raise TooCostly(EXPRESSION_TOO_COSTLY.format(text=text, limit=EXPRESSION_WORK, cluster=cluster))
+
+
+def _is_large(value: object) -> bool:
+    """Whether a document has more values than any usual cluster; a long text counts as several."""
+    count, pending = 0, [value]
+    while pending and count <= LARGE:
+        each = pending.pop()
+        count += 1
+        if isinstance(each, Mapping):
+            pending.extend(each.values())
+        elif isinstance(each, (list, tuple)):
+            pending.extend(each)
+        elif isinstance(each, str):
+            count += len(each) // 64
+    return count > LARGE
+
+
+class _Programs:
+    """Programs and refusals by text, the most recently used ones, as many as were so much work to compile."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._kept: OrderedDict[str, tuple[Program | ExpressionError, int]] = OrderedDict()
+
+    def find(self, text: str) -> Program | ExpressionError | None:
+        found = self._kept.get(text)
+        if found is None:
+            return None
+        self._kept.move_to_end(text)
+        return found[0]
+
+    def keep(self, text: str, made: Program | ExpressionError, weight: int) -> None:
+        self._kept[text] = (made, weight)
+        self._size += weight
+        while self._size > self._limit and len(self._kept) > 1:
+            _, (_, freed) = self._kept.popitem(last=False)
+            self._size -= freed
+
+
+_PROGRAMS = _Programs(50 * COMPILE_WORK)
+
+
 def compiled(text: str) -> Program:
+    """Raises ExpressionError."""
+    found = _PROGRAMS.find(text)
+    if found is None:
+        found = _compile(text)
+        weight = COMPILE_WORK if isinstance(found, ExpressionError) else found.compile_work
+        _PROGRAMS.keep(text, found, weight)
+    if isinstance(found, ExpressionError):
+        raise ExpressionError(str(found)) from found.__cause__
+    return found
+
+
+def is_compiled(text: str) -> bool:
+    """Whether ``compiled`` has an answer at once."""
+    return _PROGRAMS.find(text) is not None
+
+
+def _compile(text: str) -> Program | ExpressionError:
     try:
-        return cluster_environment().compile(text)
+        return cluster_environment().compile(text, work_limit=COMPILE_WORK)
+    except CompileWorkExceeded as error:
+        return _refusal(COMPILE_TOO_COSTLY.format(text=shortened(text), limit=COMPILE_WORK), error)
     except InstantiationError as error:
-        raise ExpressionError(INSTANTIATION_FAILED.format(error=error)) from error
+        return _refusal(INSTANTIATION_FAILED.format(error=error), error)
     except CompileError as error:
-        raise ExpressionError(COMPILATION_FAILED.format(error=error)) from error
+        return _refusal(COMPILATION_FAILED.format(error=error), error)
+
+
+def _refusal(words: str, cause: CompileError) -> ExpressionError:
+    refusal = ExpressionError(words)
+    refusal.__cause__ = cause
+    return refusal
 
 
 def _words(program: Program, outcome: Outcome) -> str | None:
@@ -227,8 +343,16 @@ def _words(program: Program, outcome: Outcome) -> str | None:
         return f"CEL expression {program.text!r} fails: {_reason(outcome.error)}"
     if outcome.value is True:
         return None
-    shown = "false" if outcome.value is False else f"{outcome.value!r}, which is not true or false"
-    return f"CEL expression {program.text!r} is {shown}"
+    return f"CEL expression {program.text!r} is {_shown(outcome.value)}"
+
+
+def _shown(value: object) -> str:
+    if value is False:
+        return "false"
+    # Lists and maps may be as large as they like, and larger when they are written.
+    plain = value is None or isinstance(value, (bool, int, float, str))
+    shown = repr(value)[:LONGEST_TEXT] if plain else f"a {type_of_value(value).name}"
+    return f"{shown}, which is not true or false"
 
 
 def _reason(error: EvaluationError) -> str:
@@ -253,7 +377,7 @@ def _paths(programs: Sequence[Program]) -> tuple[tuple[str, ...], ...] | None:
         if program.reads is None or program.score_reads is None or program.score_reads:
             return None
         paths.update(path[1:] for path in program.reads)
-    return None if _NAME in paths or paths & _WIDE else tuple(sorted(paths))
+    return None if _NAME in paths or paths & _WIDE or len(paths) > MOST_PATHS else tuple(sorted(paths))
 
 
 def _resources(programs: Sequence[Program]) -> tuple[str, ...] | None:
@@ -276,4 +400,4 @@ def _reads(programs: Sequence[Program]) -> frozenset[Key] | None:
             return None
         keys.update((cells.PATH, *path) for path in paths if path != _NAME)
         keys.update((cells.SCORES, name) for name in program.score_reads)
-    return frozenset(keys)
+    return None if len(keys) > MOST_PATHS else frozenset(keys)

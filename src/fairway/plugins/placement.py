@@ -31,6 +31,7 @@ from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
 from fairway.plugins.taint_preference import TaintPreference
 from fairway.plugins.taints import TaintToleration
 from fairway.plugins.trust import Missing, Trust, trust_of
+from fairway.plugins.work_budget import Pace
 
 WRONG_MODE = "incorrect prioritizer policy mode: {mode}"
 COORDINATE_NEEDED = "scoreCoordinate field is required"
@@ -49,12 +50,14 @@ DEFAULTS = (BALANCE, STEADY)
 class PlacementWorkload:
     """A Placement as the engine sees it, with the profile made for it."""
 
-    __slots__ = ("placement", "profile", "trust")
+    __slots__ = ("pace", "placement", "profile", "trust")
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
         self.trust = trust_of(placement.metadata.annotations)
-        self.profile = profile_of(placement, trust=self.trust)
+        self.pace = Pace()
+        """How much of its expressions' work one cycle may do at a time; all of it unless a controller says so."""
+        self.profile = profile_of(placement, trust=self.trust, pace=self.pace)
 
     @property
     def namespace(self) -> str:
@@ -94,7 +97,7 @@ class _RefusedError(Exception):
         self.status = misconfigured(reason)
 
 
-def profile_of(placement: Placement, *, trust: Trust | None = None) -> Profile:
+def profile_of(placement: Placement, *, trust: Trust | None = None, pace: Pace | None = None) -> Profile:
     spec = placement.spec
     trust = trust or trust_of(placement.metadata.annotations)
     owner = (placement.metadata.namespace, placement.metadata.name)
@@ -107,7 +110,7 @@ def profile_of(placement: Placement, *, trust: Trust | None = None) -> Profile:
     if (unreadable := unreadable_within(placement, "spec")) is not None:
         refusal = misconfigured(UNREADABLE.format(field=unreadable.path, reason=unreadable.reason))
     filters: list[Filter] = [
-        Predicate(predicates=spec.predicates, hides_expired=trust.hides_expired),
+        Predicate(predicates=spec.predicates, hides_expired=trust.hides_expired, pace=pace),
         TaintToleration(tolerations=spec.tolerations, owner=owner),
     ]
     spread = Spread(constraints=spec.spreadPolicy.spreadConstraints)

@@ -6,14 +6,30 @@ from dataclasses import dataclass
 from fairway.api.placement import ClusterPredicate
 from fairway.api.selector import Selector, SelectorError, compile_requirements, compile_selector
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
-from fairway.engine.status import OK, Status, misconfigured, unschedulable
+from fairway.engine.status import OK, Code, Status, misconfigured
 from fairway.fleet import bitmap, cells, selection
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 from fairway.plugins import trust
-from fairway.plugins.expressions import ExpressionError, Expressions, Purse, TooCostly
+from fairway.plugins.expressions import (
+    NO_ANSWERS,
+    NO_ROWS,
+    ExpressionError,
+    Expressions,
+    compiled,
+    is_compiled,
+)
+from fairway.plugins.work_budget import (
+    ALL_TOO_COSTLY,
+    PLACEMENT_COMPILE_WORK,
+    Pace,
+    Paused,
+    TooCostly,
+    WorkBudget,
+    shortened,
+)
 
 NAME = "Predicate"
 
@@ -39,63 +55,135 @@ class Compiled:
             or self.expressions.objection(snapshot, row, now=now)
         )
 
-    def matches(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> bool:
+    def matches(self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None) -> bool:
         cluster = snapshot.cluster(row)
-        return (
-            self.labels.matches(cluster.metadata.labels)
-            and (not self.claims.requirements or self.claims.matches(cells.claims_of(cluster)))
-            and self.expressions.matches(snapshot, row, now=now)
-        )
+        if not self.labels.matches(cluster.metadata.labels) or (
+            self.claims.requirements and not self.claims.matches(cells.claims_of(cluster))
+        ):
+            return False
+        if not self.expressions:
+            return True
+        alone = bitmap.from_rows([row], snapshot.capacity)
+        return bool(self.expressions.holds(snapshot, alone, budget, now=now).any())
 
-    def select(self, snapshot: Snapshot, among: Bits, purse: Purse, *, now: Micros | None = None) -> Bits:
+    def select(
+        self, snapshot: Snapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
+    ) -> Bits:
         bits = selection.select(snapshot, self.labels, kind=cells.LABEL, among=among)
         bits = selection.select(snapshot, self.claims, kind=cells.CLAIM, among=bits)
-        return self.expressions.holds(snapshot, bits, purse, now=now)
+        return self.expressions.holds(snapshot, bits, budget, now=now)
 
 
 class Predicate(Timeless):
+    """``pace`` lets a controller do the work of expressions in slices: compiling and evaluating them raise Paused."""
+
     name = NAME
 
-    def __init__(self, *, predicates: Sequence[ClusterPredicate], hides_expired: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        predicates: Sequence[ClusterPredicate],
+        hides_expired: bool = False,
+        pace: Pace | None = None,
+    ) -> None:
         self._hides_expired = hides_expired
-        self.refusal: Status | None = None
-        self.compiled: tuple[Compiled, ...] = ()
+        self._pace = pace or Pace()
+        self._pending = list(reversed(predicates))
+        self._compiled: list[Compiled] = []
+        self._compile_work = 0
+        self._budget: WorkBudget | None = None
+        """Of a cycle that was paused."""
+        self._refusal: Status | None = None
         expressions = sum(len(each.requiredClusterSelector.celSelector.celExpressions) for each in predicates)
         for path, count in (("predicates", len(predicates)), (_EXPRESSIONS, expressions)):
             if count > MOST:
-                self.refusal = misconfigured(TOO_MANY.format(path=path, count=count, most=MOST), plugin=NAME)
+                self._refuse(TOO_MANY.format(path=path, count=count, most=MOST))
                 return
-        try:
-            self.compiled = tuple(compile_predicate(each) for each in predicates)
-        except (SelectorError, ExpressionError) as error:
-            self.refusal = misconfigured(str(error), plugin=NAME)
+
+    @property
+    def compiled(self) -> tuple[Compiled, ...]:
+        """All predicates; none if one of them is refused. Raises Paused."""
+        self._compile()
+        return tuple(self._compiled)
+
+    @property
+    def refusal(self) -> Status | None:
+        self._compile()
+        return self._refusal
+
+    def _refuse(self, reason: str) -> None:
+        self._refusal = misconfigured(reason, plugin=NAME)
+        self._compiled.clear()
+        self._pending.clear()
+
+    def _compile(self) -> None:
+        while self._pending:
+            try:
+                self._compiled.append(self._compile_one(self._pending[-1]))
+            except (SelectorError, ExpressionError, TooCostly) as error:
+                self._refuse(str(error))
+                return
+            self._pending.pop()
+
+    def _compile_one(self, source: ClusterPredicate) -> Compiled:
+        """The label selector first, then claims, then CEL: the first mistake is the one that is reported.
+
+        Expressions that were compiled before a pause are found again.
+        """
+        selector = source.requiredClusterSelector
+        labels = compile_selector(selector.labelSelector)
+        claims = compile_requirements(selector.claimSelector.matchExpressions)
+        texts = selector.celSelector.celExpressions
+        work = self._compile_work
+        for text in texts:
+            known = is_compiled(text)
+            if not known and self._pace.is_used_up:
+                raise Paused(NO_ROWS, NO_ANSWERS)
+            taken = compiled(text).compile_work
+            work += taken
+            if not known:
+                self._pace.spend(taken)
+            if work > PLACEMENT_COMPILE_WORK:
+                raise TooCostly(ALL_TOO_COSTLY.format(limit=PLACEMENT_COMPILE_WORK, text=shortened(text)))
+        self._compile_work = work
+        return Compiled(labels=labels, claims=claims, expressions=Expressions(texts))
 
     def filter(self, context: Context, row: int, /) -> Status:
         if self.refusal is not None:
             return self.refusal
         now = self.hiding(context.now)
-        if not self.compiled or any(each.matches(context.snapshot, row, now=now) for each in self.compiled):
-            return OK
-        objections = [each.objection(context.snapshot, row, now=now) or "" for each in self.compiled]
-        if len(objections) > 1:
-            objections = [f"predicate {at}: {text}" for at, text in enumerate(objections, 1)]
-        return unschedulable("; ".join(objections), plugin=NAME)
+        snapshot, found = context.snapshot, self.compiled
+        budget = WorkBudget(1, self._pace)
+        try:
+            if not found or any(each.matches(snapshot, row, budget, now=now) for each in found):
+                return OK
+        except TooCostly as error:
+            self._refuse(str(error))
+            return self._refusal or OK
+        return Status(
+            code=Code.UNSCHEDULABLE, reasons=lambda: (_objections(found, snapshot, row, now),), plugin=NAME
+        )
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
         if self.refusal is not None:
             return (self.refusal if candidates.any() else OK), candidates
-        if not self.compiled:
+        found = self.compiled
+        if not found:
             return OK, candidates
-        purse = Purse(bitmap.count(candidates))
+        budget = self._budget or WorkBudget(bitmap.count(candidates), self._pace)
         now = self.hiding(context.now)
         try:
-            passed = self.compiled[0].select(context.snapshot, candidates, purse, now=now)
-            for each in self.compiled[1:]:
-                passed = passed | each.select(context.snapshot, candidates & ~passed, purse, now=now)
+            passed = found[0].select(context.snapshot, candidates, budget, now=now)
+            for each in found[1:]:
+                passed = passed | each.select(context.snapshot, candidates & ~passed, budget, now=now)
+        except Paused:
+            self._budget = budget
+            raise
         except TooCostly as error:
             # Once and for all: trying it again with every change would cost as much again.
-            self.refusal = misconfigured(str(error), plugin=NAME)
-            return self.refusal, candidates
+            self._refuse(str(error))
+            return self._refusal or OK, candidates
+        self._budget = None
         return OK, passed
 
     def hiding(self, now: Micros) -> Micros | None:
@@ -111,15 +199,26 @@ class Predicate(Timeless):
         moments = (trust.lapses(context.snapshot, name, rows, now=context.now) for name in names)
         return min(moments, default=NEVER_CHANGES)
 
-    def reads(self, _context: Context, /) -> Reads:
+    def reads(self, context: Context, /) -> Reads:
         keys: set[Key] = {cells.MEMBERSHIP}
         for each in self.compiled:
             keys.update(cells.label(requirement.key) for requirement in each.labels.requirements)
             keys.update(cells.claim(requirement.key) for requirement in each.claims.requirements)
             keys.update(each.expressions.reads or ())
-        return Reads(
-            cells=frozenset(keys), anything=any(each.expressions.reads is None for each in self.compiled)
-        )
+        anything = any(not each.expressions.can_follow(context.snapshot) for each in self.compiled)
+        return Reads(cells=frozenset(keys), anything=anything)
+
+
+def _objections(found: Sequence[Compiled], snapshot: Snapshot, row: int, now: Micros | None) -> str:
+    words: list[str] = []
+    for each in found:
+        try:
+            words.append(each.objection(snapshot, row, now=now) or "")
+        except TooCostly as error:
+            words.append(str(error))
+    if len(words) > 1:
+        words = [f"predicate {at}: {text}" for at, text in enumerate(words, 1)]
+    return "; ".join(words)
 
 
 def compile_predicate(source: ClusterPredicate) -> Compiled:

@@ -1,4 +1,4 @@
-"""Placements that make no sense, or would keep everybody waiting: a condition says what is wrong with them."""
+"""Placements that make no sense, or would make others wait: a condition reports what is wrong with them."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from fairway.api.placement import PlacementSpec
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.controllers.manager import Manager
 from fairway.kube import PLACEMENTS, Invalid
-from fairway.plugins.expressions import COST_LIMIT, FLEET_BUDGET
 from fairway.plugins.placement import MOST_PRIORITIZERS
+from fairway.plugins.work_budget import EXPRESSION_WORK, FLEET_WORK, shortened
 from fairway.testing import builders
 
 pytestmark = pytest.mark.usefixtures("bystander")
@@ -123,23 +123,40 @@ def nested(levels: int) -> str:
     )
 
 
-async def test_an_expression_that_is_too_costly_for_one_cluster_matches_nothing(world: World) -> None:
-    """As in OCM, where nothing says so either."""
-    expressions = {"celExpressions": [nested(7)]}
-    await asks(world, predicates=[{"requiredClusterSelector": {"celSelector": expressions}}])
-    await world.eventually(lambda: bool(world.reason("bad")))
-    assert world.reason("bad") == "NoManagedClusterMatched"
+@pytest.mark.parametrize(
+    "expression",
+    [
+        nested(7),
+        nested(3).replace(
+            "managedCluster.metadata.name != ''", 'quantity("1e9").isGreaterThan(quantity("1"))'
+        )
+        + " && managedCluster.metadata.name != ''",
+        "(managedCluster.metadata.name + '" + "a" * 60_000 + "').findAll('a').size() > 0",
+    ],
+    ids=["loops", "quantities", "findAll"],
+)
+async def test_expression_that_is_too_much_work_is_named(world: World, expression: str) -> None:
+    await asks(
+        world, predicates=[{"requiredClusterSelector": {"celSelector": {"celExpressions": [expression]}}}]
+    )
+    await world.eventually(lambda: bool(world.mistake("bad")))
+    assert world.mistake("bad").startswith(
+        f"Predicate:CEL expression {shortened(expression)} takes more than {EXPRESSION_WORK} units of work"
+    )
+    assert world.chosen("bad") == []
 
 
-async def test_an_expression_that_is_too_costly_for_the_fleet(manager: Manager, world: World) -> None:
-    """Each cluster may cost so much, but not all of them."""
-    many = [f"many-{number:02}" for number in range(FLEET_BUDGET // COST_LIMIT + 1)]
+async def test_expressions_that_are_too_much_work_for_the_fleet_are_refused(
+    manager: Manager, world: World
+) -> None:
+    """Each cluster may take so much, but not all of them."""
+    many = [f"many-{number:02}" for number in range(FLEET_WORK // EXPRESSION_WORK + 1)]
     await world.clusters(*many)
     await world.eventually(lambda: set(many) <= set(world.chosen("bystander")))
-    expressions = {"celExpressions": [nested(7)]}
-    await asks(world, predicates=[{"requiredClusterSelector": {"celSelector": expressions}}])
+    costly = {"celExpressions": [f"{nested(3)} && {number} != 99" for number in range(10)]}
+    await asks(world, predicates=[{"requiredClusterSelector": {"celSelector": costly}}])
     await world.eventually(lambda: bool(world.mistake("bad")))
-    assert world.mistake("bad").startswith("Predicate:the CEL expressions cost more than ")
+    assert world.mistake("bad").startswith("Predicate:the CEL expressions take more than ")
     assert "narrow the clusters down by labels first" in world.mistake("bad")
 
 

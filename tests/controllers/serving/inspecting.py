@@ -23,7 +23,10 @@ class Fleet:
         self._fail()
         return self.world.placements.get((namespace, name))
 
-    def inspect(self, placement: Placement) -> Outcome:
+    async def inspect(self, placement: Placement) -> Outcome:
+        return self.outcome(placement)
+
+    def outcome(self, placement: Placement) -> Outcome:
         self.seen.append(placement)
         self._fail()
         workload = PlacementWorkload(placement)

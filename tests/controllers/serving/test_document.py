@@ -40,7 +40,7 @@ ZONE_A = predicate(labels=selector(requirement("zone", "In", "a")))
 
 
 def told(given: Placement, *, objects: tuple[object, ...] = OBJECTS) -> dict[str, Any]:
-    return document(given, Fleet(objects).inspect(given))
+    return document(given, Fleet(objects).outcome(given))
 
 
 def spec(**parts: Any) -> PlacementSpec:

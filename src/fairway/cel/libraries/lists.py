@@ -118,9 +118,7 @@ def _search(meter: Meter, candidates: Iterator[tuple[int, object]], item: object
     return -1
 
 
-def _per_type(
-    name: str, result: Callable[[Type], Type], call: Metered, suffix: str | None
-) -> Function:
+def _per_type(name: str, result: Callable[[Type], Type], call: Metered, suffix: str | None) -> Function:
     overloads = [
         Overload(
             f"list_{label}_{suffix or f'{name}_{label}'}", (list_of(type_),), result(type_), call, member=True
@@ -148,11 +146,16 @@ LISTS = Library(
             ),
         ),
         Function(
-            "indexOf", (Overload("list_a_index_of_int", (list_of(_A), _A), INT, Metered(_index_of), member=True),)
+            "indexOf",
+            (Overload("list_a_index_of_int", (list_of(_A), _A), INT, Metered(_index_of), member=True),),
         ),
         Function(
             "lastIndexOf",
-            (Overload("list_a_last_index_of_int", (list_of(_A), _A), INT, Metered(_last_index_of), member=True),),
+            (
+                Overload(
+                    "list_a_last_index_of_int", (list_of(_A), _A), INT, Metered(_last_index_of), member=True
+                ),
+            ),
         ),
     ),
 )

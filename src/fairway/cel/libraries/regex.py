@@ -11,6 +11,7 @@ from fairway.cel.regex import pattern_for
 from fairway.cel.types import INT, STRING, list_of
 
 CONSTANT_PATTERN_FUNCTIONS = frozenset({"find", "findAll"})
+PATTERN_FUNCTIONS = CONSTANT_PATTERN_FUNCTIONS | {"matches"}
 
 
 def _find_first(frame: Frame, text: str, pattern: str) -> object:

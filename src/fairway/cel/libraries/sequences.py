@@ -154,7 +154,11 @@ SEQUENCES = Library(
     (
         Function(
             "slice",
-            (Overload("list_slice", (_T, INT, INT), _T, Metered(_slice), member=True, variadic=True, cost=_made),),
+            (
+                Overload(
+                    "list_slice", (_T, INT, INT), _T, Metered(_slice), member=True, variadic=True, cost=_made
+                ),
+            ),
         ),
         Function(
             "flatten",
@@ -170,10 +174,15 @@ SEQUENCES = Library(
                 ),
             ),
         ),
-        Function("lists.range", (Overload("lists_range", (INT,), list_of(INT), Metered(_range), cost=_made),)),
-        Function("reverse", (Overload("list_reverse", (_T,), _T, Metered(_reverse), member=True, cost=_made),)),
         Function(
-            "distinct", (Overload("list_distinct", (_T,), _T, Metered(_distinct), member=True, cost=_quadratic),)
+            "lists.range", (Overload("lists_range", (INT,), list_of(INT), Metered(_range), cost=_made),)
+        ),
+        Function(
+            "reverse", (Overload("list_reverse", (_T,), _T, Metered(_reverse), member=True, cost=_made),)
+        ),
+        Function(
+            "distinct",
+            (Overload("list_distinct", (_T,), _T, Metered(_distinct), member=True, cost=_quadratic),),
         ),
         Function(
             "sort",

@@ -285,7 +285,12 @@ STRINGS = Library(
             "split",
             (
                 Overload(
-                    "string_split_string", (STRING, STRING), _STRINGS, Metered(_split), member=True, cost=_split_cost
+                    "string_split_string",
+                    (STRING, STRING),
+                    _STRINGS,
+                    Metered(_split),
+                    member=True,
+                    cost=_split_cost,
                 ),
                 Overload(
                     "string_split_string_int",
@@ -367,7 +372,14 @@ STRINGS = Library(
             "join",
             (
                 Overload("list_join", (_STRINGS,), STRING, Metered(_join), member=True, cost=_join_cost),
-                Overload("list_join_string", (_STRINGS, STRING), STRING, Metered(_join), member=True, cost=_join_cost),
+                Overload(
+                    "list_join_string",
+                    (_STRINGS, STRING),
+                    STRING,
+                    Metered(_join),
+                    member=True,
+                    cost=_join_cost,
+                ),
             ),
         ),
     ),

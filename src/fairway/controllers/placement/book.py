@@ -51,6 +51,7 @@ from fairway.kube import (
 from fairway.observe.meters import Meters
 from fairway.plugins import verdict
 from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)
 
@@ -302,12 +303,17 @@ class Book:
 
     # Looks
 
-    def look(self, owner: Owner, *, now: datetime) -> Proposal | None:
-        """What to write now; None when there is nothing to look at. ``done`` or ``begin`` should follow."""
+    def look(self, owner: Owner, *, now: datetime, work: int | None = None) -> Proposal | None:
+        """What to write now; None when there is nothing to look at. ``done`` or ``begin`` should follow.
+
+        ``work`` limits what is done for CEL expressions (see ``plugins.work_budget``): raises Paused when that is not
+        enough. What was done is kept, and the next look goes on from there.
+        """
         placement = self.placements.get(owner)
         if placement is None or self._workloads[owner].idle:
             return None
         workload = self._workloads[owner]
+        workload.pace.allow(work)
         began, followed = time.perf_counter(), self._memory.followed
         outcome = self._memory.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
         on = self._memory.followed != followed
@@ -346,9 +352,26 @@ class Book:
             and settled == frozenset(outcome.selected)
         )
 
-    def inspect(self, placement: Placement, *, now: datetime) -> Outcome:
-        """A cycle for any placement, on the hub or not. Changes nothing."""
-        workload = PlacementWorkload(placement)
+    def work_of(self, owner: Owner) -> int:
+        """What the last look did for CEL expressions."""
+        workload = self._workloads.get(owner)
+        return 0 if workload is None else workload.pace.used
+
+    def advance(self, owner: Owner, *, now: datetime, work: int) -> bool:
+        """Does a part of what a look needs, and returns whether that was the last part."""
+        workload = self._workloads.get(owner)
+        if workload is None or workload.idle:
+            return True
+        workload.pace.allow(work)
+        try:
+            cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
+        except Paused:
+            return False
+        return True
+
+    def inspect(self, workload: PlacementWorkload, *, now: datetime, work: int | None = None) -> Outcome:
+        """A cycle for any placement, on the hub or not. Changes nothing. Raises Paused like ``look``."""
+        workload.pace.allow(work)
         return cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
 
     def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:

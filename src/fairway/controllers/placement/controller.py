@@ -1,8 +1,10 @@
 """Decisions of Placements, kept right: looks at a placement when something it depends on has changed, or its time came.
 
 Looking is computing, one placement after the other; the writes of many placements are on their way at the same time.
+A look that takes much work for CEL expressions continues in the slow lane (see ``slow_lane``).
 """
 
+import asyncio
 import random
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -11,7 +13,9 @@ from typing import ClassVar, Final
 from fairway.api.placement import Placement
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.book import Book
+from fairway.controllers.placement.proposal import Proposal
 from fairway.controllers.placement.shard import Shard
+from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
 from fairway.controllers.placement.writer import NAME, Writer
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
@@ -21,6 +25,7 @@ from fairway.fleet.instant import Micros, from_micros
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Recorder
 from fairway.observe.meters import Meters
 from fairway.observe.traces import span
+from fairway.plugins.work_budget import Paused
 
 WORKERS: Final = 32
 RESYNC_SECONDS: Final = 600.0
@@ -53,6 +58,8 @@ class PlacementController(Reconciler):
         self._woken: dict[Key, float] = {}
         """Since when a placement waits to be looked at, of those that were woken in this term."""
         self._writer = Writer(client, book=self.book, recorder=recorder, meters=meters)
+        self._allowance = Allowance(clock)
+        self._slow = SlowLane(advance=self._advance, done=self.queue.add, clock=clock)
 
     def watch(self, sources: Sources) -> None:
         self.book.follow(sources, calculators=self._calculators)
@@ -62,11 +69,20 @@ class PlacementController(Reconciler):
 
     async def run(self, leadership: Leadership) -> None:
         self._leads = True
+        slow = asyncio.create_task(self._slow.run())
         try:
             await super().run(leadership)
         finally:
             self._leads = False
             self._woken.clear()
+            slow.cancel()
+            await asyncio.wait([slow])
+
+    async def quiet(self) -> None:
+        await super().quiet()
+        while len(self._slow):
+            await self._slow.empty()
+            await super().quiet()
 
     def _wake(self, owner: Key) -> None:
         if self._leads:
@@ -76,13 +92,30 @@ class PlacementController(Reconciler):
 
     def _lost(self, owner: Key) -> None:
         self._woken.pop(owner, None)
+        self._slow.discard(owner)
         self.queue.discard(owner)
+
+    def _advance(self, key: Key, work: int) -> bool:
+        return self.book.advance(key, now=self.clock.wall(), work=work)
+
+    def _look(self, key: Key, *, now: datetime) -> Proposal | None:
+        """Raises Paused."""
+        try:
+            return self.book.look(key, now=now, work=self._allowance.left(key[0]))
+        finally:
+            self._allowance.spend(key[0], self.book.work_of(key))
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         woken = self._woken.pop(key, None)
         with span("placement", namespace=key[0], name=key[1]):
             now = self.clock.wall()
-            proposal = self.book.look(key, now=now)
+            try:
+                proposal = self._look(key, now=now)
+            except Paused:
+                if woken is not None:
+                    self._woken.setdefault(key, woken)
+                self._slow.add(key)
+                return
             if proposal is None:
                 return
             self._look_again(key, proposal.until, now=now)
@@ -112,5 +145,5 @@ class PlacementController(Reconciler):
     def find(self, namespace: str, name: str) -> Placement | None:
         return self.book.placements.get((namespace, name))
 
-    def inspect(self, placement: Placement) -> Outcome:
-        return self.book.inspect(placement, now=self.clock.wall())
+    async def inspect(self, placement: Placement) -> Outcome:
+        return await inspect(self.book, placement, self.clock)

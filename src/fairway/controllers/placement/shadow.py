@@ -4,6 +4,7 @@ Never writes. Another controller is not as quick, so a difference counts only if
 writes (scores, reasons, when scores were recorded) is not compared.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
@@ -15,6 +16,7 @@ from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.book import Book
 from fairway.controllers.placement.proposal import Proposal
 from fairway.controllers.placement.shard import Shard
+from fairway.controllers.placement.slow_lane import SHORTEST_REST, SLICE_WORK, inspect
 from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
@@ -80,6 +82,8 @@ class Shadow(Reconciler):
 
     async def reconcile(self, key: Key, _leadership: Leadership) -> None:
         now = self.clock.wall()
+        while not self.book.advance(key, now=now, work=SLICE_WORK):
+            await asyncio.sleep(SHORTEST_REST)
         proposal = self.book.look(key, now=now)
         found = () if proposal is None else tuple(differences(proposal, self.book.own(key)))
         if proposal is not None and proposal.until not in (None, NEVER_CHANGES):
@@ -109,8 +113,8 @@ class Shadow(Reconciler):
     def find(self, namespace: str, name: str) -> Placement | None:
         return self.book.placements.get((namespace, name))
 
-    def inspect(self, placement: Placement) -> Outcome:
-        return self.book.inspect(placement, now=self.clock.wall())
+    async def inspect(self, placement: Placement) -> Outcome:
+        return await inspect(self.book, placement, self.clock)
 
 
 def differences(proposal: Proposal, own: Mapping[str, PlacementDecision]) -> Iterator[str]:

@@ -19,7 +19,7 @@ class Inspector(Protocol):
 
     def find(self, namespace: str, name: str) -> Placement | None: ...
 
-    def inspect(self, placement: Placement) -> Outcome:
+    async def inspect(self, placement: Placement) -> Outcome:
         """As it would be placed now. Without a namespace, bindings and decisions of all namespaces count."""
 
 

@@ -98,7 +98,7 @@ class Endpoint:
         placement = self._existing(key) if verb == "get" else await _given(request, key)
         await self._may_see(user, verb, placement.metadata.namespace)
         try:
-            return document(placement, self._inspector.inspect(placement))
+            return document(placement, await self._inspector.inspect(placement))
         except Exception:
             self._failed(request)
 

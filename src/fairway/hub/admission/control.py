@@ -17,7 +17,7 @@ from fairway.hub.admission.attempt import Attempt
 from fairway.hub.admission.language import PARAMS
 from fairway.hub.admission.matching import Endpoint, Labels, Match, Subject
 from fairway.hub.admission.params import Misconfigured, Params
-from fairway.hub.admission.policies import Denial, Policy
+from fairway.hub.admission.policies import Denial, Policy, WorkAllowance
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document, Resource
 
@@ -74,6 +74,7 @@ class _Findings:
     refused: list[tuple[str, Denial]] = field(default_factory=list)
     failures: list[Document] = field(default_factory=list)
     annotations: dict[str, dict[str, None]] = field(default_factory=dict)
+    allowance: WorkAllowance = field(default_factory=WorkAllowance)
 
 
 class Admission:
@@ -209,7 +210,7 @@ class Admission:
         attempt: Attempt,
         findings: _Findings,
     ) -> None:
-        verdict = policy.judge(inputs)
+        verdict = policy.judge(inputs, findings.allowance)
         for denial in verdict.denials:
             if DENY in binding.actions:
                 findings.refused.append((_denied(policy, binding, denial), denial))

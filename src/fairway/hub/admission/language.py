@@ -29,6 +29,9 @@ TEXT: Final = (STRING,)
 TEXT_OR_NOTHING: Final = (STRING, NULL)
 ANYTHING: Final = ()
 
+COMPILE_WORK: Final = 200_000
+"""Units of work that compiling an expression may take, about 50 milliseconds (see ``fairway.cel.frame``)."""
+
 _COMPOSED: Final = struct("kubernetes.variables")
 _KIND: Final = struct("kubernetes.GroupVersionKind")
 _RESOURCE: Final = struct("kubernetes.GroupVersionResource")
@@ -143,7 +146,8 @@ class Compiler:
             variables[VARIABLES] = _COMPOSED
             structs[_COMPOSED.name] = self._composed
         try:
-            program, checked = _base().extended(variables=variables, structs=structs).compile_checked(text)
+            environment = _base().extended(variables=variables, structs=structs)
+            program, checked = environment.compile_checked(text, work_limit=COMPILE_WORK)
         except InstantiationError as error:
             return Expression(text=text, fault=INSTANTIATION.format(error), internal=True), DYN
         except CompileError as error:

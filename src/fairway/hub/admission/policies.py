@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.cel import DEFAULT_COST_LIMIT
+from fairway.cel import DEFAULT_COST_LIMIT, Outcome
 from fairway.cel.errors import Failure
 from fairway.hub.admission.language import (
     ASKER,
@@ -22,6 +22,24 @@ from fairway.hub.resource import Document
 BUDGET: Final = 10_000_000
 """Cost all expressions of a policy may have together, for one binding."""
 CONDITIONS_BUDGET: Final = 2_500_000
+WORK_BUDGET: Final = 100_000
+"""Units of work that all expressions of a policy may take together, for one binding (see ``fairway.cel.frame``): about
+25 milliseconds, for which all other requests wait."""
+REQUEST_WORK: Final = 200_000
+"""Units of work that all policies may take together for one request."""
+CALL_WORK: Final = 12
+"""Units beside an evaluation."""
+
+
+class WorkAllowance:
+    """What the policies may still take for one request."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = REQUEST_WORK
+
+
 LONGEST_MESSAGE: Final = 5 * 1024
 LONGEST_ANNOTATION: Final = 10 * 1024
 IGNORE: Final = "Ignore"
@@ -29,6 +47,10 @@ INVALID: Final = "Invalid"
 
 OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+OUT_OF_WORK: Final = (
+    "validation failed due to work of more than {} units in expression '{}', "
+    "no further validation rules will be run"
 )
 NOT_COMPILED: Final = "compilation error: {}"
 FAILED: Final = "expression '{}' resulted in error: {}"
@@ -93,21 +115,22 @@ class Policy:
             for each in spec.get("auditAnnotations") or ()
         )
 
-    def judge(self, inputs: Mapping[str, object]) -> Verdict:
+    def judge(self, inputs: Mapping[str, object], allowance: WorkAllowance | None = None) -> Verdict:
         """``inputs`` are all variables but the policy's own."""
+        allowance = allowance or WorkAllowance()
         try:
-            if not self._applies(inputs):
+            if not self._applies(inputs, allowance):
                 return Verdict()
         except (_Fault, _OutOfBudget) as fault:
             return self._failed(str(fault))
-        run = _Run(self._variables, inputs, BUDGET)
+        run = _Run(self._variables, inputs, BUDGET, allowance)
         denials: list[Denial] = []
         try:
             for index, validation in enumerate(self._validations):
                 denial = self._found(run, index, validation)
                 if denial is not None:
                     denials.append(denial)
-            annotations = tuple(self._noted(inputs, denials)) if self._annotations else ()
+            annotations = tuple(self._noted(inputs, denials, allowance)) if self._annotations else ()
         except _OutOfBudget as fault:
             return self._failed(str(fault))
         return Verdict(denials=tuple(denials), annotations=annotations)
@@ -115,11 +138,11 @@ class Policy:
     def _failed(self, message: str) -> Verdict:
         return Verdict() if self.ignores else Verdict(denials=(Denial(message=message),))
 
-    def _applies(self, inputs: Mapping[str, object]) -> bool:
+    def _applies(self, inputs: Mapping[str, object], allowance: WorkAllowance) -> bool:
         """Whether no condition is false; raises if that can't be told."""
         if not self._conditions:
             return True
-        run = _Run(self._variables, inputs, CONDITIONS_BUDGET)
+        run = _Run(self._variables, inputs, CONDITIONS_BUDGET, allowance)
         faults: list[str] = []
         for condition in self._conditions:
             try:
@@ -147,8 +170,10 @@ class Policy:
             index=index,
         )
 
-    def _noted(self, inputs: Mapping[str, object], denials: list[Denial]) -> Iterator[tuple[str, str]]:
-        run = _Run(self._variables, inputs, BUDGET)
+    def _noted(
+        self, inputs: Mapping[str, object], denials: list[Denial], allowance: WorkAllowance
+    ) -> Iterator[tuple[str, str]]:
+        run = _Run(self._variables, inputs, BUDGET, allowance)
         for key, expression in self._annotations:
             try:
                 value = run.value(expression)
@@ -186,9 +211,15 @@ class _Run:
     """Evaluations that share a budget and the policy's variables, each of which is evaluated once at most."""
 
     def __init__(
-        self, variables: Mapping[str, Expression], inputs: Mapping[str, object], budget: int
+        self,
+        variables: Mapping[str, Expression],
+        inputs: Mapping[str, object],
+        budget: int,
+        allowance: WorkAllowance,
     ) -> None:
         self._budget = budget
+        self._allowance = allowance
+        self._work = min(WORK_BUDGET, allowance.left)
         self._inputs: dict[str, object] = {**inputs, VARIABLES: _Composed(self, variables)}
 
     def value(self, expression: Expression, *, authorizer: bool = True) -> object:
@@ -198,10 +229,14 @@ class _Run:
         inputs: Mapping[str, object] = self._inputs
         if not authorizer:
             inputs = {k: v for k, v in inputs.items() if k not in (ASKER, REQUEST_RESOURCE)}
-        outcome = expression.program.evaluate(inputs, cost_limit=DEFAULT_COST_LIMIT)
-        self.spend(outcome.cost)
+        outcome = expression.program.evaluate(
+            inputs, cost_limit=DEFAULT_COST_LIMIT, work_limit=max(self._work, 0)
+        )
+        self.spend(outcome)
         if self._budget < 0:
             raise _OutOfBudget(OUT_OF_BUDGET)
+        if self._work < 0:
+            raise _OutOfBudget(OUT_OF_WORK.format(WORK_BUDGET, expression.text.strip()))
         if outcome.error is not None:
             raise _Fault(FAILED.format(expression.text, outcome.error))
         return outcome.value
@@ -210,14 +245,16 @@ class _Run:
         if expression.program is None:
             raise Failure(VARIABLE_NOT_COMPILED.format(name, expression.fault))
         limit = min(DEFAULT_COST_LIMIT, max(self._budget, 0))
-        outcome = expression.program.evaluate(self._inputs, cost_limit=limit)
-        self.spend(outcome.cost)
+        outcome = expression.program.evaluate(self._inputs, cost_limit=limit, work_limit=max(self._work, 0))
+        self.spend(outcome)
         if outcome.error is not None:
             raise Failure(VARIABLE_FAILED.format(name, outcome.error))
         return outcome.value
 
-    def spend(self, cost: int) -> None:
-        self._budget -= cost
+    def spend(self, outcome: Outcome) -> None:
+        self._budget -= outcome.cost
+        self._work -= CALL_WORK + outcome.work
+        self._allowance.left -= CALL_WORK + outcome.work
 
 
 class _Composed(dict[str, Any]):

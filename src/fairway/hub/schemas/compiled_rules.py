@@ -15,6 +15,9 @@ from fairway.hub.schemas.field_path import PathError, resolve
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
 
+COMPILE_WORK: Final = 200_000
+"""Units of work that compiling a rule may take, about 50 milliseconds (see ``fairway.cel.frame``)."""
+
 COMPILATION: Final = "compilation failed: {}"
 INSTANTIATION: Final = "program instantiation failed: {}"
 NOT_BOOL: Final = "cel expression must evaluate to a bool"
@@ -63,7 +66,7 @@ def _compile(
     old = optional_of(declared.type) if raw.get("optionalOldSelf") else declared.type
     environment = rule_environment().extended(variables={SELF: declared.type, OLD_SELF: old}, structs=known)
     try:
-        program, checked = environment.compile_checked(text)
+        program, checked = environment.compile_checked(text, work_limit=COMPILE_WORK)
     except InstantiationError as error:
         return Rule(raw=raw, error=INSTANTIATION.format(error))
     except CompileError as error:
@@ -73,7 +76,9 @@ def _compile(
     message, message_cost, message_error = None, 0, ""
     if raw.get("messageExpression"):
         try:
-            message, message_checked = environment.compile_checked(raw["messageExpression"])
+            message, message_checked = environment.compile_checked(
+                raw["messageExpression"], work_limit=COMPILE_WORK
+            )
             message_cost = estimate(message_checked, declared.find)
             if message_checked.result_type != STRING:
                 message, message_error = None, MESSAGE_NOT_STRING

@@ -1,14 +1,15 @@
 """Validation rules at work: ``x-kubernetes-validations``, evaluated wherever a schema has them.
 
 A rule sees its value as ``self``; a transition rule also sees ``oldSelf``, and runs only where there is one. All
-rules of a request share a budget of cost, and each has a limit of its own, so no rule can hold up the server.
+rules of a request share a budget of cost, and one of work, so no rule can hold up the server.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from fairway.cel import CostLimitExceeded, Outcome
+from fairway.cel import CostLimitExceeded, Outcome, WorkLimitExceeded
+from fairway.cel.errors import WORK_LIMIT_MESSAGE
 from fairway.cel.values import NONE, Optional
 from fairway.hub import status
 from fairway.hub.schema import ARRAY, OBJECT, Node
@@ -24,6 +25,11 @@ RULE_LIMIT: Final = 1_000_000
 """Cost one evaluation may have."""
 BUDGET: Final = 10_000_000
 """Cost all rules of a request may have together."""
+WORK_BUDGET: Final = 200_000
+"""Units of work that all rules of a request may take together (see ``fairway.cel.frame``): about 50 milliseconds, for
+which all other requests wait."""
+SCOPE_WORK: Final = 8
+"""Units beside an evaluation."""
 LONGEST_MESSAGE: Final = 5 * 1024
 
 FAILED_RULE: Final = "failed rule: {}"
@@ -40,6 +46,9 @@ MESSAGE_OUT_OF_BUDGET: Final = (
 )
 RULE_TOO_COSTLY: Final = (
     "'{}': no further validation rules will be run due to call cost exceeds limit for rule: {}"
+)
+RULE_TOO_MUCH_WORK: Final = (
+    "'{}': no further validation rules will be run due to work exceeds limit for rule: {}"
 )
 MESSAGE_TOO_COSTLY: Final = (
     'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{}"'
@@ -134,6 +143,7 @@ class _Run:
     def __init__(self) -> None:
         self.found: list[Cause] = []
         self._budget = BUDGET
+        self._work = WORK_BUDGET
 
     def visit(self, scope: _Scope, value: Any, path: str, old: Any, above: _Pair | None) -> None:
         """``above`` is the nearest value around this one that continues an old one."""
@@ -190,7 +200,8 @@ class _Run:
         pair: _Pair | None,
     ) -> None:
         assert rule.program is not None
-        outcome = rule.program.evaluate(variables, cost_limit=RULE_LIMIT)
+        outcome = rule.program.evaluate(variables, cost_limit=RULE_LIMIT, work_limit=max(self._work, 0))
+        self._work -= SCOPE_WORK + outcome.work
         told = _told(rule)
         if outcome.cost > self._budget:
             self._stop(status.invalid_value(at(path), scope.type, OUT_OF_BUDGET))
@@ -199,6 +210,9 @@ class _Run:
             self._stop(
                 status.invalid_value(at(path), scope.type, RULE_TOO_COSTLY.format(outcome.error, told))
             )
+        if isinstance(outcome.error, WorkLimitExceeded):
+            words = RULE_TOO_MUCH_WORK.format(WORK_LIMIT_MESSAGE.format(WORK_BUDGET), told)
+            self._stop(status.invalid_value(at(path), scope.type, words))
         if outcome.error is not None:
             words = NO_OVERLOAD if str(outcome.error).startswith("no such overload") else RULE_FAILED
             self.found.append(status.invalid_value(at(path), scope.type, words.format(outcome.error, told)))
@@ -218,10 +232,13 @@ class _Run:
         """Empty if there is no message expression, or it has no usable answer."""
         if rule.message is None:
             return ""
-        outcome: Outcome = rule.message.evaluate(variables, cost_limit=RULE_LIMIT)
+        outcome: Outcome = rule.message.evaluate(
+            variables, cost_limit=RULE_LIMIT, work_limit=max(self._work, 0)
+        )
+        self._work -= SCOPE_WORK + outcome.work
         if outcome.cost > self._budget:
             self._stop(status.invalid_value(at(place), scope.type, MESSAGE_OUT_OF_BUDGET))
-        if isinstance(outcome.error, CostLimitExceeded):
+        if isinstance(outcome.error, CostLimitExceeded | WorkLimitExceeded):
             words = MESSAGE_TOO_COSTLY.format(rule.raw["messageExpression"])
             self._stop(status.invalid_value(at(place), scope.type, words))
         self._budget -= outcome.cost

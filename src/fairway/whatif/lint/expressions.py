@@ -26,11 +26,10 @@ from fairway.plugins.expressions import (
     VARIABLE,
     ExpressionError,
     Expressions,
-    Purse,
     Scores,
-    TooCostly,
     compiled,
 )
+from fairway.plugins.work_budget import EXPRESSION_WORK, TooCostly, WorkBudget
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess
@@ -126,7 +125,7 @@ def _position(refused: ExpressionError) -> str:
 
 
 def _constant(placement: Placement, program: Program, path: str) -> Finding:
-    outcome = program.evaluate({VARIABLE: {}}, cost_limit=COST_LIMIT)
+    outcome = program.evaluate({VARIABLE: {}}, cost_limit=COST_LIMIT, work_limit=EXPRESSION_WORK)
     said = "true" if outcome.value is True else "not true"
     return CONSTANT.at(
         placement,
@@ -154,7 +153,7 @@ def _on_fleet(
     total = bitmap.count(asked)
     try:
         expressions = Expressions((program.text,))
-        holding = expressions.holds(scene.snapshot, asked, Purse(total), now=scene.hiding(placement))
+        holding = expressions.holds(scene.snapshot, asked, WorkBudget(total), now=scene.hiding(placement))
         true = bitmap.count(holding)
     except TooCostly as costly:
         yield BROKEN.at(placement, path, str(costly), "make it cheaper; until then nothing is chosen")
@@ -207,7 +206,9 @@ def _answers(
     errors: Counter[str] = Counter()
     for row, size in zip(firsts.tolist(), sizes.tolist(), strict=True):
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row))}
-        outcome = program.evaluate(variables, context=source, cost_limit=COST_LIMIT)
+        outcome = program.evaluate(
+            variables, context=source, cost_limit=COST_LIMIT, work_limit=EXPRESSION_WORK
+        )
         if outcome.error is not None:
             errors[str(outcome.error)] += size
         elif outcome.value is False:

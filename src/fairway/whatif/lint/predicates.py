@@ -23,8 +23,9 @@ from fairway.api.selector import (
 )
 from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Bits
-from fairway.plugins.expressions import ExpressionError, Purse, TooCostly
+from fairway.plugins.expressions import ExpressionError
 from fairway.plugins.predicate import compile_predicate
+from fairway.plugins.work_budget import TooCostly, WorkBudget
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, quoted, some
@@ -303,7 +304,7 @@ def _subsumed(placement: Placement, at: int, found: list[Bits]) -> Iterator[Find
 def _matches(scene: Scene, placement: Placement, source: ClusterPredicate, *, among: Bits) -> Bits | None:
     """None for a predicate that does not compile, or costs too much."""
     try:
-        purse = Purse(bitmap.count(among))
-        return compile_predicate(source).select(scene.snapshot, among, purse, now=scene.hiding(placement))
+        budget = WorkBudget(bitmap.count(among))
+        return compile_predicate(source).select(scene.snapshot, among, budget, now=scene.hiding(placement))
     except (SelectorError, ExpressionError, TooCostly):
         return None
