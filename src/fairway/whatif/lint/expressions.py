@@ -35,7 +35,7 @@ from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess
 
 BROKEN: Final = error(
-    "expression-broken", "A CEL expression does not compile, or costs too much to be asked."
+    "expression-broken", "A CEL expression does not compile, or is too much work to be evaluated."
 )
 NOT_BOOLEAN: Final = error("expression-not-boolean", "The result is not true or false, so it never matches.")
 CONSTANT: Final = warning("expression-constant", "The expression reads nothing of managedCluster.")
