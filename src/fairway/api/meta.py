@@ -55,9 +55,12 @@ class UnreadableField(Struct, frozen=True, gc=False):
 
     path: str
     reason: str
+    count: int = 1
+    """How many items of the lists and maps on the path have the same field unreadable; ``path`` is the first."""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        more = f" (and {self.count - 1} more)" if self.count > 1 else ""
+        return f"{self.path}: {self.reason}{more}"
 
     @property
     def field(self) -> str:

@@ -23,7 +23,7 @@ from fairway.api.json_parts import elements, members
 from fairway.api.meta import ObjectMeta, UnreadableField
 
 MOST_FIELDS: Final = 100
-"""Unreadable fields of one section, such as ``status``. With more than these, the section is dropped as a whole."""
+"""Unreadable fields in one list or map, such as ``status.conditions``. With more than these, all of it is dropped."""
 
 MOST_ITEMS: Final = 5000
 """Items of a list or map of which one cannot be read. With more than these, all of them are dropped."""
@@ -61,18 +61,44 @@ class _UnreadableError(Exception):
 
 
 class _TooManyError(Exception):
-    """A section has more unreadable fields than are dropped one by one."""
+    """More fields are unreadable than are dropped one by one."""
 
 
 class _Report:
+    """What was dropped, by the field of the schema: as many entries at most as a kind has fields."""
+
     def __init__(self) -> None:
-        self.fields: list[UnreadableField] = []
-        self.limit: int | None = None
+        self._found: dict[tuple[str, ...], UnreadableField] = {}
+        self._left: int | None = None
+
+    @property
+    def fields(self) -> tuple[UnreadableField, ...]:
+        return tuple(self._found.values())
+
+    def begin(self, *, limit: int | None = MOST_FIELDS) -> None:
+        """At most ``limit`` fields of what is read from now on are dropped one by one."""
+        self._left = limit
 
     def drop(self, path: Path, reason: str) -> None:
-        self.fields.append(UnreadableField(path=_written(path), reason=reason))
-        if self.limit is not None and len(self.fields) >= self.limit:
-            raise _TooManyError
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                raise _TooManyError
+        self.note(path, reason)
+
+    def note(self, path: Path, reason: str) -> None:
+        field = tuple("[]" if isinstance(each, int) or each.startswith("[") else each for each in path)
+        first = self._found.get(field)
+        if first is None:
+            self._found[field] = UnreadableField(path=_written(path), reason=reason)
+        else:
+            self._found[field] = structs.replace(first, count=first.count + 1)
+
+    def forget(self, path: Path) -> None:
+        """What was dropped below ``path``, because all of it is."""
+        for field in [each for each in self._found if each[: len(path)] == path]:
+            del self._found[field]
+        self._left = None
 
 
 def salvage(raw: bytes, struct: type[S]) -> S:
@@ -89,19 +115,12 @@ def salvage(raw: bytes, struct: type[S]) -> S:
         given = content.get(field.key)
         if given is None or given == _NULL:
             continue
-        known = len(report.fields)
         # Metadata is what the hub itself checks, and must take effect whatever it takes.
-        report.limit = None if field.key == _METADATA else known + MOST_FIELDS + 1
+        report.begin(limit=None if field.key == _METADATA else MOST_FIELDS)
         try:
-            values[field.name] = field.read(given, (field.key,), report)
+            values[field.name] = field.read_bounded(given, (field.key,), report)
         except _UnreadableError as error:
-            report.fields.append(UnreadableField(path=_written(error.path), reason=error.reason))
-        except _TooManyError:
-            del report.fields[known:]
-            reason = TOO_MANY.format(most=MOST_FIELDS)
-            report.fields.append(UnreadableField(path=field.key, reason=reason))
-            if field.fallback.value is not NO_FALLBACK:
-                values[field.name] = field.fallback.value
+            report.note(error.path, error.reason)
     return _build(struct, values, report)
 
 
@@ -110,7 +129,7 @@ def _build(struct: type[S], values: dict[str, Any], report: _Report) -> S:
     if report.fields and _METADATA in struct.__struct_fields__ and isinstance(meta, ObjectMeta):
         if not meta.name:
             raise SalvageError(NO_NAME)
-        values[_METADATA] = meta.partial(tuple(report.fields))
+        values[_METADATA] = meta.partial(report.fields)
     try:
         return struct(**values)
     except (TypeError, ValueError) as error:
@@ -126,6 +145,14 @@ class _Field:
         self.required = info.default is NODEFAULT and info.default_factory is NODEFAULT
         self._node = _Node(info.type, items=self.fallback.item)
 
+    def read_bounded(self, raw: bytes, path: Path, report: _Report) -> Any:
+        """All of it is unreadable if too many parts are."""
+        try:
+            return self.read(raw, path, report)
+        except _TooManyError:
+            report.forget(path)
+        return self._replaced(_UnreadableError(path, TOO_MANY.format(most=MOST_FIELDS)), report)
+
     def read(self, raw: bytes, path: Path, report: _Report) -> Any:
         """Raises _UnreadableError if the Struct is nothing without it, or its default counts."""
         try:
@@ -133,10 +160,13 @@ class _Field:
                 return self._node.read_whole(raw, path)
             return self._node.read(raw, path, report)
         except _UnreadableError as error:
-            if self.fallback.value is NO_FALLBACK or self.fallback.value is REQUIRED:
-                raise
-            report.drop(error.path, error.reason)
-            return self.fallback.value
+            return self._replaced(error, report)
+
+    def _replaced(self, error: _UnreadableError, report: _Report) -> object:
+        if self.fallback.value is NO_FALLBACK or self.fallback.value is REQUIRED:
+            raise error
+        report.drop(error.path, error.reason)
+        return self.fallback.value
 
 
 class _Node:
@@ -193,7 +223,13 @@ class _Node:
             if given is None or given == _NULL:
                 continue
             try:
-                values[field.name] = field.read(given, (*path, field.key), report)
+                if len(path) == 1 and path != (_METADATA,):
+                    # Each field of a section by itself: one that is full of junk must not take others with it,
+                    # such as the condition that a controller wrote, and would write again and again.
+                    report.begin()
+                    values[field.name] = field.read_bounded(given, (*path, field.key), report)
+                else:
+                    values[field.name] = field.read(given, (*path, field.key), report)
             except _UnreadableError as error:
                 if field.required or field.fallback.value is REQUIRED:
                     raise

@@ -356,9 +356,9 @@ class Informer(Generic[T]):
 
     def _complain(self, unreadable: Sequence[Unreadable]) -> None:
         for each in unreadable:
-            self._notices.say(
-                logging.WARNING, each.key, UNREADABLE, self.resource.kind, each.name, each.reason
-            )
+            # One line for all objects of a namespace: who may write there may write any number of them.
+            topic = each.key[0] or each.key
+            self._notices.say(logging.WARNING, topic, UNREADABLE, self.resource.kind, each.name, each.reason)
 
     def _publish(self, batch: Batch[T]) -> None:
         for handler in tuple(self._handlers):

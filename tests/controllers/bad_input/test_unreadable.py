@@ -9,7 +9,7 @@ from controllers.world import World
 from fairway.api.meta import TRUE
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS, Invalid
 from fairway.observe.meters import values
 from fairway.testing import builders
 
@@ -80,3 +80,39 @@ async def test_score_whose_end_cannot_be_read_has_expired(manager: Manager, worl
     odd = {"status": {"validUntil": BAD_TIME}}
     await world.edit(ADD_ON_PLACEMENT_SCORES, "default", odd, namespace=world.full("a"), status=True)
     await world.chooses("p", "b")
+
+
+ODD_TIMES = (
+    *(
+        "2026-11-16T05:00:00+25:00",
+        "2026-11-16T05:00:00-99:59",
+        "0000-01-01T00:00:00Z",
+        "2026-02-31T00:00:00Z",
+    ),
+    *("2026-11-16T05:00:60Z", "2026-11-16t05:00:00z", "2026-11-16T05:00:00.123456789123456789Z"),
+    *(
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "2026-11-16T24:00:00Z",
+        "10000-01-01T00:00:00Z",
+    ),
+)
+
+
+async def test_every_spec_change_takes_effect_whatever_status_the_hub_accepts(
+    manager: Manager, world: World
+) -> None:
+    await world.place("p")
+    accepted = 0
+    for at, odd in enumerate(ODD_TIMES):
+        condition = {"type": "Odd", "status": TRUE, "reason": "Odd", "message": "", "lastTransitionTime": odd}
+        try:
+            status = {"status": {"conditions": [condition]}}
+            await world.edit(MANAGED_CLUSTERS, world.full("a"), status, status=True)
+        except Invalid:
+            continue
+        accepted += 1
+        taints = [{"key": "k", "effect": "NoSelect", "timeAdded": odd}] if at % 2 == 0 else []
+        await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"taints": taints}})
+        await world.chooses("p", *(["b"] if taints else ["a", "b"]))
+    assert accepted >= 5

@@ -1,14 +1,16 @@
 """One manifest that cannot be applied is named, with what to do about it; the others are applied all the same."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from fairway.api.salvage import salvage
 from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
 from fairway.klusterlet.works import words
 from fairway.klusterlet.works.discovery import Discovery
+from fairway.klusterlet.works.duty import Duty
 from fairway.klusterlet.works.manifest import Failed, read
-from fairway.kube import Client, Connection, Invalid, KubeError, NotFound
+from fairway.kube import SYSTEM_CLOCK, Client, Connection, Invalid, KubeError, NotFound
 from klusterlet.works.world import World
 
 MEGABYTES = 3
@@ -164,3 +166,38 @@ async def test_a_namespace_that_comes_later_is_enough(small_world: World) -> Non
         assert "does not exist" in await world.refused("a", 0)
         await world.space(later)
         await world.applied("a")
+
+
+class StatusOnly:
+    """A hub on which only the status of a work can be written."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    async def patch(
+        self, _resource: object, _name: str, body: dict[str, Any], **options: Any
+    ) -> ManifestWork:
+        assert options["subresource"] == "status"
+        self.bodies.append(body["status"])
+        return ManifestWork()
+
+
+async def test_work_whose_spec_cannot_be_read_says_so_and_what_is_applied_stays() -> None:
+    raw = b'{"metadata":{"name":"w"},"spec":{"workload":{"manifests":[7]}}}'
+    hub, untouchable = StatusOnly(), cast("Any", None)
+    duty = Duty(
+        hub=cast("Client", hub),
+        cluster=untouchable,
+        records=untouchable,
+        rivals=untouchable,
+        discovery=untouchable,
+        clock=SYSTEM_CLOCK,
+    )
+    await duty.apply(salvage(raw, ManifestWork), attempt=0)
+    (status,) = hub.bodies
+    (condition,) = status["conditions"]
+    assert (condition["type"], condition["status"]) == ("Applied", "False")
+    assert condition["message"] == (
+        "Failed to apply manifest work: spec.workload.manifests[0] cannot be read: "
+        "Expected `object`, got `int`"
+    )
