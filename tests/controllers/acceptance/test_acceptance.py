@@ -173,6 +173,29 @@ async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Sta
         await client.get(resource, each, namespace=place)
 
 
+@pytest.mark.parametrize("count", [1, 150])
+async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable(
+    client: Client, stage: Stage, count: int
+) -> None:
+    name = fresh("c")
+    await join(client, name)
+    await told(client, name, YES)
+    odd = {
+        "status": "True",
+        "reason": "Odd",
+        "message": "",
+        "lastTransitionTime": "2026-11-16T05:00:00+25:00",
+    }
+    conditions = [{**odd, "type": f"Odd{number}"} for number in range(count)]
+    await edit(client, MANAGED_CLUSTERS, name, {"status": {"conditions": conditions}}, subresource="status")
+    await told(client, name, YES)
+    await decide(client, name, accepted=False)
+    await told(client, name, NO)
+    for resource, each, place in objects(name):
+        await gone(client, resource, each, namespace=place)
+    await stage.settled()
+
+
 async def test_a_deleted_cluster_leaves_only_the_namespace(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name)
