@@ -112,7 +112,7 @@ def test_it_publishes_and_shows_that_it_is_well(hubs: Hubs) -> None:
     act(hubs.hub.kubeconfig, _forget)
     with logging("agent", "run", *hubs.given, "--health-address", "127.0.0.1:0", MAXCPUCOUNT="100") as agent:
         scores = act(hubs.hub.kubeconfig, _published)
-        assert scores["cpuAvailable"] == 0  # half of what scores 100
+        assert scores["cpuAvailable"] == 50  # half of what scores 100
         act(hubs.cluster.kubeconfig, _renewed)
         assert agent.stop() == 0
         assert agent.lines[-1]["msg"] == "stopped"
@@ -155,7 +155,7 @@ def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
     with logging("agent", "run", *given) as agent:
         scores = act(hubs.hub.kubeconfig, _all_three)
         assert agent.stop() == 0
-    assert scores[SCORE]["cpuAvailable"] == 0
+    assert scores[SCORE]["cpuAvailable"] == 50
     assert scores["hosted-clusters-score"]["hcpSlotsSmall"] == -80  # one of ten, by its pods
     assert scores["health-score"]["healthNodes"] == 100
     assert [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")] == []

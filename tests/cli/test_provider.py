@@ -144,7 +144,7 @@ def test_a_rehearsal_needs_no_hub(folder: Path, capsys: pytest.CaptureFixture[st
     assert errors == ""
     assert re.sub(r"\S+Z", "WHEN", table).splitlines() == [
         "CLUSTER  RESOURCE      SCORE  VALUE  RAW       VALID UNTIL           PROBLEM",
-        "local    worker-score  free      50  75 slots  WHEN  -",
+        "local    worker-score  free      75  75 slots  WHEN  -",
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_rehearsal_for_programs(
     (item,) = parse(capsys.readouterr().out)["items"]
     assert (item["kind"], item["metadata"]["namespace"]) == ("AddOnPlacementScore", "c9")
     assert item["metadata"]["labels"]["fairway.dev/provider"] == "worker"
-    assert item["status"]["scores"] == [{"name": "free", "value": 50}]
+    assert item["status"]["scores"] == [{"name": "free", "value": 75}]
     assert item["status"]["conditions"][0]["message"] == "free 75 slots"
 
 
@@ -195,7 +195,7 @@ def test_a_rehearsal_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest.Capt
     assert run(["provider", "run", "fleet.py", "--dry-run"]) == 0
     table = capsys.readouterr().out
     assert [line.split()[:4] for line in table.splitlines()[1:]] == [
-        ["c1", "rank-score", "cheap", "-100"],
+        ["c1", "rank-score", "cheap", "0"],
         ["c22", "rank-score", "cheap", "100"],
     ]
     assert scores(at_hub) == {}
@@ -220,7 +220,7 @@ def test_one_cluster_that_could_not_be_read_is_not_everything(
 
 def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "run", "fleet.py", "--once"]) == 0
-    assert scores(at_hub) == {"c1/rank-score": {"cheap": -100}, "c22/rank-score": {"cheap": 100}}
+    assert scores(at_hub) == {"c1/rank-score": {"cheap": 0}, "c22/rank-score": {"cheap": 100}}
     capsys.readouterr()
     assert run(["provider", "cleanup", "rank", "--dry-run"]) == 0
     assert capsys.readouterr().out.count("(dry run)") == 2
@@ -263,7 +263,7 @@ def test_raw_values_besides(at_hub: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(command) == 0
     raw = act(at_hub, lambda client: client.get(MANAGED_CLUSTER_SCORES, "c1-free", namespace="c1"))
     assert raw.status.score == 75
-    assert scores(at_hub) == {"c1/worker-score": {"free": 50}}
+    assert scores(at_hub) == {"c1/worker-score": {"free": 75}}
     assert run(["provider", "cleanup", "worker"]) == 0
     assert act(at_hub, lambda client: client.list(MANAGED_CLUSTER_SCORES)).items == ()
 
@@ -281,7 +281,7 @@ def test_adopting_needs_to_be_said(at_hub: Path, capsys: pytest.CaptureFixture[s
     assert run(command) == 1
     assert "c1/worker-score was not made by Fairway" in capsys.readouterr().err
     assert run([*command, "--adopt"]) == 0
-    assert scores(at_hub) == {"c1/worker-score": {"free": 50}}
+    assert scores(at_hub) == {"c1/worker-score": {"free": 75}}
 
 
 def test_validity_can_be_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -454,7 +454,7 @@ def test_it_runs_until_it_is_told_to_stop(at_hub: Path, folder: Path) -> None:
     addresses = ("--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
     with process(folder, *arguments, *addresses, kubeconfig=at_hub) as running:
         port = port_of(folder)
-        await_(lambda: scores(at_hub) == {"c1/worker-score": {"free": 50}})
+        await_(lambda: scores(at_hub) == {"c1/worker-score": {"free": 75}})
         await_(lambda: asked(port, "/readyz")[0] == 200)
         assert asked(port, "/livez")[0] == 200
         written = 'fairway_provider_writes_total{provider="worker"} 1.0'
@@ -487,7 +487,7 @@ def test_killed_and_started_again(at_hub: Path, folder: Path, tmp_path: Path) ->
     assert left is not None
     assert left.status.validUntil is None
     with process(folder, *arguments, kubeconfig=at_hub) as running:
-        await_(lambda: scores(at_hub) == {"other/worker-score": {"free": 50}})
+        await_(lambda: scores(at_hub) == {"other/worker-score": {"free": 75}})
     repaired = read(at_hub, "worker-score", cluster="other")
     assert repaired is not None
     assert repaired.metadata.uid == left.metadata.uid
@@ -503,7 +503,7 @@ def test_a_provider_that_blocks_does_not_keep_the_process(at_hub: Path, folder: 
         (folder / f"{name}.py").write_text(source.replace('return float(Path("value").read_text())', body))
     files = ("worker.py", "stuck.py", "handing.py")
     with process(folder, *files, "--cluster-name", "c1", "--deadline", "200ms", kubeconfig=at_hub) as running:
-        await_(lambda: scores(at_hub).get("c1/worker-score") == {"free": 50})
+        await_(lambda: scores(at_hub).get("c1/worker-score") == {"free": 75})
         await_(lambda: scores(at_hub).get("c1/stuck-score") == {})
         await_(lambda: scores(at_hub).get("c1/handing-score") == {})
         running.send_signal(signal.SIGTERM)

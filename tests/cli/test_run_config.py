@@ -140,7 +140,7 @@ def test_a_word_that_is_none_is_told_with_those_there_are(tmp_path: Path) -> Non
 
 def test_a_section_nobody_reads_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "fairway.yaml"
-    file.write_text("recovery: {below: -50}\nscores: {silent: drop}\n", encoding="utf-8")
+    file.write_text("recovery: {below: 20}\nscores: {silent: drop}\n", encoding="utf-8")
     with caplog.at_level(logging.WARNING):
         configured(Settings(), file)
     assert [record.getMessage() for record in caplog.records] == [

@@ -122,7 +122,7 @@ async def test_a_placement_follows_what_is_free(stage: Stage) -> None:
     for cluster in CLUSTERS:
         await stage.agent(cluster)
     for cluster in CLUSTERS:
-        score = await scored(stage, cluster, 60)  # 8 of 10 cores are free
+        score = await scored(stage, cluster, 80)  # 8 of 10 cores are free
         assert has_condition(score, "AddOnPlacementScoreUpdated")
         assert score["metadata"]["labels"]["fairway.dev/provider"] == "resource-usage"
 
@@ -132,7 +132,7 @@ async def test_a_placement_follows_what_is_free(stage: Stage) -> None:
 
     # Filling cluster1 moves the placement to cluster2.
     await stage.create(PODS, pod("one", cpu="1"), pod("two", cpu="1"), server="cluster1")
-    await scored(stage, "cluster1", 20)
+    await scored(stage, "cluster1", 60)
     await decided(stage, "cluster2")
 
     # Without its agent a score runs out, which counts 0: less than what cluster1 has.
@@ -141,7 +141,7 @@ async def test_a_placement_follows_what_is_free(stage: Stage) -> None:
     path = SCORE_OF.format(cluster="cluster2")
     await stage.until("the score of cluster2 runs out", lambda found: not is_valid(found), path)
     await decided(stage, "cluster1")
-    assert cpu_of(await stage.found(path)) == 60  # nobody touched it
+    assert cpu_of(await stage.found(path)) == 80  # nobody touched it
     told = await stage.fairway("get", "providers")
     assert re.search(r"cluster2: .*ran out", told), told
 
@@ -154,7 +154,7 @@ async def test_a_placement_follows_what_is_free(stage: Stage) -> None:
     # What was taken is given back.
     for name in ("one", "two"):
         await stage.delete(f"{PODS}/{name}", server="cluster1")
-    await scored(stage, "cluster1", 60)
+    await scored(stage, "cluster1", 80)
     await decided(stage, "cluster1")
 
     if stage.has_kubectl:
@@ -174,7 +174,7 @@ async def as_the_documents_print_it(stage: Stage) -> None:
     for cluster, line in zip(CLUSTERS, printed.splitlines(), strict=True):
         name, scores = line.split("\t")
         assert name == cluster
-        assert json.loads(scores)[0] == {"name": "cpuAvailable", "value": 60}
+        assert json.loads(scores)[0] == {"name": "cpuAvailable", "value": 80}
     described = await stage.kubectl("describe", "placementdecision", "-n", "default")
     assert re.search(r"Status:\n  Decisions:\n    Cluster Name:  cluster1\n    Reason:", described)
     events = await stage.kubectl("describe", "placement", "-n", "default", "placement1")

@@ -89,11 +89,11 @@ def test_the_mistake_mends_itself_with_the_first_score_and_comes_back_with_the_l
         pytest.param((5, 6, 7), (5, 6, 7), id="and are not stretched"),
         pytest.param((0, 50, 100), (0, 50, 100), id="not even at the upper end"),
         pytest.param((-100, -50, 0), (-100, -50, 0), id="nor at the lower end"),
-        pytest.param((0, 50, 101), (-100, 0, 100), id="one beyond 100 stretches all"),
-        pytest.param((-101, 0, 99), (-100, 1, 100), id="one below -100 stretches all"),
-        pytest.param((10**12, 3 * 10**12, 2 * 10**12), (-100, 100, 0), id="amounts of bytes"),
+        pytest.param((0, 50, 101), (0, 49, 100), id="one beyond 100 stretches all"),
+        pytest.param((-101, 0, 99), (0, 50, 100), id="one below -100 stretches all"),
+        pytest.param((10**12, 3 * 10**12, 2 * 10**12), (0, 100, 50), id="amounts of bytes"),
         pytest.param((500, 500, 500), (100, 100, 100), id="equal amounts are the best"),
-        pytest.param((-(2**63), 0, 2**63 - 1), (-100, 0, 100), id="the widest range there is"),
+        pytest.param((-(2**63), 0, 2**63 - 1), (0, 50, 100), id="the widest range there is"),
     ],
 )
 def test_amounts_beyond_the_range_are_stretched_over_it(
@@ -104,8 +104,8 @@ def test_amounts_beyond_the_range_are_stretched_over_it(
 
 def test_a_missing_score_counts_zero_and_does_not_move_the_range() -> None:
     found = seen("ClusterHealth", 1000, 3000)
-    assert scores_of(found, "ClusterHealth") == {"c1": -100, "c2": 100}
-    assert found.outcome.totals_by_name() == {"c1": -100, "c2": 100, "c3": 0}
+    assert scores_of(found, "ClusterHealth") == {"c1": 0, "c2": 100}
+    assert found.outcome.totals_by_name() == {"c1": 0, "c2": 100, "c3": 0}
 
 
 def test_names_of_calculators_are_compared_without_case() -> None:
@@ -126,7 +126,7 @@ def test_a_score_whose_name_does_not_start_with_its_cluster_is_nobodys() -> None
     ("values", "expected"),
     [
         pytest.param((2**62, 2**62 + 1), (100, 100), id="too close for doubles to tell apart"),
-        pytest.param((2**63 - 1, -(2**63)), (100, -100), id="as far apart as can be"),
+        pytest.param((2**63 - 1, -(2**63)), (100, 0), id="as far apart as can be"),
     ],
 )
 def test_amounts_at_the_limits_of_64_bits_are_compared(

@@ -10,9 +10,9 @@ from fairway.kube import Client, Connection
 from fairway.providers.catalogue import CATALOGUE
 from fairway.providers.health.parts import scores as health_scores
 from fairway.providers.hosted.claims import MAXIMUM
-from fairway.providers.hosted.provider import HostedClusters, Share
+from fairway.providers.hosted.provider import HostedClusters
 from fairway.providers.provider import Scale, Score
-from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic
+from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Share
 from fairway.providers.usage import ResourceUsage
 
 PAGE = (Path(__file__).parents[2] / "docs/scores.md").read_text(encoding="utf-8")
@@ -30,15 +30,15 @@ def rows() -> Iterator[tuple[str, str, str]]:
 def formula(scale: Scale) -> str:
     match scale:
         case Linear(low, high):
-            return f"linear({low:g}, {'maximum' if high == MAXIMUM else f'{high:g}'})"
+            return f"linear({low:g}, {high:g})"
         case Logarithmic(low, high):
             return f"log({low:g}, {high:g})"
         case Inverted(inner):
             return f"inverted {formula(inner)}"
         case Direct():
             return "x"
-        case Share():
-            return "share"
+        case Share(most):
+            return f"share({'maximum' if most == MAXIMUM else f'{most:g}'})"
     raise AssertionError(scale)
 
 

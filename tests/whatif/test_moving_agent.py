@@ -37,6 +37,8 @@ class Paper:
         self.renewals: list[float] = []
         self.reports: list[float] = []
         self.publications: list[tuple[float, dict[str, int]]] = []
+        self.others: tuple[str, ...] = ()
+        self.extensions: list[tuple[float, str]] = []
 
     def outage(self, cluster: str) -> bool:
         return self.out
@@ -62,6 +64,12 @@ class Paper:
     async def publish(self, cluster: str, values: Mapping[str, int]) -> None:
         self.publications.append((self._reach(), dict(values)))
         self.published = dict(values)
+
+    def constant(self, cluster: str) -> tuple[str, ...]:
+        return self.others
+
+    async def extend(self, cluster: str, name: str) -> None:
+        self.extensions.append((self._reach(), name))
 
 
 @asynccontextmanager
@@ -94,6 +102,14 @@ class TestRounds:
             await asyncio.sleep(600)
         place = 60 * share("c1")
         assert paper.renewals == pytest.approx([0, *(place + 60 * index for index in range(10))])
+
+    async def test_scores_that_do_not_move_are_renewed_with_those_that_do(self) -> None:
+        paper = Paper(values=IDLE)
+        paper.others = ("hosted-clusters-score",)
+        async with playing(paper):
+            await asyncio.sleep(600)
+        assert [when for when, _ in paper.extensions] == [when for when, _ in paper.publications]
+        assert {name for _, name in paper.extensions} == {"hosted-clusters-score"}
 
     async def test_publishes_once_a_period_at_a_place_of_its_own(self) -> None:
         paper = Paper(values=IDLE)
@@ -184,7 +200,7 @@ class TestRounds:
 @pytest.mark.looptime
 class TestWalks:
     async def walk(self, *, seed: int, name: str = "c1") -> list[dict[str, int]]:
-        paper = Paper(values={"cpuAvailable": 20, "memAvailable": -40})
+        paper = Paper(values={"cpuAvailable": 20, "memAvailable": 40})
         async with playing(paper, name=name, seed=seed):
             await asyncio.sleep(600)
         return [values for _, values in paper.publications]
@@ -199,14 +215,14 @@ class TestWalks:
         assert len({values["cpuAvailable"] for values in await self.walk(seed=1)}) > 3
 
     async def test_it_goes_on_from_what_somebody_else_wrote(self) -> None:
-        paper = Paper(values={"cpuAvailable": 0})
+        paper = Paper(values={"cpuAvailable": 20})
         async with playing(paper):
             await asyncio.sleep(60)
-            paper.published = {"cpuAvailable": 25}
+            paper.published = {"cpuAvailable": 45}
             await asyncio.sleep(60)
         (_, before), (_, after) = paper.publications
-        assert abs(before["cpuAvailable"]) < 15
-        assert after["cpuAvailable"] > 10
+        assert abs(before["cpuAvailable"] - 20) < 15
+        assert after["cpuAvailable"] > 30
 
     async def test_without_a_score_it_begins_one(self) -> None:
         paper = Paper(left=0)

@@ -10,8 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from fairway.providers.hosted.capacity import scores_of
+from fairway.providers.hosted.claims import Limits, claimed
+from fairway.providers.hosted.options import Options
 from fairway.whatif.synthetic import BASE_TIME, NAMESPACES, generate, stamp
 from fairway.whatif.synthetic_placements import placements
+from fairway.whatif.synthetic_scores import HOSTED
 
 SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 
@@ -107,15 +111,36 @@ def test_scores_are_mostly_valid_some_expired_some_missing(fleet: list[dict[str,
     expired = [score for score in usage if score["status"]["validUntil"] < stamp(BASE_TIME)]
     assert 0.9 < len(usage) / 2000 < 1
     assert 0.01 < len(expired) / len(usage) < 0.1
-    assert all(-100 <= item["value"] <= 100 for score in usage for item in score["status"]["scores"])
+    scores = of(fleet, "AddOnPlacementScore")
+    assert all(0 <= item["value"] <= 100 for score in scores for item in score["status"]["scores"])
+    assert all("validUntil" in score["status"] for score in scores)
     hosted = [
         score
         for score in of(fleet, "AddOnPlacementScore")
         if score["metadata"]["name"] == "hosted-clusters-score"
     ]
-    assert len({score["status"]["scores"][0]["value"] for score in hosted}) > 5
+    assert len({published(score)["hostedClustersCount"] for score in hosted}) > 5
     for score in of(fleet, "ManagedClusterScore"):
         assert score["metadata"]["name"].startswith(score["metadata"]["namespace"] + "-resourceratio")
+
+
+def published(score: dict[str, Any]) -> dict[str, int]:
+    return {item["name"]: item["value"] for item in score["status"]["scores"]}
+
+
+def test_hosting_clusters_publish_what_their_claims_and_sizes_say(fleet: list[dict[str, Any]]) -> None:
+    clusters = {cluster["metadata"]["name"]: cluster["status"] for cluster in of(fleet, "ManagedCluster")}
+    hosts = [score for score in of(fleet, "AddOnPlacementScore") if score["metadata"]["name"] == HOSTED]
+    assert len(hosts) > 20
+    for score in hosts:
+        status, values = clusters[score["metadata"]["namespace"]], published(score)
+        assert set(values) == {each.name for each in scores_of(Options())}
+        count = values["hostedClustersCount"]
+        claims = {each["name"]: each["value"] for each in status["clusterClaims"]}
+        assert claims.items() >= claimed(count, Limits()).items()
+        assert 5 * count <= float(status["capacity"]["cpu"])
+    busiest, idlest = (pick(hosts, key=lambda score: published(score)["hcpHeadroom"]) for pick in (min, max))
+    assert published(busiest)["hostedClustersCount"] > published(idlest)["hostedClustersCount"]
 
 
 def test_placements_are_bound_to_something(fleet: list[dict[str, Any]]) -> None:

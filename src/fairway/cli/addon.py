@@ -88,7 +88,8 @@ Examples:
 
 \b
 Settings for --set: PROVIDERS (what the agent runs), INTERVAL, VALID_FOR, MAXCPUCOUNT (cores that score 100),
-MAXMEMCOUNT (MiB, or with a unit), SCORES (only these, of resource-usage), LOG_FORMAT. A cluster gets
+MAXMEMCOUNT (MiB, or with a unit), SCORES (only these, of resource-usage), SCORE_FLOOR (what the worst value scores:
+0, or -100 for OCM's symmetric form), PARITY (upstream-fixed for OCM's eight numbers), LOG_FORMAT. A cluster gets
 others by an AddOnDeploymentConfig of its own.
 With --wait, what is still missing is told on stderr.
 Exit status: 0 installed, and with --wait available on all clusters that are chosen; 1 with --wait, the time is up;

@@ -28,9 +28,13 @@ VARIABLES: Final[Mapping[str, str]] = {
     "MAXCPUCOUNT": "",
     "MAXMEMCOUNT": "",
     "SCORES": "",
+    "SCORE_FLOOR": "",
+    "PARITY": "",
     "LOG_FORMAT": "json",
 }
-"""What --set may say, and what holds otherwise. An empty limit is chosen by the agent."""
+"""What --set may say, and what holds otherwise. An empty value leaves the choice to the agent."""
+ENVIRONMENT: Final = ("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES", "SCORE_FLOOR", "PARITY")
+"""Settings that the agent's providers read from its environment."""
 
 RBAC: Final = "rbac.authorization.k8s.io"
 CLUSTER: Final = "cluster.open-cluster-management.io"
@@ -277,9 +281,7 @@ def container(plan: Plan) -> Document:
             "--log-format={{LOG_FORMAT}}",
             *(["--managed-cluster-scores"] if plan.managed_cluster_scores else []),
         ],
-        "env": [
-            {"name": name, "value": f"{{{{{name}}}}}"} for name in ("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES")
-        ],
+        "env": [{"name": name, "value": f"{{{{{name}}}}}"} for name in ENVIRONMENT],
         "ports": [
             {"name": "health", "containerPort": HEALTH_PORT},
             {"name": "metrics", "containerPort": METRICS_PORT},

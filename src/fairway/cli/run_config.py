@@ -2,8 +2,8 @@
 
 recovery:
   health: health-score/health      # RESOURCE/SCORE, or the calculator of a ManagedClusterScore
-  below: -20
-  above: 20
+  below: 40
+  above: 60
   dwell: 5m
   recoveryDwell: 15m
   fleet: {percent: 10}
@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, field
 
@@ -87,6 +87,7 @@ class _Recovery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, r
 class _Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: int
     high: int
+    floor: Literal[0, -100] = 0
 
 
 class _Bridge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -107,7 +108,10 @@ class _Bridge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ren
             ttl=float(self.ttl),
             resource=self.resource,
             calculators=self.calculators,
-            ranges={name: bridge.Range(low=each.low, high=each.high) for name, each in self.ranges.items()},
+            ranges={
+                name: bridge.Range(low=each.low, high=each.high, floor=each.floor)
+                for name, each in self.ranges.items()
+            },
             names=self.names,
             resources=self.resources,
         )

@@ -36,7 +36,15 @@ VARIABLES: Final = frozenset(
         "INSTALL_NAMESPACE",
         "CA_BUNDLE_FILE_PATH",
         *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-        *("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES", "HC_MAX_NUMBER", "HC_THRESHOLD_NUMBER"),
+        *(
+            "MAXCPUCOUNT",
+            "MAXMEMCOUNT",
+            "SCORES",
+            "SCORE_FLOOR",
+            "PARITY",
+            "HC_MAX_NUMBER",
+            "HC_THRESHOLD_NUMBER",
+        ),
     }
 )
 """Those that agents of add-ons get, and those that providers look for. Any other could make another program of it."""

@@ -1,8 +1,8 @@
 """Scores of one calculator, read from ManagedClusterScore: ResourceRatioCPU, ResourceRatioMemory, or any other name.
 
 Calculators may publish scores between -100 and 100, which count as they are, or amounts of any size, such as
-bytes: then the candidates' amounts are stretched over -100 to 100. A cluster without the score counts 0, unless its
-placement says that it counts as the worst.
+bytes: then the candidates' amounts are stretched over 0 to 100. A cluster without the score counts 0, the least of
+those, unless its placement says that it counts as the worst.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ class Calculator(Timeless):
         low, high = float(extent.low), float(extent.high)
         if high == low:
             return HIGHEST
-        return int(((float(raw) - low) / (high - low) - 0.5) * 2.0 * 100.0)
+        return int(100.0 * ((float(raw) - low) / (high - low)))
 
     def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
         if extent.low >= LOWEST and extent.high <= HIGHEST:
@@ -63,7 +63,7 @@ class Calculator(Timeless):
         if high == low:
             return np.full(len(raw), HIGHEST, dtype=np.int64)
         ratio = (raw.astype(np.float64) - low) / (high - low)
-        return ((ratio - 0.5) * 2.0 * 100.0).astype(np.int64)
+        return (100.0 * ratio).astype(np.int64)
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({self._column}))

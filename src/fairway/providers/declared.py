@@ -9,6 +9,8 @@ scores:
   scale: {kind: logarithmic, low: 0.1, high: 100, inverted: true}   # low values are good
 - name: latency
   scale: {kind: quantile, inverted: true}                           # by rank in the fleet
+- name: balance
+  scale: {kind: linear, low: -5, high: 5, floor: -100}              # from -100 to 100 instead of from 0 to 100
 """
 
 from collections.abc import Callable
@@ -19,11 +21,11 @@ from msgspec import Struct, field
 from fairway.providers.definition import is_name, is_resource, is_score
 from fairway.providers.document import Document, Seconds, Steps
 from fairway.providers.provider import DEADBAND, HIGHEST, INTERVAL_SECONDS, LOWEST, Scale, Score
-from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Quantile, Spread
+from fairway.providers.scales import FLOOR, Direct, Inverted, Linear, Logarithmic, Quantile, Spread
 
 SHORTEST_INTERVAL: Final = 1.0
 NO_SCALE: Final = "misses the field 'scale', such as {kind: linear, low: 0, high: 100}"
-NO_LIMITS: Final = "a {kind} scale needs low and high: the values that score -100 and 100"
+NO_LIMITS: Final = "a {kind} scale needs low and high: the values that score the worst and the best"
 UPSIDE_DOWN: Final = (
     "low ({low:g}) must be less than high ({high:g}); if low values are good, exchange them and write "
     "inverted: true"
@@ -45,10 +47,10 @@ TWO_SCORES: Final = "the score {name!r} is declared twice"
 NO_SCORES: Final = "declares no score; write at least one under scores"
 TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
 
-_UNLIMITED: Final[dict[str, Callable[[], Scale]]] = {
+_UNLIMITED: Final[dict[str, Callable[[int], Scale]]] = {
     "direct": Direct,
     "quantile": Quantile,
-    "spread": Spread,
+    "spread": lambda floor: Spread(floor=floor),
 }
 
 
@@ -58,20 +60,25 @@ class ScaleEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     high: float | None = None
     inverted: bool = False
     """Low values are good ones."""
+    floor: Literal[0, -100] | None = None
+    """The score of the worst value: 0, unless a direct value is itself a score, which may be negative."""
 
     def scale(self) -> Scale:
         """Raises ValueError."""
         made: Scale
+        floor = self.floor
+        if floor is None:
+            floor = LOWEST if self.kind == "direct" and not self.inverted else FLOOR
         if self.kind in ("linear", "logarithmic"):
             if self.low is None or self.high is None:
                 raise ValueError(NO_LIMITS.format(kind=self.kind))
             if self.low > self.high:
                 raise ValueError(UPSIDE_DOWN.format(low=self.low, high=self.high))
-            made = (Linear if self.kind == "linear" else Logarithmic)(self.low, self.high)
+            made = (Linear if self.kind == "linear" else Logarithmic)(self.low, self.high, floor=floor)
         elif self.low is not None or self.high is not None:
             raise ValueError(LIMITS_UNUSED.format(kind=self.kind))
         else:
-            made = _UNLIMITED[self.kind]()
+            made = _UNLIMITED[self.kind](floor)
         return Inverted(made) if self.inverted else made
 
 

@@ -1,4 +1,7 @@
-"""Scales: how raw values become scores between -100 and 100, the higher the better.
+"""Scales: how raw values become scores, the higher the better.
+
+Scores run from ``floor``, which is 0 by default, to 100. OCM counts a missing or expired score as 0, so with the
+default floor a cluster without a score never ranks above one that has it. ``floor=-100`` is OCM's symmetric form.
 
 All are frozen values that only compare and compute, and all are monotone. What is not finite never reaches a scale.
 
@@ -11,7 +14,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from fairway.providers.provider import HIGHEST, LOWEST, Scale
 
@@ -25,23 +28,32 @@ NOT_POSITIVE: Final = (
     "Logarithmic: low must be greater than 0, not {low}; write the smallest value that matters, such as 1"
 )
 UNKNOWN_ROUNDING: Final = "{kind}: rounding must be truncate, nearest or floor, not {given!r}"
+BAD_FLOOR: Final = "{kind}: floor, the score of the worst value, must be 0 or -100, not {given!r}"
 UNFITTED: Final = "{kind} ranks a cluster among others: fit it to the values of the fleet first"
 
-_SPAN: Final = HIGHEST - LOWEST
+FLOOR: Final = 0
+"""The worst score of a scale unless its ``floor`` says otherwise: what a missing score counts."""
+FLOORS: Final = (FLOOR, LOWEST)
 
 
-def clamped(score: float) -> int:
+def clamped(score: float, *, floor: int = LOWEST) -> int:
     """The nearest score there is, without the part after the point."""
-    return int(min(max(score, LOWEST), HIGHEST))
+    return int(min(max(score, floor), HIGHEST))
 
 
-def _rounded(score: float, rounding: Rounding) -> int:
+def _rounded(score: float, rounding: Rounding, floor: int) -> int:
     if rounding == "truncate":
-        return clamped(score)
-    return clamped(math.floor(score + 0.5 if rounding == "nearest" else score))
+        return clamped(score, floor=floor)
+    return clamped(math.floor(score + 0.5 if rounding == "nearest" else score), floor=floor)
 
 
-def _check(kind: str, *, low: float, high: float, rounding: Rounding) -> None:
+def _check_floor(kind: str, floor: int) -> None:
+    if floor not in FLOORS:
+        raise ValueError(BAD_FLOOR.format(kind=kind, given=floor))
+
+
+def _check(kind: str, *, low: float, high: float, rounding: Rounding, floor: int) -> None:
+    _check_floor(kind, floor)
     for name, value in (("low", low), ("high", high), ("high - low", high - low)):
         if not math.isfinite(value):
             raise ValueError(NOT_FINITE.format(kind=kind, name=name, value=value))
@@ -54,24 +66,29 @@ def _check(kind: str, *, low: float, high: float, rounding: Rounding) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """``200 * (value - low) / (high - low) - 100``; limits are assumptions, so what lies beyond them is clamped."""
+    """``100 * (value - low) / (high - low)``, or ``200 * (value - low) / (high - low) - 100`` where ``floor`` is -100.
+
+    Limits are assumptions, so what lies beyond them is clamped.
+    """
 
     low: float
     high: float
     rounding: Rounding = "truncate"
+    floor: int = FLOOR
 
     def __post_init__(self) -> None:
-        _check("Linear", low=self.low, high=self.high, rounding=self.rounding)
+        _check("Linear", low=self.low, high=self.high, rounding=self.rounding, floor=self.floor)
 
     def score(self, value: float, /) -> int:
         if value <= self.low:
-            return LOWEST
+            return self.floor
         if value > self.high:
             return HIGHEST
-        distance = _SPAN * (value - self.low)
+        span = HIGHEST - self.floor
+        distance = span * (value - self.low)
         # The reference's order of operations, so that it errs by the same last bit; it would overflow here.
-        share = distance / (self.high - self.low) if math.isfinite(distance) else _SPAN * self._part(value)
-        return _rounded(share + LOWEST, self.rounding)
+        share = distance / (self.high - self.low) if math.isfinite(distance) else span * self._part(value)
+        return _rounded(share + self.floor, self.rounding, self.floor)
 
     def _part(self, value: float) -> float:
         return (value - self.low) / (self.high - self.low)
@@ -84,28 +101,53 @@ class Logarithmic:
     low: float
     high: float
     rounding: Rounding = "nearest"
+    floor: int = FLOOR
 
     def __post_init__(self) -> None:
         if math.isfinite(self.low) and self.low <= 0:
             raise ValueError(NOT_POSITIVE.format(low=self.low))
-        _check("Logarithmic", low=self.low, high=self.high, rounding=self.rounding)
+        _check("Logarithmic", low=self.low, high=self.high, rounding=self.rounding, floor=self.floor)
 
     def score(self, value: float, /) -> int:
         if value <= self.low:
-            return LOWEST
+            return self.floor
         if value >= self.high:
             return HIGHEST
         bottom = math.log(self.low)
         share = (math.log(value) - bottom) / (math.log(self.high) - bottom)
-        return _rounded(_SPAN * share + LOWEST, self.rounding)
+        return _rounded((HIGHEST - self.floor) * share + self.floor, self.rounding, self.floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """``100 * value / most``, and at least 1 for anything above 0, so that a little is never the same as nothing."""
+
+    most: float = 1.0
+    rounding: Rounding = "truncate"
+
+    floor: ClassVar[int] = FLOOR
+
+    def __post_init__(self) -> None:
+        _check("Share", low=0, high=self.most, rounding=self.rounding, floor=FLOOR)
+
+    def score(self, value: float, /) -> int:
+        return FLOOR if value <= 0 else max(Linear(0, self.most, self.rounding).score(value), FLOOR + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """The value is a score already: rounded to the nearest, and clamped."""
+    """The value is a score already: rounded to the nearest, and clamped to ``floor`` and 100.
+
+    Negative scores are kept by default, since the value is its author's own.
+    """
+
+    floor: int = LOWEST
+
+    def __post_init__(self) -> None:
+        _check_floor("Direct", self.floor)
 
     def score(self, value: float, /) -> int:
-        return clamped(math.floor(min(max(value, LOWEST), HIGHEST) + 0.5))
+        return clamped(math.floor(min(max(value, self.floor), HIGHEST) + 0.5), floor=self.floor)
 
 
 class FleetScale(abc.ABC):
@@ -123,29 +165,38 @@ class FleetScale(abc.ABC):
 
 @dataclass(frozen=True, slots=True)
 class Quantile(FleetScale):
-    """By rank: the lowest value of the fleet scores -100, the highest 100, equal values the same in between.
+    """By rank: the lowest value of the fleet scores ``floor``, the highest 100, equal values the same in between.
 
-    A fleet of one, or of equals, scores 0: there is nothing to tell it from the others.
+    A fleet of one, or of equals, scores the middle: there is nothing to tell it from the others.
     """
 
+    floor: int = FLOOR
+
+    def __post_init__(self) -> None:
+        _check_floor("Quantile", self.floor)
+
     def fit(self, values: Iterable[float], /) -> Scale:
-        return Ranks(tuple(sorted(values)))
+        return Ranks(tuple(sorted(values)), self.floor)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread(FleetScale):
-    """Linear from the fleet's lowest value to its highest. A fleet of one, or of equals, scores 0."""
+    """Linear from the fleet's lowest value to its highest. A fleet of one, or of equals, scores the middle."""
 
     rounding: Rounding = "truncate"
+    floor: int = FLOOR
+
+    def __post_init__(self) -> None:
+        _check_floor("Spread", self.floor)
 
     def fit(self, values: Iterable[float], /) -> Scale:
         known = sorted(values)
         if not known or known[0] == known[-1]:
-            return Ranks(tuple(known))
+            return Ranks(tuple(known), self.floor)
         # A span that is no number any more is still one of numbers at half the size.
         if not math.isfinite(known[-1] - known[0]):
-            return Ranks(tuple(known))
-        return Linear(known[0], known[-1], self.rounding)
+            return Ranks(tuple(known), self.floor)
+        return Linear(known[0], known[-1], self.rounding, self.floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,28 +204,38 @@ class Ranks:
     """A Quantile that was fitted. ``values`` are sorted."""
 
     values: tuple[float, ...]
+    floor: int = FLOOR
 
     def score(self, value: float, /) -> int:
         if not self.values or self.values[0] == self.values[-1]:
-            return 0 if not self.values or value == self.values[0] else self._beyond(value)
+            middle = (self.floor + HIGHEST) // 2
+            return middle if not self.values or value == self.values[0] else self._beyond(value)
         below, upto = bisect_left(self.values, value), bisect_right(self.values, value)
         # The mean rank of those equal to it, or the place between two.
         rank = (below + upto - 1) / 2
         last = len(self.values) - 1
-        return _rounded(_SPAN * min(max(rank / last, 0.0), 1.0) + LOWEST, "nearest")
+        share = min(max(rank / last, 0.0), 1.0)
+        return _rounded((HIGHEST - self.floor) * share + self.floor, "nearest", self.floor)
 
     def _beyond(self, value: float) -> int:
-        return LOWEST if value < self.values[0] else HIGHEST
+        return self.floor if value < self.values[0] else HIGHEST
 
 
 @dataclass(frozen=True, slots=True)
 class Inverted:
-    """Low values are good ones: the other scale, upside down."""
+    """Low values are good ones: the other scale, upside down, with the same floor.
+
+    A scale that names no floor is taken for one from -100 to 100.
+    """
 
     scale: Scale
 
+    @property
+    def floor(self) -> int:
+        return int(getattr(self.scale, "floor", LOWEST))
+
     def score(self, value: float, /) -> int:
-        return -self.scale.score(value)
+        return HIGHEST + self.floor - self.scale.score(value)
 
 
 def needs_fleet(scale: Scale) -> bool:

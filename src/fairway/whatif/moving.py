@@ -38,6 +38,7 @@ from fairway.kube.lease import LEASES
 from fairway.whatif import moving_creation
 from fairway.whatif.moving_agent import Agent, Pace, Turnstile, Values
 from fairway.whatif.moving_objects import AVAILABLE, AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
+from fairway.whatif.synthetic_scores import HOSTED
 
 LEASE: Final = "managed-cluster-lease"
 LEASE_SECONDS: Final = 60
@@ -244,13 +245,24 @@ class HubWire:
         await self._client.patch(MANAGED_CLUSTERS, cluster, body, kind=Patch.MERGE, subresource="status")
 
     async def publish(self, cluster: str, values: Values) -> None:
+        await self._publish(cluster, SCORE, values)
+
+    def constant(self, cluster: str) -> tuple[str, ...]:
+        return (HOSTED,) if self._scores.get(HOSTED, namespace=cluster) is not None else ()
+
+    async def extend(self, cluster: str, name: str) -> None:
+        found = self._scores.get(name, namespace=cluster)
+        if found is not None:
+            await self._publish(cluster, name, {each.name: each.value for each in found.status.scores})
+
+    async def _publish(self, cluster: str, name: str, values: Values) -> None:
         now = self._clock.wall()
         until = now + timedelta(seconds=self._motion.validity(len(self._clusters.store)))
         status = moving_creation.score_status(values, until=until, now=now)
-        known = self._scores.get(SCORE, namespace=cluster)
+        known = self._scores.get(name, namespace=cluster)
         if known is not None and known.status.conditions:
             del status["conditions"]
-        await moving_creation.publish(self._client, cluster=cluster, name=SCORE, status=status)
+        await moving_creation.publish(self._client, cluster=cluster, name=name, status=status)
 
 
 def _silent(cluster: ManagedCluster) -> bool:

@@ -17,7 +17,7 @@ from fairway.kube import Clock, KubeError, TokenBucket
 
 log: Final = logging.getLogger(__name__)
 
-LEAST: Final = -100
+LEAST: Final = 0
 MOST: Final = 100
 STEP: Final = 3.0
 """The standard deviation of one step: so small that a decision stands for a while."""
@@ -27,7 +27,7 @@ REACH: Final = 30
 """As far from home as the walk goes."""
 RETRY_SECONDS: Final = 5.0
 BURST: Final = 20
-IDLE: Final = {"cpuAvailable": 0, "memAvailable": 0}
+IDLE: Final = {"cpuAvailable": 50, "memAvailable": 50}
 """Where a walk begins if nothing was published yet."""
 
 FAILED: Final = "the agent of %s is disturbed: %s"
@@ -70,6 +70,12 @@ class Wire(Protocol):
         """Say that the cluster is available."""
 
     async def publish(self, cluster: str, values: Values) -> None: ...
+
+    def constant(self, cluster: str) -> tuple[str, ...]:
+        """Its other score objects, whose values do not move."""
+
+    async def extend(self, cluster: str, name: str) -> None:
+        """Publish one of those for another while."""
 
 
 class Turnstile:
@@ -152,6 +158,9 @@ class Agent:
         if self._clock.monotonic() >= self._publish_at:
             await self._turnstile.pass_through()
             await self._wire.publish(self.name, self._step())
+            for name in self._wire.constant(self.name):
+                await self._turnstile.pass_through()
+                await self._wire.extend(self.name, name)
             self._publish_at = self._next(self._publish_at, self.pace.period)
 
     def _next(self, before: float, after: float) -> float:

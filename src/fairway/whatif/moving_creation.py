@@ -28,7 +28,6 @@ from fairway.kube.resource import Key, T, key_of
 from fairway.whatif.moving_objects import (
     AVAILABLE,
     NAMESPACE,
-    SCORE,
     SYNTHETIC,
     Member,
     Score,
@@ -113,8 +112,8 @@ async def ensure(
         return
 
 
-def score_status(values: Mapping[str, int], *, until: datetime | None, now: datetime) -> dict[str, Any]:
-    status: dict[str, Any] = {
+def score_status(values: Mapping[str, int], *, until: datetime, now: datetime) -> dict[str, Any]:
+    return {
         "conditions": [
             {
                 "type": UPDATED,
@@ -125,14 +124,12 @@ def score_status(values: Mapping[str, int], *, until: datetime | None, now: date
             }
         ],
         "scores": [{"name": name, "value": value} for name, value in sorted(values.items())],
+        "validUntil": format_time(until),
     }
-    if until is not None:
-        status["validUntil"] = format_time(until)
-    return status
 
 
 class _Making:
-    """``until`` is when the scores that move run out unless an agent renews them."""
+    """``until`` is when the scores run out unless an agent renews them."""
 
     def __init__(self, client: Client, *, until: datetime, now: datetime) -> None:
         self._client = client
@@ -173,9 +170,7 @@ class _Making:
             self._client,
             cluster=name,
             name=score.name,
-            status=score_status(
-                score.values, until=self._until if score.name == SCORE else None, now=self._now
-            ),
+            status=score_status(score.values, until=self._until, now=self._now),
             create=True,
         )
 

@@ -11,27 +11,36 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.whatif.synthetic import Document, generate, stamp
+from fairway.whatif.synthetic_scores import USAGE
 
 SYNTHETIC: Final = "fairway.dev/synthetic"
 """The label of clusters whose agents are played, and of their scores."""
-SCORE: Final = "resource-usage-score"
+SCORE: Final = USAGE
 """The object whose values move."""
 NAMESPACE: Final = "default"
 """Where placements can be tried at once."""
-BOUND_SETS: Final = ("default", "global")
+DEFAULT_SET: Final = "default"
+BOUND_SETS: Final = (DEFAULT_SET, "global")
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
 AVAILABLE_REASON: Final = "ManagedClusterAvailable"
 AVAILABLE_MESSAGE: Final = "Managed cluster is available"
 
+_SET_LABELS: Final = {
+    "prod": {"environment": "prod"},
+    "dev": {"environment": "dev"},
+    "edge": {"cloud": "None"},
+    "hosting": {"feature.open-cluster-management.io/addon-hypershift-addon": "available"},
+}
 _OUT_OF_REACH: Final = ("/unreachable", "/unavailable")
 _FEATURE: Final = "feature.open-cluster-management.io/"
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """An AddOnPlacementScore in the namespace of its cluster. ``values`` are whole numbers from -100 to 100."""
+    """An AddOnPlacementScore in the namespace of its cluster. ``values`` are whole numbers from 0 to 100."""
 
     name: str
     values: dict[str, int]
@@ -48,15 +57,22 @@ class Member:
 
 
 def surroundings(*, now: datetime) -> Iterator[Document]:
-    """The sets clusters are in, and bindings that let placements in ``NAMESPACE`` choose among all of them."""
+    """The sets clusters are in, and bindings that let placements in ``NAMESPACE`` choose among all of them.
+
+    Every cluster is in the set ``default``, as on a hub where no administrator moved it, so that the placements of
+    OCM's documentation select it. The other sets select by labels.
+    """
     api_version = ManagedClusterSet().apiVersion
     for document in generate(clusters=0, placements=0, now=now):
         if document["kind"] == ManagedClusterSet().kind:
+            name = document["metadata"]["name"]
+            labels = _SET_LABELS.get(name)
+            selector = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": labels}}
             yield {
                 "apiVersion": api_version,
                 "kind": document["kind"],
-                "metadata": {"name": document["metadata"]["name"]},
-                "spec": document["spec"],
+                "metadata": {"name": name},
+                "spec": document["spec"] if labels is None else {"clusterSelector": selector},
             }
     for name in BOUND_SETS:
         yield {
@@ -90,6 +106,7 @@ def _member(source: Document, scores: list[Document], *, seed: int, now: datetim
     labels = {
         key: "available" if key.startswith(_FEATURE) else value for key, value in metadata["labels"].items()
     }
+    labels[CLUSTER_SET_LABEL] = DEFAULT_SET
     made = [Score(each["metadata"]["name"], _values(each)) for each in scores]
     if all(each.name != SCORE for each in made):
         made.insert(0, Score(SCORE, _guess(metadata["name"], seed)))
@@ -128,4 +145,4 @@ def _values(score: Document) -> dict[str, int]:
 def _guess(name: str, seed: int) -> dict[str, int]:
     """For a cluster the picture shows without its provider: somewhat loaded."""
     rng = random.Random(f"fairway score {seed} {name}")
-    return {"cpuAvailable": rng.randint(-90, -10), "memAvailable": rng.randint(-90, -10)}
+    return {"cpuAvailable": rng.randint(5, 45), "memAvailable": rng.randint(5, 45)}

@@ -8,10 +8,12 @@ a smaller one of the same seed.
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fairway.whatif.synthetic_placements import placements as placement_documents
+from fairway.whatif.synthetic_scores import HOSTED, USAGE, Host, usage_scores
 
 Document = dict[str, Any]
 
@@ -56,8 +58,6 @@ _SHAPE_WEIGHTS: Final = {
     "stage": (20, 40, 25, 15, 0, 0),
     "dev": (45, 40, 15, 0, 0, 0),
 }
-_HOSTED_MAX: Final = 80
-_HOSTED_THRESHOLD: Final = 60
 _CA_BUNDLE: Final = (
     "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t" + "TUlJQzV6Q0NBYytnQXdJQkFnSUJBREFOQmdrcWhraUc5dzBCQVFzRkFE" * 8
 )
@@ -145,7 +145,7 @@ class _Cluster:
         self.openshift = _OPENSHIFT[self.kubernetes.split(".")[1]] if self.product == "OpenShift" else ""
         self.size()
         self.load = min(0.98, max(0.03, rng.gauss(0.55 if self.environment == "prod" else 0.35, 0.2)))
-        self.hosted = min(_HOSTED_MAX, int(_HOSTED_MAX * self.load * chance() * 1.4)) if self.hosting else 0
+        self.host = self.hosting_cluster(share=self.load * chance() * 1.4) if self.hosting else None
         fate = chance()
         self.available = "Unknown" if fate < 0.015 else "False" if fate < 0.02 else "True"
         self.age = timedelta(seconds=int(86400 * (1 + 700 * chance() ** 2)))
@@ -162,6 +162,13 @@ class _Cluster:
         # Nodes report a little less memory than was bought: firmware and kernel take their share.
         self.memory = self.cpu * ratio * 1024 * 1024 - self.nodes * rng.randint(180_000, 420_000)
         self.gpus = rng.choice((1, 2, 4, 8)) * max(1, self.nodes // 4) if self.gpu else 0
+
+    def hosting_cluster(self, *, share: float) -> Host:
+        """With hosted clusters on ``share`` of what it carries; its load follows from them."""
+        empty = Host(cpu=self.cpu, memory=self.memory * 1024, pods=250 * self.nodes)
+        host = replace(empty, hosted=min(empty.fits, int(empty.fits * share)))
+        self.load = 1 - host.free().cpu / self.cpu
+        return host
 
     def document(self) -> Document:
         spec: Document = {
@@ -267,13 +274,8 @@ class _Cluster:
                 f"https://console-openshift-console.apps.{self.name}.example.com"
             )
             claims["oauthredirecturis.openshift.io"] = f"https://oauth-openshift.apps.{self.name}.example.com"
-        if self.hosting:
-            claims["hostingcluster.hypershift.openshift.io"] = "true"
-            claims["full.hostedclustercount.hypershift.openshift.io"] = _truth(self.hosted >= _HOSTED_MAX)
-            claims["above.threshold.hostedclustercount.hypershift.openshift.io"] = _truth(
-                self.hosted >= _HOSTED_THRESHOLD
-            )
-            claims["zero.hostedclustercount.hypershift.openshift.io"] = _truth(self.hosted == 0)
+        if self.host is not None:
+            claims |= self.host.claims()
         return [{"name": name, "value": value} for name, value in sorted(claims.items())]
 
     def taints(self) -> list[Document]:
@@ -341,13 +343,16 @@ class _Cluster:
         if fate >= 0.03:  # the rest never had the provider installed
             free = 1 - self.load
             cpu_free = self.cpu * free
-            memory_free = self.memory / (1024 * 1024) * min(1.0, max(0.02, free + rng.gauss(0.05, 0.08)))
-            values = {"cpuAvailable": _normal(cpu_free, 600), "memAvailable": _normal(memory_free, 4096)}
-            if self.gpus:
-                values["gpuAvailable"] = _normal(self.gpus * rng.random(), 40)
-            yield self.score("resource-usage-score", values, valid=self.validity(stale=fate < 0.06))
-        if self.hosting:
-            yield self.score("hosted-clusters-score", {"hostedClustersCount": self.hosted}, valid=None)
+            memory_free = self.memory * 1024 * min(1.0, max(0.02, free + rng.gauss(0.05, 0.08)))
+            if self.host is not None:
+                memory_free = self.host.free().memory
+            gpus = int((self.gpus + 1) * rng.random()) if self.gpus else None
+            values = usage_scores(cpu=cpu_free, memory=memory_free, gpus=gpus)
+            yield self.score(USAGE, values, valid=self.validity(stale=fate < 0.06))
+        if self.host is not None:
+            # No number is drawn for it, so that it changes nothing of the clusters that follow.
+            away = timedelta(seconds=180 if self.available == "True" else -7200)
+            yield self.score(HOSTED, self.host.scores(), valid=self.now + away)
         if rng.random() < 0.04:
             yield self.cluster_score("resourceratiocpu", int(100 * (1 - self.load)))
             yield self.cluster_score("resourceratiomemory", int(100 * rng.random()))
@@ -358,8 +363,8 @@ class _Cluster:
             return self.now - timedelta(seconds=seconds * 40)
         return self.now + timedelta(seconds=seconds)
 
-    def score(self, name: str, values: dict[str, int], *, valid: datetime | None) -> Document:
-        updated = stamp((valid or self.now) - timedelta(seconds=300))
+    def score(self, name: str, values: dict[str, int], *, valid: datetime) -> Document:
+        updated = stamp(valid - timedelta(seconds=300))
         status: Document = {
             "conditions": [
                 _condition(
@@ -371,9 +376,8 @@ class _Cluster:
                 )
             ],
             "scores": [{"name": key, "value": value} for key, value in sorted(values.items())],
+            "validUntil": stamp(valid),
         }
-        if valid is not None:
-            status["validUntil"] = stamp(valid)
         return {
             "apiVersion": f"{_GROUP}/v1alpha1",
             "kind": "AddOnPlacementScore",
@@ -395,15 +399,6 @@ class _Cluster:
 
 def _condition(kind: str, status: str, reason: str, message: str, since: str) -> Document:
     return {"lastTransitionTime": since, "message": message, "reason": reason, "status": status, "type": kind}
-
-
-def _normal(value: float, most: float) -> int:
-    """From 0…most onto -100…100."""
-    return max(-100, min(100, int(200 * value / most - 100)))
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _uid(rng: random.Random) -> str:

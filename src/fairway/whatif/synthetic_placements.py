@@ -18,9 +18,13 @@ def placements(rng: random.Random, *, count: int, namespaces: Sequence[str]) -> 
         yield {
             "apiVersion": "cluster.open-cluster-management.io/v1beta1",
             "kind": "Placement",
-            "metadata": {"name": f"{name}-{number:04d}", "namespace": namespace},
+            "metadata": {"name": f"{name}-{number:04d}", "namespace": namespace, **_ANNOTATED.get(name, {})},
             "spec": make(rng),
         }
+
+
+_ANNOTATED: Final = {"hosting": {"annotations": {"fairway.dev/missing-score": "exclude"}}}
+"""A negative weight makes a missing score, which counts 0, the best of all."""
 
 
 def _everywhere(rng: random.Random) -> Spec:
@@ -126,7 +130,7 @@ def _gpus(rng: random.Random) -> Spec:
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
         "prioritizerPolicy": {
             "mode": "Exact",
-            "configurations": [_add_on("resource-usage-score", "gpuAvailable", 1)],
+            "configurations": [_add_on("resource-usage-score", "gpuClusterAvailable", 1)],
         },
     }
 

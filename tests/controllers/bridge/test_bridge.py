@@ -116,13 +116,13 @@ async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world:
     async with bridging(hub, options, clock=clock):
         await calculate(world, "a", "CPU", 60_000, clock=clock)
         await calculate(world, "b", "CPU", 8_000, clock=clock)
-        found = await bridged(world, "a", having(cpu=87))
+        found = await bridged(world, "a", having(cpu=93))
         assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
         assert found.metadata.labels == {
             "app.kubernetes.io/managed-by": "fairway",
             "fairway.dev/source": "managedclusterscore",
         }
-        await bridged(world, "b", having(cpu=-75))
+        await bridged(world, "b", having(cpu=12))
         # The placement controller goes by the machine's clock, for which all of this is long over.
         for word in ("a", "b"):
             assert (
@@ -144,7 +144,7 @@ async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
         await calculate(world, "b", "cpu", 90_000, clock=clock)
         await world.chooses("p", "b")
         # Only the extremes of the fleet are known: who is not the best is the worst of two.
-        await bridged(world, "a", having(cpu=-100))
+        await bridged(world, "a", having(cpu=0))
 
 
 async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnderTest, world: World) -> None:

@@ -187,10 +187,12 @@ def test_only_the_calculators_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "score"), [(0, -100), (1, -98), (4, -92), (24, -52), (40, -20), (100, 100), (10**18, 100)]
+    ("value", "symmetric"), [(0, -100), (1, -98), (4, -92), (24, -52), (40, -20), (100, 100), (10**18, 100)]
 )
-def test_a_range_is_that_of_score_providers(value: int, score: int) -> None:
-    assert values(to_add_on(calculated("a", value), ranges={"a": Range(low=0, high=100)})) == {"a": score}
+def test_a_range_is_that_of_score_providers(value: int, symmetric: int) -> None:
+    ranges = {"a": Range(low=0, high=100), "b": Range(low=0, high=100, floor=-100)}
+    found = values(to_add_on(calculated("a", value), calculated("b", value), ranges=ranges))
+    assert found == {"a": min(value, 100), "b": symmetric}
 
 
 def test_a_score_that_was_just_made_is_not_missed() -> None:
@@ -201,16 +203,16 @@ def test_a_score_that_was_just_made_is_not_missed() -> None:
 
 def test_a_range_is_exact_for_all_numbers() -> None:
     wide = Range(low=-(2**63), high=2**63 - 1)
-    assert [wide.score(each) for each in (-(2**63), 0, 2**63 - 1)] == [-100, 0, 100]
-    assert Range(low=0, high=3).score(1) == -33  # toward zero
+    assert [wide.score(each) for each in (-(2**63), 0, 2**63 - 1)] == [0, 50, 100]
+    assert Range(low=0, high=3, floor=-100).score(1) == -33  # toward zero
 
 
 @pytest.mark.parametrize(
     ("mine", "others", "score"),
     [
         (50, (-100, 100), 50),
-        (50, (0, 200), -50),
-        (1000, (0, 4000), -50),
+        (50, (0, 200), 25),
+        (1000, (0, 4000), 25),
         (4000, (0, 3000), 100),
         (5000, (), 100),
     ],

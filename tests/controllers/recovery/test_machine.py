@@ -63,15 +63,15 @@ def test_nothing_is_known_of_strangers() -> None:
 
 def test_when_to_look_again() -> None:
     told = Told(ROOMY, "a", "b")
-    told.after(10).hear("a", -21)
+    told.after(10).hear("a", 39)
     assert told.decide("a") == Wait(until=310.0)
     told.see("a", tainted=True)
     assert told.decide("a") == WAIT
-    told.after(10).hear("a", 20)
+    told.after(10).hear("a", 60)
     assert told.decide("a") == Wait(until=920.0)
 
 
-@pytest.mark.parametrize(("score", "low"), [(-21, True), (-20, False), (20, False)])
+@pytest.mark.parametrize(("score", "low"), [(39, True), (40, False), (60, False)])
 def test_the_threshold_itself_is_not_low(score: int, low: bool) -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", score)
@@ -158,7 +158,7 @@ def test_many_that_fall_together_are_suspicious_for_as_long_as_they_are_down() -
     assert isinstance(held, Held)
     assert (held.reason, held.used, held.limit) == (SUSPECT, 2, 4)
     assert told.machine.admitted(now=told.now) == []
-    assert told.hear("b", 0)  # others may be decided upon differently
+    assert told.hear("b", 50)  # others may be decided upon differently
     assert isinstance(told.decide("a"), Taint)
 
 
@@ -197,7 +197,7 @@ def test_after_a_while_out_of_sight_everything_counts_anew() -> None:
     assert told.after(299).decide("a") == Wait(until=599.0)
     assert isinstance(told.after(1).decide("a"), Taint)
     told.see("a", tainted=True)
-    told.hear("a", 50)
+    told.hear("a", 60)
     told.after(899)
     told.machine.handle(Blind(), now=told.now)
     assert isinstance(told.after(899).decide("a"), Wait)
@@ -279,7 +279,7 @@ def test_what_is_said_of_the_only_cluster_of_the_fleet() -> None:
     assert isinstance(held, Held)
     words = Words(ROOMY, now=300.0, wall=datetime(2031, 5, 5, 12, 5, tzinfo=UTC))
     assert words.held(held).message == (
-        "health-score/health is -50, below -20 since 2031-05-05T12:00:00Z, but it is not tainted: "
+        "health-score/health is -50, below 40 since 2031-05-05T12:00:00Z, but it is not tainted: "
         "it is the only cluster of the fleet"
     )
     assert LOW not in words.held(held).reason

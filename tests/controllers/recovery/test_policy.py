@@ -22,12 +22,13 @@ from fairway.controllers.recovery.groups import Groups
 from fairway.fleet.scores import SILENT
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
+OTHER = Coordinate(resource="a", score="b")
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"below": 20}, "well from 20 on and unhealthy below 20"),
+        ({"below": 60}, "well from 60 on and unhealthy below 60"),
         ({"dwell": 0}, "dwell is 0"),
         ({"dwell": float("nan")}, "dwell is nan"),
         ({"suspect_window": -1}, "window is -1"),
@@ -39,7 +40,9 @@ NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
         ({"suspect_percent": 0}, "share that is suspect is 0"),
         ({"effect": "PreferNoSelect"}, "'PreferNoSelect' moves nothing"),
         ({"missing": "maybe"}, "'maybe' is nothing to do"),
-        ({"below": -100}, "so no cluster is ever below -100"),
+        ({"below": 0}, "is from 0 to 100, so no cluster is ever below 0: write 1 or more"),
+        ({"below": -20}, "health-score/health is from 0 to 100, so no cluster is ever below -20"),
+        ({"health": OTHER, "below": -100}, "a/b is from -100 to 100, so no cluster is ever below -100"),
         ({"above": 101}, "so no cluster ever returns at 101"),
     ],
 )
@@ -49,7 +52,8 @@ def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], message
 
 
 def test_thresholds_are_in_the_unit_of_what_is_read() -> None:
-    Policy(below=-99, above=100)
+    Policy(below=1, above=100)
+    Policy(health=OTHER, below=-99, above=100)
     Policy(health=Coordinate.parse("heartbeats"), below=-100_000, above=100_000)
 
 

@@ -61,8 +61,8 @@ async def test_a_placement_moves_off_an_unhealthy_cluster_and_returns_after_long
     assert said is not None
     assert (said.status, said.reason) == ("False", LOW)
     assert said.message == (
-        "health-score/health is -60, below -20 since 2026-03-01T12:00:00Z: "
-        "the cluster is tainted NoSelect until it is at least 20 for 900 s"
+        "health-score/health is 10, below 40 since 2026-03-01T12:00:00Z: "
+        "the cluster is tainted NoSelect until it is at least 60 for 900 s"
     )
     event = await here.event("a", UNHEALTHY_EVENT)
     assert (event.type, event.note, event.reportingController) == (
@@ -79,7 +79,7 @@ async def test_a_placement_moves_off_an_unhealthy_cluster_and_returns_after_long
     assert said is not None
     assert (said.status, said.reason) == ("True", RECOVERED)
     assert said.message == (
-        "health-score/health is 80, at least 20 since 2026-03-01T12:05:00Z: the taint is removed"
+        "health-score/health is 80, at least 60 since 2026-03-01T12:05:00Z: the taint is removed"
     )
     assert (await here.event("a", RECOVERED_EVENT)).type == "Normal"
 
@@ -117,7 +117,7 @@ async def test_the_most_unhealthy_first_and_no_more_than_the_budget(hub: HubUnde
         assert said is not None
         assert (said.status, said.reason) == ("False", OVER_BUDGET)
         assert said.message == (
-            "health-score/health is -60, below -20 since 2026-03-01T12:00:00Z, but it is not tainted: "
+            "health-score/health is 10, below 40 since 2026-03-01T12:00:00Z, but it is not tainted: "
             "1 of 1 clusters that may be tainted at once are"
         )
         assert (await here.event("a", HELD_EVENT)).type == "Warning"

@@ -29,7 +29,7 @@ from fairway.kube.events import EVENTS
 from fairway.observe.meters import Meters
 
 VALID = timedelta(seconds=180)
-SICK, SO_SO, WELL = -60, 0, 80
+SICK, SO_SO, WELL = 10, 50, 80
 
 
 class Ward:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.controllers.recovery.policy import Policy
 from fairway.providers.health.parts import (
     ADD_ONS,
     ALL_WELL,
@@ -18,7 +19,7 @@ from fairway.providers.health.parts import (
 )
 
 BEST = dict.fromkeys(PARTS, 100)
-values = st.integers(-100, 100)
+values = st.integers(0, 100)
 known = st.dictionaries(st.sampled_from(PARTS), values, min_size=1)
 
 
@@ -26,11 +27,11 @@ known = st.dictionaries(st.sampled_from(PARTS), values, min_size=1)
     ("parts", "health"),
     [
         (BEST, 100),
-        (dict.fromkeys(PARTS, -100), -100),
-        ({**BEST, NODES: -100}, (-100 + 300 / 9) / 2),
-        ({**BEST, API: -100}, (-100 + 300 / 9) / 2),
-        ({**BEST, ADD_ONS: -100}, (-100 + 500 / 9) / 2),
-        ({**BEST, RESTARTS: -100}, (-100 + 700 / 9) / 2),
+        (dict.fromkeys(PARTS, 0), 0),
+        ({**BEST, NODES: 0}, 600 / 9 / 2),
+        ({**BEST, API: 0}, 600 / 9 / 2),
+        ({**BEST, ADD_ONS: 0}, 700 / 9 / 2),
+        ({**BEST, RESTARTS: 0}, 800 / 9 / 2),
         ({NODES: 40}, 40),
         ({NODES: 40, RESTARTS: 0}, (0 + 30) / 2),
     ],
@@ -41,8 +42,8 @@ def test_half_the_worst_and_half_the_mean(parts: dict[str, int], health: float) 
 
 def test_one_part_alone_makes_a_cluster_unhealthy_if_it_matters() -> None:
     """By the thresholds of recovery: restarts do not."""
-    found = {part: combined({**BEST, part: -100}) or 0.0 for part in PARTS}
-    assert {part for part, health in found.items() if health < -20} == {NODES, API, ADD_ONS}
+    found = {part: combined({**BEST, part: 0}) or 0.0 for part in PARTS}
+    assert {part for part, health in found.items() if health < Policy().below} == {NODES, API, ADD_ONS}
 
 
 def test_what_is_not_known_or_has_no_weight_does_not_count() -> None:
@@ -86,17 +87,17 @@ def test_parts_are_monotone_in_what_was_measured(part: str, one: float, other: f
     ("part", "value", "score"),
     [
         (NODES, 100, 100),
-        (NODES, 75, 0),
-        (NODES, 50, -100),
-        (NODES, 0, -100),
+        (NODES, 75, 50),
+        (NODES, 50, 0),
+        (NODES, 0, 0),
         (API, 20, 100),
-        (API, 500, 0),
-        (API, 5000, -100),
-        (ADD_ONS, 95, 80),
+        (API, 500, 50),
+        (API, 5000, 0),
+        (ADD_ONS, 95, 90),
         (RESTARTS, 0, 100),
-        (RESTARTS, 50, 0),
-        (RESTARTS, 400, -100),
-        (HEALTH, -12.4, -12),
+        (RESTARTS, 50, 50),
+        (RESTARTS, 400, 0),
+        (HEALTH, 12.4, 12),
     ],
 )
 def test_scales(part: str, value: float, score: int) -> None:

@@ -109,7 +109,7 @@ async def test_all_parts_with_no_more_rights_than_it_says(client: Client) -> Non
             found = await eventually(provider, woken, **{ADD_ONS: 50})
             assert found.values[RESTARTS] == pytest.approx(100 * 3 / 2 * 6)
             assert found.note.startswith("the worst part is healthAddOns: 50 %")
-            assert found.values[HEALTH] < 0
+            assert found.values[HEALTH] < 40
 
 
 async def test_what_a_cluster_does_not_have_is_left_out_and_said(client: Client) -> None:
@@ -153,7 +153,7 @@ async def test_an_api_server_that_does_not_answer_is_slow(monkeypatch: pytest.Mo
         async with asyncio.timeout(DEADLINE), reading(provider):
             await provider._probed.wait()
             found = await provider.read()
-    assert found.values == {API: 7000.0, HEALTH: -100.0}
+    assert found.values == {API: 7000.0, HEALTH: 0.0}
 
 
 async def test_without_anything_known_nothing_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ async def test_it_is_published_with_the_worst_part_in_the_condition(client: Clie
                 break
     assert isinstance(found, AddOnPlacementScore)
     published = {each.name: each.value for each in found.status.scores}
-    assert (published[NODES], published[ADD_ONS], published[RESTARTS]) == (-100, 100, 100)
+    assert (published[NODES], published[ADD_ONS], published[RESTARTS]) == (0, 100, 100)
     assert found.status.validUntil is not None
     condition = find_condition(found.status.conditions, "AddOnPlacementScoreUpdated")
     assert condition is not None

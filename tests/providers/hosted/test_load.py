@@ -9,8 +9,9 @@ import pytest
 from aiohttp import web
 
 from fairway.api import crds
+from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM
 from fairway.providers.hosted.load import QUERY
-from fairway.providers.hosted.provider import API_HEADROOM, COUNT, HEADROOM, RATE_UNKNOWN
+from fairway.providers.hosted.provider import RATE_UNKNOWN
 from fairway.providers.provider import Reading
 from providers.hosted.hosting import HOSTED_CLUSTER, Cluster, hosting, reading
 from providers.tools.monitoring import Monitoring, Proxy, answering

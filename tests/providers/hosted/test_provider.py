@@ -11,18 +11,11 @@ from fairway.kube import CLUSTER_CLAIMS, Added, Batch, Change, Client, Deleted, 
 from fairway.kube.rules import Rule
 from fairway.providers import following
 from fairway.providers.hosted import HostedClusters
+from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM, scores_of
 from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ZERO, Limits, claimed
 from fairway.providers.hosted.hosts import Hosts
 from fairway.providers.hosted.options import Options
-from fairway.providers.hosted.provider import (
-    API_HEADROOM,
-    CANNOT_HOST,
-    CLAIMS_NOT_WRITTEN,
-    COUNT,
-    HEADROOM,
-    NO_HYPERSHIFT,
-    Share,
-)
+from fairway.providers.hosted.provider import CANNOT_HOST, CLAIMS_NOT_WRITTEN, NO_HYPERSHIFT
 from fairway.providers.provider import ProviderError
 from fairway.providers.usage.brief import PodUse
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER, Cluster, hosting, reading
@@ -205,4 +198,5 @@ def test_claims_at_the_default_limits(count: int, expected: str) -> None:
 
 
 def test_anything_left_is_better_than_nothing() -> None:
-    assert [Share().score(value) for value in (0, 0.001, 0.5, 1)] == [-100, -99, 0, 100]
+    (scale,) = (each.scale for each in scores_of(Options()) if each.name == HEADROOM)
+    assert [scale.score(value) for value in (0, 0.001, 0.5, 1)] == [0, 1, 50, 100]

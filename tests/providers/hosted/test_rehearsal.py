@@ -4,7 +4,8 @@ import pytest
 
 from fairway.api import crds
 from fairway.providers.catalogue import Context
-from fairway.providers.hosted.provider import COUNT, hosted_clusters
+from fairway.providers.hosted.capacity import COUNT
+from fairway.providers.hosted.provider import hosted_clusters
 from providers.hosted.hosting import HOSTED_CLUSTER, hosting
 
 

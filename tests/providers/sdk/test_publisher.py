@@ -29,13 +29,13 @@ def test_ranks_are_those_of_the_round() -> None:
     publisher = Publisher((RANK,), horizon=180)
     prices = {"c1": 1.0, "c2": 2.0, "c3": 3.0}
     publisher.read({name: Reading(values={"cheap": each}) for name, each in prices.items()}, at=NOW, now=NOW)
-    assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 0}, "c3": {"cheap": -100}}
+    assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 50}, "c3": {"cheap": 0}}
     del prices["c1"]
     publisher.read(
         {name: Reading(values={"cheap": each}) for name, each in prices.items()}, at=at(60), now=at(60)
     )
     # Who was not read has no say, and keeps what it has.
-    assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 100}, "c3": {"cheap": -100}}
+    assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 100}, "c3": {"cheap": 0}}
 
 
 def test_smoothed_values_are_ranked() -> None:
@@ -49,7 +49,7 @@ def test_smoothed_values_are_ranked() -> None:
         at=at(60),
         now=at(60),
     )
-    assert scores(publisher) == {"c1": {"cheap": -100}, "c2": {"cheap": 100}}
+    assert scores(publisher) == {"c1": {"cheap": 0}, "c2": {"cheap": 100}}
 
 
 def test_one_bad_cluster_costs_only_itself() -> None:

@@ -301,7 +301,7 @@ async def test_a_fleet_is_scored_and_new_clusters_at_once(world: World, client: 
     price = Price({first: 3, second: 9, third: 6}, name=name)
     async with running([price], hub=client) as runner:
         await world.scored(first, f"{name}-score", cheap=100)
-        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.scored(second, f"{name}-score", cheap=0)
         await world.cluster("c3")
         await world.scored(third, f"{name}-score", cheap=0)
         await until(lambda: runner.unready() == [])
@@ -313,7 +313,7 @@ async def test_a_cluster_that_is_gone_is_forgotten(world: World, client: Client)
     first, second = await world.cluster("c1"), await world.cluster("c2")
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client) as runner:
-        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.scored(second, f"{name}-score", cheap=0)
         await world.leave(second)
         await until(lambda: second not in runner.clusters)
         lane = runner.lanes[name]
@@ -329,7 +329,7 @@ async def test_what_others_change_is_put_right(world: World, client: Client) -> 
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client):
         before = await world.scored(first, f"{name}-score", cheap=100)
-        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.scored(second, f"{name}-score", cheap=0)
         await world.delete(first, f"{name}-score")
         after = await world.scored(first, f"{name}-score", cheap=100)
         assert after.metadata.uid != before.metadata.uid
@@ -341,7 +341,7 @@ async def test_what_others_change_is_put_right(world: World, client: Client) -> 
             namespace=second,
             subresource="status",
         )
-        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.scored(second, f"{name}-score", cheap=0)
 
 
 async def test_somebody_elses_object_costs_only_its_cluster(world: World, client: Client) -> None:
@@ -350,7 +350,7 @@ async def test_somebody_elses_object_costs_only_its_cluster(world: World, client
     await world.foreign(first, f"{name}-score")
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client) as runner:
-        await world.scored(second, f"{name}-score", cheap=-100)
+        await world.scored(second, f"{name}-score", cheap=0)
         await until(lambda: "was not made by Fairway" in runner.lanes[name].problem)
         assert values_of(await world.get(first, f"{name}-score")) == {"theirs": 7}
         await until(lambda: runner.unready() == [])

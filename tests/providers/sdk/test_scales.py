@@ -6,6 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fairway.providers.provider import Scale
+from fairway.providers.scales import FLOORS as FLOOR_CHOICES
 from fairway.providers.scales import (
     NOT_POSITIVE,
     UNFITTED,
@@ -15,19 +16,22 @@ from fairway.providers.scales import (
     Logarithmic,
     Quantile,
     Ranks,
+    Rounding,
+    Share,
     Spread,
     fitted,
     needs_fleet,
 )
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
+FLOORS = st.sampled_from(FLOOR_CHOICES)
 
 
 @st.composite
 def linear(draw: st.DrawFn) -> Linear:
     low, high = sorted((draw(FINITE), draw(FINITE)))
     assume(low < high and math.isfinite(high - low))
-    return Linear(low, high, draw(st.sampled_from(["truncate", "nearest", "floor"])))
+    return Linear(low, high, draw(st.sampled_from(["truncate", "nearest", "floor"])), draw(FLOORS))
 
 
 @st.composite
@@ -35,19 +39,23 @@ def logarithmic(draw: st.DrawFn) -> Logarithmic:
     positive = st.floats(min_value=1e-300, allow_infinity=False)
     low, high = sorted((draw(positive), draw(positive)))
     assume(low < high)
-    return Logarithmic(low, high)
+    return Logarithmic(low, high, floor=draw(FLOORS))
 
 
-RANKS = st.lists(FINITE).map(lambda values: Quantile().fit(values))
-SPREADS = st.lists(FINITE).map(lambda values: Spread().fit(values))
-RISING: st.SearchStrategy[Scale] = st.one_of(linear(), logarithmic(), st.just(Direct()), RANKS, SPREADS)
+RANKS = st.builds(lambda values, floor: Quantile(floor).fit(values), st.lists(FINITE), FLOORS)
+SPREADS = st.builds(lambda values, floor: Spread(floor=floor).fit(values), st.lists(FINITE), FLOORS)
+SHARES = st.floats(min_value=1e-300, allow_infinity=False).map(Share)
+DIRECTS = FLOORS.map(Direct)
+RISING: st.SearchStrategy[Scale] = st.one_of(linear(), logarithmic(), DIRECTS, RANKS, SPREADS, SHARES)
 
 
 @given(scale=RISING, value=FINITE)
 def test_every_score_is_in_range_and_whole(scale: Scale, value: float) -> None:
-    score = scale.score(value)
-    assert type(score) is int
-    assert -100 <= score <= 100
+    floor = getattr(scale, "floor")  # noqa: B009
+    for each in (scale, Inverted(scale)):
+        score = each.score(value)
+        assert type(score) is int
+        assert floor <= score <= 100
 
 
 @given(scale=RISING, one=FINITE, other=FINITE)
@@ -59,8 +67,8 @@ def test_more_is_never_less(scale: Scale, one: float, other: float) -> None:
 
 @given(scale=st.one_of(linear(), logarithmic()), beyond=st.floats(min_value=0, allow_infinity=False))
 def test_beyond_the_limits_is_at_the_ends(scale: Linear | Logarithmic, beyond: float) -> None:
-    assert scale.score(scale.low) == -100
-    assert scale.score(scale.low - beyond) == -100
+    assert scale.score(scale.low) == scale.floor
+    assert scale.score(scale.low - beyond) == scale.floor
     assert scale.score(math.nextafter(scale.high, math.inf) + beyond) == 100
     # At the very limit the reference's formula may err by its last bit, which truncation makes a point.
     assert scale.score(scale.high) in (99, 100)
@@ -80,52 +88,85 @@ def test_beyond_the_limits_is_at_the_ends(scale: Linear | Logarithmic, beyond: f
     ],
 )
 def test_what_the_reference_computes(high: float, value: float, score: int) -> None:
+    assert Linear(0, high, floor=-100).score(value) == score
+
+
+@pytest.mark.parametrize(
+    ("high", "value", "score"),
+    [
+        *((100, value, score) for value, score in ((0, 0), (0.9, 0), (1, 1), (12, 12), (29, 29), (24.7, 24))),
+        *((100, value, score) for value, score in ((57, 57), (58, 58), (99.9, 99), (100, 100), (101, 100))),
+        *((1024, gib, score) for gib, score in ((0, 0), (10, 0), (46.98, 4), (512, 50), (1024, 100))),
+    ],
+)
+def test_free_share_of_the_maximum_is_the_score(high: float, value: float, score: int) -> None:
     assert Linear(0, high).score(value) == score
 
 
 @given(scale=linear(), value=FINITE)
 def test_the_formula_toward_zero(scale: Linear, value: float) -> None:
-    assume(scale.low < value <= scale.high and math.isfinite(200 * (value - scale.low)))
-    exact = 200 * (value - scale.low) / (scale.high - scale.low) - 100
-    assert Linear(scale.low, scale.high).score(value) == math.trunc(min(exact, 100))
+    span = 100 - scale.floor
+    assume(scale.low < value <= scale.high and math.isfinite(span * (value - scale.low)))
+    exact = span * (value - scale.low) / (scale.high - scale.low) + scale.floor
+    assert Linear(scale.low, scale.high, floor=scale.floor).score(value) == math.trunc(min(exact, 100))
 
 
 def test_ways_to_round() -> None:
-    assert [Linear(0, 1000, way).score(3) for way in ("truncate", "nearest", "floor")] == [-99, -99, -100]
-    assert [Linear(0, 1000, way).score(998) for way in ("truncate", "nearest", "floor")] == [99, 100, 99]
+    ways: tuple[Rounding, ...] = ("truncate", "nearest", "floor")
+    assert [Linear(0, 1000, way, -100).score(3) for way in ways] == [-99, -99, -100]
+    assert [Linear(0, 1000, way).score(998) for way in ways] == [99, 100, 99]
+
+
+def test_anything_at_all_is_more_than_nothing_of_a_share() -> None:
+    assert [Share(1000).score(value) for value in (-1, 0, 0.1, 15, 25, 1000, 2000)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        100,
+        100,
+    ]
+    assert Share(rounding="nearest").score(0.497) == 50
 
 
 def test_equal_ratios_are_equal_distances() -> None:
     scale = Logarithmic(1, 10_000)
-    assert [scale.score(value) for value in (1, 10, 100, 1000, 10_000)] == [-100, -50, 0, 50, 100]
+    assert [scale.score(value) for value in (1, 10, 100, 1000, 10_000)] == [0, 25, 50, 75, 100]
+    symmetric = Logarithmic(1, 10_000, floor=-100)
+    assert [symmetric.score(value) for value in (1, 10, 100, 1000, 10_000)] == [-100, -50, 0, 50, 100]
 
 
 @pytest.mark.parametrize(("value", "score"), [(1e9, 100), (-1e9, -100), (12.4, 12), (12.5, 13), (-0.4, 0)])
 def test_a_value_that_is_a_score(value: float, score: int) -> None:
     assert Direct().score(value) == score
+    assert Direct(floor=0).score(value) == max(score, 0)
 
 
 @pytest.mark.parametrize(
     ("values", "scores"),
     [
-        ([7.0], [0]),
-        ([5.0, 5.0, 5.0], [0, 0, 0]),
-        ([1.0, 2.0, 1000.0], [-100, 0, 100]),
-        ([1.0, 1.0, 2.0, 3.0], [-67, -67, 33, 100]),
+        ([7.0], [50]),
+        ([5.0, 5.0, 5.0], [50, 50, 50]),
+        ([1.0, 2.0, 1000.0], [0, 50, 100]),
+        ([1.0, 1.0, 2.0, 3.0], [17, 17, 67, 100]),
     ],
 )
 def test_rank_in_the_fleet(values: list[float], scores: list[int]) -> None:
     scale = fitted(Quantile(), values)
     assert [scale.score(value) for value in values] == scores
     upside_down = fitted(Inverted(Quantile()), values)
-    assert [upside_down.score(value) for value in values] == [-score for score in scores]
+    assert [upside_down.score(value) for value in values] == [100 - score for score in scores]
+    symmetric = fitted(Quantile(floor=-100), values)
+    assert symmetric.score(values[0]) in (-100, -67, 0)
 
 
 def test_spread_over_the_fleet() -> None:
     scale = fitted(Spread(), [10.0, 20.0, 110.0])
-    assert [scale.score(value) for value in (10.0, 20.0, 60.0, 110.0)] == [-100, -80, 0, 100]
-    assert fitted(Spread(), [3.0, 3.0]).score(3.0) == 0
-    assert fitted(Spread(), [-1.7e308, 0.0, 1.7e308]).score(0.0) == 0
+    assert [scale.score(value) for value in (10.0, 20.0, 60.0, 110.0)] == [0, 10, 50, 100]
+    assert fitted(Spread(), [3.0, 3.0]).score(3.0) == 50
+    assert fitted(Spread(floor=-100), [3.0, 3.0]).score(3.0) == 0
+    assert fitted(Spread(), [-1.7e308, 0.0, 1.7e308]).score(0.0) == 50
 
 
 @given(values=st.lists(FINITE, min_size=1), data=st.data())
@@ -154,6 +195,16 @@ def test_who_needs_a_fleet() -> None:
         (lambda: Linear(-1.7e308, 1.7e308), "high - low must be a finite number"),
         (lambda: Logarithmic(0, 10), NOT_POSITIVE.format(low=0)),
         (lambda: Logarithmic(5, 2), "must be less than high"),
+        (lambda: Share(0), "must be less than high"),
+        *(
+            (make, "floor, the score of the worst value, must be 0 or -100, not -50")
+            for make in (
+                lambda: Linear(0, 1, floor=-50),
+                lambda: Direct(floor=-50),
+                lambda: Quantile(floor=-50),
+                lambda: Spread(floor=-50),
+            )
+        ),
     ],
 )
 def test_limits_that_make_no_scale(make: Callable[[], Scale], words: str) -> None:

@@ -33,8 +33,8 @@ def free(cpu: str = "0", memory: str = "0", **more: str) -> Accounting:
     ("cores", "score"),
     [(0, -100), (1, -98), (4, -92), (16, -68), (24, -52), (40, -20), (100, 100), (900, 100)],
 )
-def test_the_cpu_of_ocm_s_example(cores: int, score: int) -> None:
-    assert scores({}, free(cpu=str(cores)))["cpuAvailable"] == score
+def test_symmetric_cpu_of_ocm_s_add_on(cores: int, score: int) -> None:
+    assert scores({"floor": -100}, free(cpu=str(cores)))["cpuAvailable"] == score
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,26 @@ def test_the_cpu_of_ocm_s_example(cores: int, score: int) -> None:
         (9999, 100),
     ],
 )
-def test_the_memory_of_ocm_s_example(gib: int, score: int) -> None:
-    assert scores({}, free(memory=f"{gib}Gi"))["memAvailable"] == score
+def test_symmetric_memory_of_ocm_s_add_on(gib: int, score: int) -> None:
+    assert scores({"floor": -100}, free(memory=f"{gib}Gi"))["memAvailable"] == score
 
 
-def test_the_simplified_formula_of_ocm_s_article() -> None:
-    article = {"scales": {"available": "share"}, "scores": ["cpuAvailable", "memAvailable"]}
-    assert scores(article, free(cpu="12", memory="41Gi")) == {"cpuAvailable": 12, "memAvailable": 4}
+@pytest.mark.parametrize("spread", ["linear", "share"])
+@pytest.mark.parametrize(
+    ("cpu", "memory", "expected"),
+    [
+        ("0", "0", (0, 0)),
+        ("12", "49265496Ki", (12, 4)),
+        ("29", "10Gi", (29, 0)),
+        ("99900m", "512Gi", (99, 50)),
+        ("101", "2Ti", (100, 100)),
+    ],
+)
+def test_default_scores_are_those_of_ocm_s_article(
+    cpu: str, memory: str, expected: tuple[int, int], spread: str
+) -> None:
+    given = {"scales": {"available": spread}, "scores": ["cpuAvailable", "memAvailable"]}
+    assert tuple(scores(given, free(cpu=cpu, memory=memory)).values()) == expected
 
 
 def test_other_limits() -> None:
@@ -67,15 +80,15 @@ def test_other_limits() -> None:
         "scales": {"node": "linear"},
     }
     found = scores(given, free(cpu="16", memory="64Gi", **{GPU: "2"}))
-    assert (found["cpuAvailable"], found["memAvailable"], found["memNodeAvailable"]) == (0, 0, 0)
-    assert found["gpuNodeAvailable"] == -50
+    assert (found["cpuAvailable"], found["memAvailable"], found["memNodeAvailable"]) == (50, 50, 50)
+    assert found["gpuNodeAvailable"] == 25
 
 
 def test_a_logarithmic_score_tells_small_clusters_apart_and_large_ones() -> None:
     name = "cpuClusterAvailable"
     found = [scores({}, free(cpu=str(cores)))[name] for cores in (0, 2, 4, 50, 100, 200, 2000, 4000, 9999)]
-    assert found[0] == -100
-    assert found[4] == 0
+    assert found[0] == 0
+    assert found[4] == 50
     assert sorted(set(found)) == found
 
 
@@ -83,15 +96,15 @@ def test_what_a_cluster_does_not_have_is_left_out() -> None:
     assert "gpuNodeAvailable" not in scores({}, free(cpu="4"))
     busy = free(cpu="4", **{GPU: "1"})
     busy.pod(as_pod(pod("p", "n1", {GPU: "1"})))
-    assert scores({}, busy)["gpuNodeAvailable"] == -100
+    assert scores({}, busy)["gpuNodeAvailable"] == 0
     cordoned = Accounting()
     cordoned.node(as_node(node("n1", {"cpu": "4", GPU: "1"}, cordoned=True)))
-    assert scores({}, cordoned)["gpuClusterAvailable"] == -100
+    assert scores({}, cordoned)["gpuClusterAvailable"] == 0
 
 
 def test_a_cluster_without_nodes_has_no_room() -> None:
     found = scores({}, Accounting())
-    assert {name for name, score in found.items() if score == -100} == {
+    assert {name for name, score in found.items() if score == 0} == {
         "cpuAvailable",
         "memAvailable",
         "cpuNodeAvailable",

@@ -38,8 +38,9 @@ def test_the_table_of_scores_is_whole_and_true() -> None:
 
 def test_the_table_of_scales_is_true() -> None:
     for scale, _, *points in rows("scale"):
-        kind, name = re.findall("`(.*?)`", scale)
-        options = Options.read({"scales": {"available": kind}} if kind == "share" else {}, environment={})
+        _, other = re.findall("`(.*?)`", scale)
+        name = "cpuAvailable" if other.startswith("floor") else other
+        options = Options.read(yaml.safe_load(other) if other.startswith("floor") else {}, environment={})
         (score,) = (each.score for each in measures(options) if each.score.name == name)
         assert [int(point) for point in points] == [score.scale.score(float(number)) for number in NUMBERS]
 

@@ -32,19 +32,20 @@ class OptionsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """What scores -100, and what scores 100."""
+    """``low`` scores ``floor``, which is 0 or -100, and ``high`` scores 100."""
 
     low: int
     high: int
+    floor: int = 0
 
     def score(self, value: int) -> int:
         """By the formula of score providers, with OCM's limits and truncation; exact for every int64."""
         if value <= self.low:
-            return -100
+            return self.floor
         if value > self.high:
             return 100
         span = self.high - self.low
-        excess = 200 * (value - self.low) - 100 * span
+        excess = (100 - self.floor) * (value - self.low) + self.floor * span
         whole = abs(excess) // span
         return whole if excess >= 0 else -whole
 

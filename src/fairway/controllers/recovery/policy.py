@@ -10,6 +10,8 @@ IGNORE: Final = "ignore"
 UNHEALTHY: Final = "unhealthy"
 LOWEST, HIGHEST = -100, 100
 """What an AddOnPlacementScore can say."""
+HEALTH: Final = Coordinate(resource="health-score", score="health")
+"""What the health provider publishes: from 0 to 100."""
 
 ABOVE_BELOW: Final = (
     "a cluster is well from {above} on and unhealthy below {below}: the first must be the greater"
@@ -22,10 +24,10 @@ NOT_POSITIVE: Final = "{what} is {value:g}: it must be more than 0"
 NOT_A_PERCENTAGE: Final = "{what} is {value}: it must be from 1 to 100"
 WRONG_EFFECT: Final = "{effect!r} moves nothing: the effect must be {wanted}"
 UNREACHABLE_LOW: Final = (
-    "{health} is from -100 to 100, so no cluster is ever below {below}: write -99 or more"
+    "{health} is from {lowest} to 100, so no cluster is ever below {below}: write {least} or more"
 )
 UNREACHABLE_WELL: Final = (
-    "{health} is from -100 to 100, so no cluster ever returns at {above}: write 100 or less"
+    "{health} is from {lowest} to 100, so no cluster ever returns at {above}: write 100 or less"
 )
 WRONG_MISSING: Final = "{missing!r} is nothing to do about missing health: it must be {wanted}"
 
@@ -56,10 +58,10 @@ class Budget:
 class Policy:
     """Times are in seconds. Raises PolicyError."""
 
-    health: Coordinate = field(default=Coordinate(resource="health-score", score="health"))
-    below: int = -20
+    health: Coordinate = field(default=HEALTH)
+    below: int = 40
     """Less than this is unhealthy."""
-    above: int = 20
+    above: int = 60
     """So much is well. What is between the two neither drives away nor brings back."""
     dwell: float = 300.0
     """For so long without a break a cluster must be unhealthy to be given up."""
@@ -110,7 +112,9 @@ class Policy:
 
     def _check_range(self) -> None:
         """Of AddOnPlacementScores; what a ManagedClusterScore says may be anything."""
-        if self.below <= LOWEST:
-            raise PolicyError(UNREACHABLE_LOW.format(health=self.health, below=self.below))
+        lowest = 0 if self.health == HEALTH else LOWEST
+        words = {"health": self.health, "lowest": lowest}
+        if self.below <= lowest:
+            raise PolicyError(UNREACHABLE_LOW.format(**words, below=self.below, least=lowest + 1))
         if self.above > HIGHEST:
-            raise PolicyError(UNREACHABLE_WELL.format(health=self.health, above=self.above))
+            raise PolicyError(UNREACHABLE_WELL.format(**words, above=self.above))

@@ -6,7 +6,7 @@ window: 10m                                # how far back restarts and requests 
 probe: /api/v1/namespaces/kube-system      # what is asked of the API server, and how often
 probeInterval: 10s
 probeTimeout: 10s
-thresholds: [-20, 20]                      # crossing these is published at once
+thresholds: [40, 60]                       # crossing these is published at once
 interval: 60s
 """
 

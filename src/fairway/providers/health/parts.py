@@ -20,7 +20,7 @@ RESTARTS: Final = "healthRestarts"
 PARTS: Final = (NODES, API, ADD_ONS, RESTARTS)
 
 WEIGHTS: Final[Mapping[str, float]] = {NODES: 3.0, API: 3.0, ADD_ONS: 2.0, RESTARTS: 1.0}
-THRESHOLDS: Final = (-20, 20)
+THRESHOLDS: Final = (40, 60)
 """Where recovery looks, unless told otherwise: crossing them is published at once."""
 
 WORST: Final = "the worst part is {name}: {words}"
@@ -38,7 +38,7 @@ def scores(thresholds: tuple[int, ...] = THRESHOLDS) -> tuple[Score, ...]:
     return (
         Score(
             name=HEALTH,
-            scale=Direct(),
+            scale=Direct(floor=0),
             meaning="How well the cluster is: half its worst part, half the mean of all.",
             thresholds=thresholds,
         ),

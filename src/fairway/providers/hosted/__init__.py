@@ -5,6 +5,7 @@ alone says little: hosting clusters differ in size and hosted clusters in weight
 as well, in hosted clusters of each size.
 """
 
-from fairway.providers.hosted.provider import NAME, RESOURCE, RULES, HostedClusters
+from fairway.providers.hosted.capacity import RESOURCE
+from fairway.providers.hosted.provider import NAME, RULES, HostedClusters
 
 __all__ = ["NAME", "RESOURCE", "RULES", "HostedClusters"]

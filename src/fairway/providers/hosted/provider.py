@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from msgspec import Struct
@@ -22,24 +22,16 @@ from fairway.providers.following import (
     nobody,
     unreadable,
 )
+from fairway.providers.hosted.capacity import API_HEADROOM, RESOURCE, api_headroom, carried, scores_of
 from fairway.providers.hosted.claims import NOT_SERVED, Claims, claimed
 from fairway.providers.hosted.hosts import HOST_NODES, HostNode, Hosts
 from fairway.providers.hosted.load import rate
 from fairway.providers.hosted.options import Options
-from fairway.providers.hosted.room import slots
-from fairway.providers.hosted.sizing import Profile
-from fairway.providers.provider import LOWEST, ClusterProvider, ProviderError, Reading, Score, Wake
-from fairway.providers.scales import Direct, Linear
+from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
 from fairway.providers.usage.brief import POD_USES, PodUse
 from fairway.providers.usage.provider import UNFINISHED
 
 NAME: Final = "hosted-clusters"
-RESOURCE: Final = "hosted-clusters-score"
-COUNT: Final = "hostedClustersCount"
-HEADROOM: Final = "hcpHeadroom"
-API_HEADROOM: Final = "apiQpsHeadroom"
-TYPICAL: Final = "small"
-"""The size in which the headroom is reckoned."""
 
 NAMED_PROBLEMS: Final = 5
 
@@ -91,14 +83,6 @@ HOSTED_CLUSTERS: Final = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """From nothing left at -100 to everything at 100; anything at all is better than nothing."""
-
-    def score(self, value: float, /) -> int:
-        return LOWEST if value <= 0 else max(Linear(0, 1, "nearest").score(value), LOWEST + 1)
-
-
 class HostedClusters(ClusterProvider):
     """``client`` is of the hosting cluster, and open."""
 
@@ -108,7 +92,7 @@ class HostedClusters(ClusterProvider):
     def __init__(self, client: Client, options: Options | None = None) -> None:
         self.options = options = options or Options()
         self.interval = options.interval
-        self.scores = tuple(_scores(options))
+        self.scores = scores_of(options)
         self._client = client
         self._hosts = Hosts()
         self._nodes: Informer[HostNode] = Informer(client, HOST_NODES)
@@ -143,7 +127,7 @@ class HostedClusters(ClusterProvider):
         await current(self._client, self._hosted, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
-        values = self._carried(count)
+        values = carried(count, self._hosts.rooms(), self.options)
         problems: list[tuple[str, str]] = []
         if bad := [*self._hosts.problems(), *unreadable(self._hosted, self._nodes, self._pods)]:
             problems.append((UNREADABLE, "; ".join(bad[:NAMED_PROBLEMS])))
@@ -160,31 +144,16 @@ class HostedClusters(ClusterProvider):
             note=self.options.note,
         )
 
-    def _carried(self, count: int) -> dict[str, float]:
-        values: dict[str, float] = {COUNT: count}
-        rooms = self._hosts.rooms()
-        left = max(self.options.limits.maximum - count, 0)
-        for profile in self.options.profiles:
-            fit = min(slots(rooms, profile), left)
-            values[profile.score] = fit
-            if profile.name == TYPICAL:
-                values[HEADROOM] = fit / (fit + count) if fit else 0.0
-        return values
-
     async def _api_headroom(self, count: int) -> float:
         """The share of hosted clusters that could still come, if all are asked as much as those that are here."""
-        baseline = self.options.baseline
-        each = baseline.lowest_rate
+        each: float | None = None
         if self.options.prometheus is not None and count:
             namespaces = [hosted.control_plane for hosted in self._hosted.store.values()]
             total = await rate(self.options.prometheus, namespaces)
             if not math.isfinite(total) or total < 0:
                 raise ProviderError(NO_NUMBER.format(value=total))
-            each = max(total / count, baseline.lowest_rate)
-        whole = self._hosts.capacity()
-        capacity = baseline.capacity(cpu=whole.cpu, memory=whole.memory, pods=whole.pods, rate=each)
-        capacity = min(capacity, self.options.limits.maximum)
-        return max(capacity - count, 0) / capacity if capacity else 0.0
+            each = total / count
+        return api_headroom(count, self._hosts.capacity(), self.options, rate=each)
 
     async def _claim(self, count: int) -> str:
         try:
@@ -218,43 +187,6 @@ class HostedClusters(ClusterProvider):
 
     def _hear_hosted(self, _: Batch[HostedCluster]) -> None:
         self._wake()
-
-
-def _scores(options: Options) -> list[Score]:
-    maximum = options.limits.maximum
-    found = [
-        Score(
-            name=COUNT,
-            scale=Direct(),
-            unit="hosted clusters",
-            meaning="how many there are, as the hypershift add-on counts them; up to 100, and high is not good",
-            deadband=1,
-        ),
-        Score(
-            name=HEADROOM,
-            scale=Share(),
-            unit="share",
-            meaning=f"of all {TYPICAL} hosted clusters it could carry, those that are not here yet",
-        ),
-        Score(
-            name=API_HEADROOM,
-            scale=Share(),
-            unit="share",
-            meaning="the same by the sizing baseline, at the rate of requests hosted clusters get",
-        ),
-    ]
-    return found + [_slots_score(profile, maximum) for profile in options.profiles]
-
-
-def _slots_score(profile: Profile, maximum: int) -> Score:
-    return Score(
-        name=profile.score,
-        scale=Linear(0, maximum),
-        unit="hosted clusters",
-        meaning=f"how many more of the size {profile.name} fit",
-        thresholds=(Linear(0, maximum).score(1),),
-        deadband=1,
-    )
 
 
 def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:

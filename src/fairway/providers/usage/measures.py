@@ -2,8 +2,9 @@
 
 Two things decide whether a linear score is any good: values beyond its limit all score 100, and values far below it
 are squeezed into a few points. A limit that each cluster chose for itself would be worse, for then scores of two
-clusters could not be compared. So the scores of OCM's first example keep its formula and its limits, and the others are
-logarithmic by default: from a small edge cluster to the largest there are, a point is always the same few per cent.
+clusters could not be compared. So the scores of OCM's first example keep its formula, ``100 * x / max``, and its
+limits, and the others are logarithmic by default: from a small edge cluster to the largest there are, a point is always
+the same few per cent.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Final
 
 from fairway.api.pod_requests import CPU, HUGE_PAGES_PREFIX, MEMORY, PODS
 from fairway.providers.catalogue import OptionsError
-from fairway.providers.provider import Scale, Score
+from fairway.providers.provider import LOWEST, Scale, Score
 from fairway.providers.scales import Inverted, Linear, Logarithmic
 from fairway.providers.usage.accounting import Totals
 from fairway.providers.usage.options import RESOURCES, Options, Spread
@@ -167,7 +168,7 @@ def _upstream(options: Options) -> Iterator[Measure]:
             yield Measure(
                 score=Score(
                     name=f"{key}{scope}Available",
-                    scale=Linear(0, limit),
+                    scale=Linear(0, limit, floor=LOWEST),
                     unit=unit_of(resource),
                     meaning=f"As OCM's add-on reckons what is free of {resource}.",
                 ),
@@ -197,12 +198,11 @@ def _scale(options: Options, spread: Spread, name: str, key: str, most: float, r
     limit = options.limits.get(name, options.limits.get(key))
     if limit is not None:
         most = limit / GIB if _in_bytes(resource) else limit
-    if spread == "linear":
-        return Linear(0, most)
-    if spread == "share":
-        return Linear(-most, most)
+    if spread != "logarithmic":
+        return Linear(0, most, floor=options.floor)
     counted = resource != CPU and not _in_bytes(resource)
-    return Logarithmic(min(_LEAST_COUNT, most / 2) if counted else most / _DECADES, most)
+    least = min(_LEAST_COUNT, most / 2) if counted else most / _DECADES
+    return Logarithmic(least, most, floor=options.floor)
 
 
 def _free(options: Options, resource: str) -> Take:

@@ -14,6 +14,7 @@ shapes: {web: {cpu: 500m, memory: 1Gi}}
 scales: {available: linear, node: logarithmic, cluster: logarithmic, pods: logarithmic, slots: logarithmic}
 limits: {cpuAvailable: 100, mem: 1Ti}
 scores: [cpuAvailable, memAvailable]
+floor: 0                       # what the worst value scores; -100 is OCM's symmetric form, 200 * x / max - 100
 parity: none                   # or upstream, or upstream-fixed
 interval: 60s
 """
@@ -23,7 +24,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 from msgspec import field as option
@@ -34,12 +35,14 @@ from fairway.api.quantity import Quantity, QuantityError
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.document import Document, DocumentError, Seconds
 from fairway.providers.provider import INTERVAL_SECONDS
+from fairway.providers.scales import FLOOR
 from fairway.providers.usage.accounting import Basis, Shape
 from fairway.providers.usage.policy import UPSTREAM, ControlPlane, Policy, Toleration
 
 Spread = Literal["linear", "share", "logarithmic"]
-"""``linear`` is ``200 * x / max - 100``, ``share`` is ``100 * x / max``."""
+"""``linear`` is ``100 * x / max``; ``share`` is another name for it."""
 Parity = Literal["none", "upstream", "upstream-fixed"]
+Floor = Literal[0, -100]
 
 RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {"cpu": CPU, "mem": MEMORY, "gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
@@ -69,6 +72,10 @@ TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
 PARITY_DECIDES: Final = "parity decides that; remove this, or write parity: none"
 ONLY: Final = "SCORES"
 """The environment variable that names the scores to publish, after commas."""
+FLOOR_VARIABLE: Final = "SCORE_FLOOR"
+PARITY_VARIABLE: Final = "PARITY"
+BAD_FLOOR: Final = "{given!r} is no floor of scores: write 0, or -100 for OCM's symmetric form"
+BAD_PARITY: Final = "{given!r} is no parity: write {known}"
 IN_ENVIRONMENT: Final = "the environment variable {name}: {reason}"
 
 _KEY: Final = re.compile(r"[a-z][a-zA-Z0-9]{0,62}")
@@ -102,13 +109,14 @@ class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
     scales: Scales = Scales()
     limits: dict[str, QuantityText] = option(default_factory=dict)
     scores: tuple[str, ...] = ()
+    floor: Floor = FLOOR
     parity: Parity = "none"
     interval: Seconds = option(default_factory=lambda: Seconds(INTERVAL_SECONDS))
 
 
 PARITY_EXCLUDES: Final = (
     "basis", "countNotReady", "countCordoned", "countTainted", "controlPlane", "toleratedTaints",
-    "countTerminating", "countPending", "resources", "scales", "limits",
+    "countTerminating", "countPending", "resources", "scales", "limits", "floor",
 )  # fmt: skip
 
 
@@ -126,12 +134,16 @@ class Options:
     """What scores 100, by the name of a score or what it begins with: cores, bytes, pieces."""
     scores: tuple[str, ...] = ()
     """Only these, if any are named."""
+    floor: int = FLOOR
+    """The score of the worst value."""
     parity: Parity = "none"
     interval: float = INTERVAL_SECONDS
 
     @classmethod
     def read(cls, given: Mapping[str, Any], *, environment: Mapping[str, str] | None = None) -> "Options":
         """Raises OptionsError. What the environment says counts for less."""
+        environment = os.environ if environment is None else environment
+        given = {**_options_of(environment), **given}
         try:
             entry = Document(dict(given), "").convert(_Entry)
         except DocumentError as error:
@@ -143,7 +155,6 @@ class Options:
         if entry.interval < SHORTEST_INTERVAL:
             raise OptionsError(TOO_OFTEN, field="interval")
         upstream = entry.parity != "none"
-        environment = os.environ if environment is None else environment
         named = tuple(each.strip() for each in environment.get(ONLY, "").split(",") if each.strip())
         resources, limits = _resources(entry.resources), _limits(entry.limits)
         for key, limit in _limits_of(environment).items():
@@ -159,6 +170,7 @@ class Options:
             scales=entry.scales,
             limits=MappingProxyType(limits),
             scores=entry.scores or named,
+            floor=entry.floor,
             parity=entry.parity,
             interval=float(entry.interval),
         )
@@ -216,6 +228,22 @@ def _shapes(given: Mapping[str, Mapping[str, QuantityText]]) -> tuple[Shape, ...
             raise OptionsError(EMPTY_SHAPE, field=at)
         shapes.append(Shape(name=name, vector=tuple(sorted({**asked, PODS: 1}.items()))))
     return tuple(shapes)
+
+
+def _options_of(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Options that variables of the environment stand for; an empty variable sets nothing."""
+    found: dict[str, Any] = {}
+    if parity := environment.get(PARITY_VARIABLE, "").strip():
+        if parity not in get_args(Parity):
+            reason = BAD_PARITY.format(given=parity, known=", ".join(get_args(Parity)))
+            raise OptionsError(IN_ENVIRONMENT.format(name=PARITY_VARIABLE, reason=reason))
+        found["parity"] = parity
+    if floor := environment.get(FLOOR_VARIABLE, "").strip():
+        if floor not in map(str, get_args(Floor)):
+            reason = BAD_FLOOR.format(given=floor)
+            raise OptionsError(IN_ENVIRONMENT.format(name=FLOOR_VARIABLE, reason=reason))
+        found["floor"] = int(floor)
+    return found
 
 
 def _limits(given: Mapping[str, QuantityText]) -> dict[str, float]:

@@ -1,0 +1,79 @@
+"""What a hosting cluster publishes for a count of hosted clusters and the room its nodes have left.
+
+Pure: the provider calls it with what it watches, synthetic fleets with what they made up.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.room import Room, slots
+from fairway.providers.hosted.sizing import Profile
+from fairway.providers.provider import Score
+from fairway.providers.scales import Direct, Share
+
+RESOURCE: Final = "hosted-clusters-score"
+COUNT: Final = "hostedClustersCount"
+HEADROOM: Final = "hcpHeadroom"
+API_HEADROOM: Final = "apiQpsHeadroom"
+TYPICAL: Final = "small"
+"""The size in which the headroom is reckoned."""
+
+
+def carried(count: int, rooms: Iterable[Room], options: Options) -> dict[str, float]:
+    """Raw values by the name of their score, all but the headroom by requests to the API."""
+    values: dict[str, float] = {COUNT: count}
+    rooms = list(rooms)
+    left = max(options.limits.maximum - count, 0)
+    for profile in options.profiles:
+        fit = min(slots(rooms, profile), left)
+        values[profile.score] = fit
+        if profile.name == TYPICAL:
+            values[HEADROOM] = fit / (fit + count) if fit else 0.0
+    return values
+
+
+def api_headroom(count: int, whole: Room, options: Options, *, rate: float | None = None) -> float:
+    """The share of hosted clusters that could still come, at ``rate`` requests in a second to each."""
+    baseline = options.baseline
+    each = baseline.lowest_rate if rate is None else max(rate, baseline.lowest_rate)
+    capacity = baseline.capacity(cpu=whole.cpu, memory=whole.memory, pods=whole.pods, rate=each)
+    capacity = min(capacity, options.limits.maximum)
+    return max(capacity - count, 0) / capacity if capacity else 0.0
+
+
+def scores_of(options: Options) -> tuple[Score, ...]:
+    maximum = options.limits.maximum
+    return (
+        Score(
+            name=COUNT,
+            scale=Direct(floor=0),
+            unit="hosted clusters",
+            meaning="how many there are, as the hypershift add-on counts them; up to 100, and high is not good",
+            deadband=1,
+        ),
+        Score(
+            name=HEADROOM,
+            scale=Share(rounding="nearest"),
+            unit="share",
+            meaning=f"of all {TYPICAL} hosted clusters it could carry, those that are not here yet",
+        ),
+        Score(
+            name=API_HEADROOM,
+            scale=Share(rounding="nearest"),
+            unit="share",
+            meaning="the same by the sizing baseline, at the rate of requests hosted clusters get",
+        ),
+        *(_slots_score(profile, maximum) for profile in options.profiles),
+    )
+
+
+def _slots_score(profile: Profile, maximum: int) -> Score:
+    return Score(
+        name=profile.score,
+        scale=Share(maximum),
+        unit="hosted clusters",
+        meaning=f"how many more of the size {profile.name} fit",
+        thresholds=(Share(maximum).score(1),),
+        deadband=1,
+    )

@@ -1,0 +1,96 @@
+"""Scores of synthetic clusters, computed by the code of the providers that publish them on real ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fairway.api.pod_requests import CPU, MEMORY
+from fairway.providers.hosted.capacity import (
+    API_HEADROOM,
+    RESOURCE,
+    TYPICAL,
+    api_headroom,
+    carried,
+    scores_of,
+)
+from fairway.providers.hosted.claims import claimed
+from fairway.providers.hosted.options import Options as HostedOptions
+from fairway.providers.hosted.room import Room, slots
+from fairway.providers.usage.accounting import Totals
+from fairway.providers.usage.measures import GIB, measures
+from fairway.providers.usage.options import RESOURCES
+from fairway.providers.usage.options import Options as UsageOptions
+
+USAGE: Final = "resource-usage-score"
+HOSTED: Final = RESOURCE
+
+# Limits for a fleet whose largest clusters have 1,920 cores: the defaults would score most of them 100.
+_USAGE: Final = UsageOptions(
+    limits={"cpuAvailable": 600.0, "memAvailable": 4096 * GIB},
+    scores=("cpuAvailable", "memAvailable", "gpuClusterAvailable"),
+)
+_MEASURES: Final = measures(_USAGE)
+_GPU: Final = RESOURCES["gpu"]
+
+_HOSTED: Final = HostedOptions()
+_HOSTED_SCALES: Final = {each.name: each.scale for each in scores_of(_HOSTED)}
+_SMALL: Final = next(each for each in _HOSTED.profiles if each.name == TYPICAL)
+_ZONES: Final = ("a", "b", "c")
+_OWN_USE: Final = 0.15
+"""The share of a hosting cluster that its own components request."""
+
+
+def usage_scores(*, cpu: float, memory: float, gpus: int | None) -> dict[str, int]:
+    """From free cores, bytes and GPUs; ``gpus`` is None on a cluster without any."""
+    free = {CPU: int(cpu * 1000), MEMORY: int(memory)}
+    if gpus is not None:
+        free[_GPU] = gpus
+    totals = Totals(
+        free=free,
+        largest={},
+        slots={},
+        known=frozenset() if gpus is None else frozenset({_GPU}),
+        pending={},
+        waiting=0,
+    )
+    values = {each.score.name: (each.score.scale, each.take(totals)) for each in _MEASURES}
+    return {name: scale.score(value) for name, (scale, value) in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A hosting cluster with nodes in three zones: cores, bytes and pods in all, and its hosted clusters."""
+
+    cpu: float
+    memory: float
+    pods: float
+    hosted: int = 0
+
+    @property
+    def fits(self) -> int:
+        """Hosted clusters of the typical size that the cluster carries at most."""
+        return min(slots(self.rooms(), _SMALL), _HOSTED.limits.maximum)
+
+    def free(self) -> Room:
+        own, count = 1 - _OWN_USE, self.hosted
+        return Room(
+            cpu=self.cpu * own - count * _SMALL.cpu,
+            memory=self.memory * own - count * _SMALL.memory,
+            pods=self.pods * own - count * _SMALL.pods,
+        )
+
+    def rooms(self) -> list[Room]:
+        free, share = self.free(), 1 / len(_ZONES)
+        return [
+            Room(zone=zone, cpu=free.cpu * share, memory=free.memory * share, pods=free.pods * share)
+            for zone in _ZONES
+        ]
+
+    def scores(self) -> dict[str, int]:
+        values = carried(self.hosted, self.rooms(), _HOSTED)
+        whole = Room(cpu=self.cpu, memory=self.memory, pods=self.pods)
+        values[API_HEADROOM] = api_headroom(self.hosted, whole, _HOSTED)
+        return {name: _HOSTED_SCALES[name].score(value) for name, value in values.items()}
+
+    def claims(self) -> Mapping[str, str]:
+        return claimed(self.hosted, _HOSTED.limits)
