@@ -286,6 +286,25 @@ def test_nobody_else_can_read_what_it_keeps(tmp_path: Path) -> None:
         assert {path.name: mode(path) for path in folder.rglob("*") if mode(path) & 0o077} == {}
 
 
+def test_new_data_folder_is_private_and_ignored_by_git(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    folder = tmp_path / "hub"
+    with served(tmp_path, "--data", folder) as hub:
+        assert hub.stop() == 0
+    assert mode(folder) == 0o700
+    status = ["git", "-C", str(tmp_path), "status", "--porcelain", "--untracked-files=all", "hub"]
+    assert subprocess.run(status, capture_output=True, text=True, check=True).stdout == ""
+
+
+def test_folder_with_other_files_gets_no_gitignore(tmp_path: Path) -> None:
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    with served(tmp_path, "--data", folder) as hub:
+        assert hub.stop() == 0
+    assert not (folder / ".gitignore").exists()
+
+
 def test_options_in_the_wrong_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hub", "--data", str(tmp_path), "--port", "0", "check"]) == 2
     assert MISPLACED.format(options="--data, --port", command="check") in capsys.readouterr().err

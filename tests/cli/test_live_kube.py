@@ -241,3 +241,19 @@ def test_a_placement_for_kubectl_is_checked_first(hub: Hub, capsys: Capture) -> 
         return [each["reason"] for each in document["items"][0]["status"]["conditions"]]
 
     assert conditions(before) == conditions(after)
+
+
+def test_generated_fleet_is_applied_twice_and_deleted(hub: Hub, tmp_path: Path, capsys: Capture) -> None:
+    file = str(tmp_path / "fleet.json")
+    assert run(["fleet", "generate", "--clusters", "5", "--placements", "3", "--out", file]) == 0
+    assert hub.fairway("fleet", "apply", "-f", file, "--dry-run") == 0
+    assert hub.fairway("fleet", "apply", "-f", file) == 0
+    labelled = ["managedclusters", "-l", "fairway.dev/fleet=applied", "-o", "json"]
+    found = json.loads(hub.done("get", *labelled))["items"]
+    assert len(found) == 5
+    assert all(each["status"]["version"]["kubernetes"] for each in found)
+    capsys.readouterr()
+    assert hub.fairway("fleet", "apply", "-f", file, "-o", "json") == 0
+    assert not any(row["created"] or row["changed"] for row in json.loads(capsys.readouterr().out))
+    assert hub.fairway("fleet", "delete", "-f", file) == 0
+    assert json.loads(hub.done("get", *labelled))["items"] == []

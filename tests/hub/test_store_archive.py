@@ -12,7 +12,7 @@ import pytest
 from fairway.hub.storage import log as log_module
 from fairway.hub.storage.archive import Occupied, Problem, backup, check, export, restore
 from fairway.hub.storage.entry import ADDED
-from fairway.hub.storage.log import FILE, Log
+from fairway.hub.storage.log import FILE, GIT_IGNORE, Log
 from fairway.hub.storage.store import Damaged, Item, Key, Store, TooOld, Unreadable
 
 RESOURCE = "things.example.com"
@@ -54,7 +54,7 @@ async def some(folder: Path | None) -> Store:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != GIT_IGNORE)
 
 
 @pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])

@@ -5,28 +5,38 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import click
 
+from fairway.cli.errors import EXIT_OK
+from fairway.cli.live import HubChoice, hub_options, talk
 from fairway.cli.options import files_options, load_files, moment
-from fairway.cli.output import OutputFormat, emit, output_option
+from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
+    from fairway.cli.fleet_hub import Done, Tally
+    from fairway.kube import Client
 
+NOTHING_WRITTEN: Final = "dry run: nothing was written"
 BAD_YEAR: Final = "a fleet has a past and scores that will run out; give a year from {first} to {last}"
 # RFC 3339 has four digits for the year, and a fleet's times reach a few years back and hours ahead.
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9998
 
+_dry_run: Final = click.option(
+    "--dry-run", is_flag=True, help="Ask the hub whether it would work, and write nothing."
+)
+
 
 @click.group(
-    short_help="Generate fleets and look at what files hold.",
+    short_help="Generate fleets, look at what files hold, and apply them to a hub.",
     epilog="""\b
 Examples:
   fairway fleet generate --clusters 100 --seed 7 --out fleet.yaml
   fairway fleet show -f fleet.yaml
+  fairway fleet apply -f fleet.yaml
 """,
 )
 def fleet() -> None:
-    """Make up a fleet, or see what files hold."""
+    """Make up a fleet, see what files hold, and bring it to a hub."""
 
 
 @fleet.command(
@@ -38,7 +48,8 @@ Examples:
   fairway fleet generate --clusters 100000 --out fleet.jsonl.gz
   fairway fleet generate --clusters 50 --placements 40 --out fleet/   one file per kind in a directory
 
-The same seed makes the same fleet, byte for byte, on every machine.
+The same seed makes the same fleet, byte for byte, on every machine. It looks as a hub shows it, with status:
+`fairway fleet apply` brings it to a hub, where --now "$(date -u +%FT%TZ)" keeps its scores from being expired.
 """,
 )
 @click.option(
@@ -91,6 +102,89 @@ def generate(
     # Two objects to a cluster on average is close enough for a progress bar.
     documents = tracked(documents, "generating", total=clusters * 2 + placements)
     export(documents, out=out, output=output or format_for(out))
+
+
+@fleet.command(
+    short_help="Write the fleet of files to a hub.",
+    epilog="""\b
+Examples:
+  fairway fleet apply -f fleet.json
+  fairway fleet apply -f examples/fleet --dry-run
+  fairway fleet generate --clusters 1000 --now "$(date -u +%FT%TZ)" -o jsonl | fairway fleet apply -f -
+
+\b
+Missing namespaces are created, and status is written where agents report it: of clusters and scores. Versions and
+uids in the files are ignored. All that is written bears the label fairway.dev/fleet=applied; an object of the same
+name without it is kept as it is. Applying again changes only what differs. `fairway fleet delete` with the same files
+removes it all. PlacementDecisions are left to the placement controller.
+""",
+)
+@files_options
+@_dry_run
+@output_option
+@hub_options
+def apply(
+    files: tuple[str, ...],
+    max_file_size: int,
+    verbose: bool,
+    dry_run: bool,
+    output: OutputFormat,
+    hub: HubChoice,
+) -> int:
+    """Write the clusters, sets, bindings, scores and placements of files to a hub."""
+    from fairway.cli import fleet_hub
+
+    objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
+
+    async def work(client: "Client") -> "list[Tally]":
+        return await fleet_hub.apply(client, objects, dry_run=dry_run)
+
+    _report(talk(hub, work), ("created", "changed", "unchanged", "kept"), dry_run=dry_run, output=output)
+    return EXIT_OK
+
+
+@fleet.command(
+    short_help="Delete from a hub what apply wrote.",
+    epilog="""\b
+Examples:
+  fairway fleet delete -f fleet.json
+  fairway fleet delete -f fleet.json --dry-run
+
+\b
+Only objects with the label fairway.dev/fleet=applied are deleted, and only namespaces that apply created.
+""",
+)
+@files_options
+@_dry_run
+@output_option
+@hub_options
+def delete(
+    files: tuple[str, ...],
+    max_file_size: int,
+    verbose: bool,
+    dry_run: bool,
+    output: OutputFormat,
+    hub: HubChoice,
+) -> int:
+    """Delete from a hub what `fairway fleet apply` wrote from these files."""
+    from fairway.cli import fleet_hub
+
+    objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
+
+    async def work(client: "Client") -> "list[Tally]":
+        return await fleet_hub.delete(client, objects, dry_run=dry_run)
+
+    _report(talk(hub, work), ("deleted", "kept", "absent"), dry_run=dry_run, output=output)
+    return EXIT_OK
+
+
+def _report(
+    tallies: "list[Tally]", columns: "tuple[Done, ...]", *, dry_run: bool, output: OutputFormat
+) -> None:
+    rows = [each.row(columns) for each in tallies]
+    emit(rows, columns={each: each.capitalize() for each in ("kind", *columns)}, output=output)
+    if dry_run and output == "table":
+        say(NOTHING_WRITTEN)
 
 
 @fleet.command(

@@ -17,7 +17,7 @@ from fairway.hub.resource import Document
 from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, Damaged, Item, Key, StoreError, Unusable
 from fairway.hub.storage.lives import first_revision
 from fairway.hub.storage.lock import Lock
-from fairway.hub.storage.log import FILE, Log, Row, checksum, sync_folder, told
+from fairway.hub.storage.log import FILE, Log, Row, checksum, prepare_folder, sync_folder, told
 from fairway.hub.storage.store import Store
 
 EXISTS: Final = "{path} already exists"
@@ -122,7 +122,7 @@ def restore(
         current = _current(log.rows())
         identity, highest = log.identity, log.revision
     with told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        prepare_folder(folder)
     lock = Lock(folder)
     try:
         target = folder / FILE

@@ -28,6 +28,7 @@ Durability = Literal["full", "normal"]
 
 FILE: Final = "hub.db"
 FULL: Final = "database or disk is full"
+GIT_IGNORE: Final = ".gitignore"
 FORMAT: Final = 1
 FIRST: Final = 1
 """The revision of a store nobody has written to yet, as in etcd."""
@@ -79,6 +80,20 @@ def told(path: Path) -> Iterator[None]:
         raise Damaged(path, detail=str(error)) from error
     except OSError as error:
         raise Unreadable(path, detail=error.strerror or str(error)) from error
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the data folder, for its owner alone. Raises OSError.
+
+    A new one ignores itself in git: its keys must not be committed with the checkout it may lie in. A folder that holds
+    other files is left as it is.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):  # a disk that is full or read-only is for the store to report
+        if not any(folder.iterdir()):
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+            with open(os.open(folder / GIT_IGNORE, flags, 0o600), "w", encoding="ascii") as file:
+                file.write("*\n")
 
 
 def sync_folder(folder: Path) -> None:

@@ -44,7 +44,7 @@ from fairway.hub.storage.entry import (
 from fairway.hub.storage.history import History, Watch
 from fairway.hub.storage.lives import MOST_GAPS, Gap, find_gap
 from fairway.hub.storage.lock import Lock
-from fairway.hub.storage.log import FILE, FIRST, Durability, Log, Row
+from fairway.hub.storage.log import FILE, FIRST, Durability, Log, Row, prepare_folder
 from fairway.hub.storage.shelf import Shelf
 
 __all__ = [
@@ -141,7 +141,7 @@ class Store:
         first: Callable[[int], int],
     ) -> Self:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            prepare_folder(folder)
         except OSError as error:
             raise Unreadable(folder, detail=error.strerror or str(error)) from error
         lock = Lock(folder)

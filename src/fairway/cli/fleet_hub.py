@@ -1,0 +1,244 @@
+"""Writes the objects of files to a hub as `fairway fleet apply` does, and deletes them again.
+
+Files of a fleet hold what a hub shows, which is not what a hub accepts: versions and uids of another hub, status in
+the body, objects in namespaces that do not exist. So only the fields that a user may set are applied, status goes
+through its subresource, and missing namespaces are created.
+
+All that is applied bears a label. An object of the same name without it belongs to another writer: it is kept as it is
+and never deleted.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeVar
+
+from fairway.api.kinds import KubeObject, encode
+from fairway.api.meta import ObjectMeta
+from fairway.cli.errors import BadInputError
+from fairway.cli.live_names import NAMESPACES
+from fairway.cli.progress import Advance, progress
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    PLACEMENTS,
+    Client,
+    KubeError,
+    NotFound,
+    Patch,
+    Resource,
+)
+from fairway.kube.resource import Key, key_of
+
+MANAGER: Final = "fairway-fleet"
+APPLIED: Final = "fairway.dev/fleet"
+"""The label of all that was applied; its value is always the same."""
+LABELS: Final = {APPLIED: "applied"}
+AT_ONCE: Final = 16
+"""Requests at a time."""
+
+ORDER: Final[tuple[Resource[Any], ...]] = (
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
+    PLACEMENTS,
+)
+"""What is applied, in this order. PlacementDecisions are for the placement controller to write."""
+REPORTED: Final = frozenset(
+    each.kind for each in (MANAGED_CLUSTERS, ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
+)
+"""Kinds whose status is applied. That of others is for controllers to write."""
+
+NOT_SERVED: Final = (
+    "the hub does not serve {plural}, of which the files hold {count:,}; define the kind first: "
+    "fairway crds {plural} | kubectl apply -f -"
+)
+
+Done = Literal["created", "changed", "unchanged", "deleted", "kept", "absent"]
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many objects of a kind ended how."""
+
+    kind: str
+    counts: Counter[Done] = field(default_factory=Counter)
+
+    def row(self, columns: Iterable[Done]) -> dict[str, object]:
+        return {"kind": self.kind, **{each: self.counts[each] for each in columns}}
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """Metadata of what the hub has, by the plural of the kind and by key."""
+
+    objects: Mapping[str, Mapping[Key, ObjectMeta]]
+
+    def find(self, resource: Resource[Any], key: Key) -> ObjectMeta | None:
+        return self.objects[resource.plural].get(key)
+
+
+async def apply(client: Client, objects: Sequence[KubeObject], *, dry_run: bool) -> list[Tally]:
+    """Raises KubeErrors, and BadInputError where the hub lacks a kind."""
+    by_kind = {each.kind: [thing for thing in objects if thing.kind == each.kind] for each in ORDER}
+    existing = await _existing(client, {kind: len(things) for kind, things in by_kind.items()})
+    wanted = sorted({thing.metadata.namespace for things in by_kind.values() for thing in things} - {""})
+    names = {thing.metadata.name for thing in by_kind[MANAGED_CLUSTERS.kind]}
+    tallies = [Tally(NAMESPACES.kind), *(Tally(each.kind) for each in ORDER)]
+    total = len(wanted) + sum(map(len, by_kind.values()))
+    with progress("applying", total=total) as advance:
+
+        async def namespace(name: str) -> Done:
+            before = existing.find(NAMESPACES, ("", name))
+            if before is not None:
+                return "unchanged" if _is_ours(before) else "kept"
+            labels = LABELS | ({"open-cluster-management.io/cluster-name": name} if name in names else {})
+            await client.patch(
+                NAMESPACES,
+                name,
+                {"metadata": {"name": name, "labels": labels}},
+                kind=Patch.APPLY,
+                field_manager=MANAGER,
+                dry_run=dry_run,
+            )
+            return "created"
+
+        await _each(wanted, namespace, tallies[0], advance)
+        for resource, tally in zip(ORDER, tallies[1:], strict=True):
+
+            async def write(thing: KubeObject, resource: Resource[Any] = resource) -> Done:
+                return await _apply(client, resource, thing, existing, dry_run=dry_run)
+
+            await _each(by_kind[resource.kind], write, tally, advance)
+    return [each for each in tallies if each.counts]
+
+
+async def delete(client: Client, objects: Sequence[KubeObject], *, dry_run: bool) -> list[Tally]:
+    """The same objects, last first, and then the namespaces that ``apply`` created for them."""
+    by_kind = {each.kind: [thing for thing in objects if thing.kind == each.kind] for each in ORDER}
+    existing = await _existing(client, {})
+    tallies: list[Tally] = []
+    namespaces = sorted({thing.metadata.namespace for things in by_kind.values() for thing in things} - {""})
+    total = len(namespaces) + sum(map(len, by_kind.values()))
+    with progress("deleting", total=total) as advance:
+        for resource in reversed(ORDER):
+
+            async def remove(thing: KubeObject, resource: Resource[Any] = resource) -> Done:
+                return await _delete(client, resource, key_of(thing), existing, dry_run=dry_run)
+
+            tallies.append(Tally(resource.kind))
+            await _each(by_kind[resource.kind], remove, tallies[-1], advance)
+
+        async def namespace(name: str) -> Done:
+            return await _delete(client, NAMESPACES, ("", name), existing, dry_run=dry_run)
+
+        tallies.append(Tally(NAMESPACES.kind))
+        await _each(namespaces, namespace, tallies[-1], advance)
+    return [each for each in tallies if each.counts]
+
+
+async def _existing(client: Client, wanted: Mapping[str, int]) -> Existing:
+    found: dict[str, Mapping[Key, ObjectMeta]] = {}
+    for resource in (NAMESPACES, *ORDER):
+        try:
+            items = (await client.list(resource)).items
+        except NotFound:
+            if count := wanted.get(resource.kind, 0):
+                raise BadInputError(NOT_SERVED.format(plural=resource.plural, count=count)) from None
+            items = ()
+        found[resource.plural] = {key_of(each): each.metadata for each in items}
+    return Existing(found)
+
+
+async def _apply(
+    client: Client, resource: Resource[Any], thing: KubeObject, existing: Existing, *, dry_run: bool
+) -> Done:
+    key = key_of(thing)
+    before = existing.find(resource, key)
+    if before is not None and not _is_ours(before):
+        return "kept"
+    namespace = thing.metadata.namespace or None
+    if dry_run and namespace is not None and existing.find(NAMESPACES, ("", namespace)) is None:
+        return "created"  # a hub refuses to try it in a namespace that does not exist yet
+    body, status = _parts(thing)
+    options: dict[str, Any] = {
+        "kind": Patch.APPLY,
+        "namespace": namespace,
+        "field_manager": MANAGER,
+        "force": True,
+        "dry_run": dry_run,
+    }
+    after = await client.patch(resource, key[1], body, **options)
+    if status and not (dry_run and before is None):
+        meta = {name: value for name, value in body["metadata"].items() if name in ("name", "namespace")}
+        reported = {"metadata": meta, "status": status}
+        after = await client.patch(resource, key[1], reported, subresource="status", **options)
+    if before is None:
+        return "created"
+    return "unchanged" if after.metadata.resourceVersion == before.resourceVersion else "changed"
+
+
+def _is_ours(metadata: ObjectMeta) -> bool:
+    return metadata.labels.get(APPLIED) == LABELS[APPLIED]
+
+
+def _parts(thing: KubeObject) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The object as a user may write it, and its status."""
+    document = encode(thing)
+    given = document["metadata"]
+    kept = {name: given[name] for name in ("name", "namespace", "annotations") if given.get(name)}
+    metadata = {**kept, "labels": {**given.get("labels", {}), **LABELS}}
+    status = document.pop("status", None) if thing.kind in REPORTED else None
+    rest = {name: value for name, value in document.items() if name not in ("metadata", "status")}
+    return {**rest, "metadata": metadata}, status or {}
+
+
+async def _delete(
+    client: Client, resource: Resource[Any], key: Key, existing: Existing, *, dry_run: bool
+) -> Done:
+    before = existing.find(resource, key)
+    if before is None:
+        return "absent"
+    if not _is_ours(before):
+        return "kept"
+    with suppress(NotFound):
+        await client.delete(resource, key[1], namespace=key[0] or None, uid=before.uid, dry_run=dry_run)
+    return "deleted"
+
+
+async def _each(
+    items: Iterable[_Item], work: Callable[[_Item], Awaitable[Done]], tally: Tally, advance: Advance
+) -> None:
+    """A few at a time. Raises the first KubeError, never in a group."""
+    left = iter(items)
+
+    async def worker() -> None:
+        for item in left:
+            tally.counts[await work(item)] += 1
+            advance(1)
+
+    failures: list[KubeError] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(worker())
+    except* KubeError as errors:
+        failures += _leaves(errors)
+    if failures:
+        raise failures[0]
+
+
+def _leaves(errors: BaseExceptionGroup[KubeError]) -> Iterator[KubeError]:
+    for error in errors.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

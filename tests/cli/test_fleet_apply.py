@@ -1,0 +1,134 @@
+"""`fairway fleet apply` and `delete` on a hub that runs no controller but its own."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.live_hub import act, merge
+from fairway.api.cluster import ManagedCluster
+from fairway.api.score import AddOnPlacementScore
+from fairway.cli.fleet_hub import APPLIED, LABELS
+from fairway.cli.live_names import NAMESPACES
+from fairway.cli.main import run
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS, Client, NotFound
+from fairway.testing.builders import cluster
+from fairway.testing.hub import HubAddress, hub_in_thread
+from fairway.whatif.synthetic import generate
+
+Capture = pytest.CaptureFixture[str]
+FLEET = list(generate(clusters=4, seed=3, placements=3))
+CLUSTERS = [each["metadata"]["name"] for each in FLEET if each["kind"] == "ManagedCluster"]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[HubAddress]:
+    with hub_in_thread(folder=tmp_path) as address:
+        yield address
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "fleet.jsonl"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in FLEET))
+    return str(path)
+
+
+def fleet(hub: HubAddress, *arguments: str) -> int:
+    return run(["fleet", *arguments, "--kubeconfig", str(hub.kubeconfig)])
+
+
+def counts(capsys: Capture, column: str) -> dict[str, int]:
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return {row["kind"]: row[column] for row in rows if row[column]}
+
+
+def kinds() -> dict[str, int]:
+    names = [each["kind"] for each in FLEET]
+    return {name: names.count(name) for name in dict.fromkeys(names)}
+
+
+def test_generated_fleet_is_applied_with_namespaces_and_status(
+    hub: HubAddress, file: str, capsys: Capture
+) -> None:
+    assert fleet(hub, "apply", "-f", file, "-o", "json") == 0
+    created = counts(capsys, "created")
+    assert created.pop("Namespace") == len({each["metadata"].get("namespace", "") for each in FLEET} - {""})
+    assert created == kinds()
+
+    async def read(client: Client) -> tuple[ManagedCluster, AddOnPlacementScore]:
+        (score, *_) = (await client.list(ADD_ON_PLACEMENT_SCORES)).items
+        return await client.get(MANAGED_CLUSTERS, CLUSTERS[0]), score
+
+    found, score = act(hub.kubeconfig, read)
+    (given,) = (each for each in FLEET if each["metadata"]["name"] == CLUSTERS[0])
+    assert found.metadata.uid != given["metadata"]["uid"]
+    assert found.metadata.labels == {**given["metadata"]["labels"], **LABELS}
+    assert found.status.version.kubernetes == given["status"]["version"]["kubernetes"]
+    assert score.status.scores
+
+
+def test_applying_again_changes_only_what_differs(hub: HubAddress, file: str, capsys: Capture) -> None:
+    assert fleet(hub, "apply", "-f", file) == 0
+    act(
+        hub.kubeconfig,
+        lambda client: merge(client, cluster(CLUSTERS[1]), {"metadata": {"labels": {"region": "x"}}}),
+    )
+    capsys.readouterr()
+    assert fleet(hub, "apply", "-f", file, "-o", "json") == 0
+    printed = capsys.readouterr().out
+    rows = json.loads(printed)
+    assert {row["kind"]: row["changed"] for row in rows if row["changed"]} == {"ManagedCluster": 1}
+    assert not any(row["created"] or row["kept"] for row in rows)
+
+
+def test_object_of_another_writer_is_kept_and_never_deleted(
+    hub: HubAddress, file: str, capsys: Capture
+) -> None:
+    act(hub.kubeconfig, lambda client: client.create(MANAGED_CLUSTERS, {"metadata": {"name": CLUSTERS[0]}}))
+    assert fleet(hub, "apply", "-f", file, "-o", "json") == 0
+    assert counts(capsys, "kept") == {"ManagedCluster": 1}
+    assert fleet(hub, "delete", "-f", file, "-o", "json") == 0
+    assert counts(capsys, "kept") == {"ManagedCluster": 1}
+    left = act(hub.kubeconfig, lambda client: client.list(MANAGED_CLUSTERS)).items
+    assert [each.metadata.name for each in left] == [CLUSTERS[0]]
+    assert APPLIED not in left[0].metadata.labels
+
+
+def test_delete_removes_all_that_apply_wrote(hub: HubAddress, file: str, capsys: Capture) -> None:
+    assert fleet(hub, "apply", "-f", file, "-o", "json") == 0
+    created = counts(capsys, "created")
+    assert fleet(hub, "delete", "-f", file, "-o", "json") == 0
+    assert counts(capsys, "deleted") == created
+    assert fleet(hub, "delete", "-f", file, "-o", "json") == 0
+    assert counts(capsys, "deleted").keys() <= {"Namespace"}  # those take the hub a moment
+
+
+def test_dry_run_writes_nothing(hub: HubAddress, file: str, capsys: Capture) -> None:
+    assert fleet(hub, "apply", "-f", file, "--dry-run", "-o", "json") == 0
+    created = counts(capsys, "created")
+    del created["Namespace"]
+    assert created == kinds()
+
+    async def read(client: Client) -> list[int]:
+        clusters, placements = await client.list(MANAGED_CLUSTERS), await client.list(PLACEMENTS)
+        return [len(clusters.items), len(placements.items)]
+
+    assert act(hub.kubeconfig, read) == [0, 0]
+
+    async def look(client: Client) -> None:
+        await client.get(NAMESPACES, CLUSTERS[0])
+
+    with pytest.raises(NotFound):
+        act(hub.kubeconfig, look)
+
+
+def test_hub_without_the_kinds_names_the_command_that_defines_them(
+    tmp_path: Path, file: str, capsys: Capture
+) -> None:
+    with hub_in_thread(folder=tmp_path, definitions=()) as bare:
+        assert fleet(bare, "apply", "-f", file) == 2
+    told = capsys.readouterr().err
+    assert "define the kind first: fairway crds managedclustersets | kubectl apply -f -" in told
