@@ -7,6 +7,7 @@ calls evaluate all arguments and charge; the others stop at the failure and char
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from fairway.cel import cost
@@ -19,8 +20,8 @@ from fairway.cel.declarations import (
     MeteredCost,
     Overload,
 )
-from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
-from fairway.cel.frame import Frame, Step, charge, charge_call, charge_units, charge_work
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure, Overrun
+from fairway.cel.frame import Frame, Step, charge, charge_call, charge_work
 from fairway.cel.types import Kind, Type
 from fairway.cel.values import matches
 from fairway.cel.work import WorkRule
@@ -114,6 +115,8 @@ def compile_call(
     work: WorkRule | None = None,
 ) -> Step:
     """``work`` is what the call takes beside what a metered implementation charges; None for a plain step."""
+    if rule is None and work is None and not variadic and 1 <= len(steps) <= 2:
+        return _plain_unary(steps[0], run) if len(steps) == 1 else _plain_binary(steps[0], steps[1], run)
     settle = _settle(rule if steps else None, run, work)
     if variadic or len(steps) > 2:
         return _many(steps, settle, rule)
@@ -133,42 +136,15 @@ def _usual(_args: tuple[Any, ...]) -> int:
 
 def _settle(rule: CostRule | None, run: Implementation | Metered, work: WorkRule | None) -> Settle:
     """Runs the function and charges for it."""
-    if isinstance(run, Metered):
-        return _metered(rule, run.call, work)
-    call = run
-    if rule is None and work is None:
-
-        def plain(frame: Frame, *args: object) -> object:
-            charge_units(frame, 1)
-            return call(*args)
-
-        return plain
-    if rule is None:
-        weigh = work
-        assert weigh is not None
-
-        def weighed(frame: Frame, *args: object) -> object:
-            charge_call(frame, 1, weigh(args))
-            return call(*args)
-
-        return weighed
-    return _metered(rule, lambda _, *args: call(*args), work)
-
-
-def _metered(rule: CostRule | None, run: Callable[..., object], work: WorkRule | None) -> Settle:
-    if rule is None and work is None:
-
-        def plain(frame: Frame, *args: object) -> object:
-            charge_units(frame, 1)
-            return run(frame, *args)
-
-        return plain
     weigh = work or _usual
+    metered = run.call if isinstance(run, Metered) else None
+    plain = None if isinstance(run, Metered) else run
+
     if rule is None or rule in _BEFOREHAND:
 
         def beforehand(frame: Frame, *args: object) -> object:
             charge_call(frame, 1 if rule is None else rule(args, None), weigh(args))
-            return run(frame, *args)
+            return plain(*args) if plain is not None else metered(frame, *args)  # type: ignore[misc]
 
         return beforehand
     charged = rule
@@ -176,7 +152,7 @@ def _metered(rule: CostRule | None, run: Callable[..., object], work: WorkRule |
     def afterwards(frame: Frame, *args: object) -> object:
         charge_work(frame, weigh(args))
         try:
-            result = run(frame, *args)
+            result = plain(*args) if plain is not None else metered(frame, *args)  # type: ignore[misc]
         except Failure:
             charge_call(frame, _amount(frame, charged, args, FAILED), 0)
             raise
@@ -184,6 +160,54 @@ def _metered(rule: CostRule | None, run: Callable[..., object], work: WorkRule |
         return result
 
     return afterwards
+
+
+def _plain_unary(step: Step, run: Implementation | Metered) -> Step:
+    """One step of cost and work, which is what most operators are; nothing but the function is called for it."""
+    metered = run.call if isinstance(run, Metered) else None
+    plain = None if isinstance(run, Metered) else run
+
+    def call(frame: Frame) -> object:
+        try:
+            value = step(frame)
+        except Failure:
+            charge(frame, 1)
+            raise
+        total = frame.cost + 1
+        if total > frame.limit:
+            frame.cost = int(frame.limit) + 1
+            raise Overrun
+        frame.cost = total
+        return plain(value) if plain is not None else metered(frame, value)  # type: ignore[misc]
+
+    return call
+
+
+def _plain_binary(left: Step, right: Step, run: Implementation | Metered) -> Step:
+    metered = run.call if isinstance(run, Metered) else None
+    plain = None if isinstance(run, Metered) else run
+
+    def call(frame: Frame) -> object:
+        try:
+            a = left(frame)
+        except Failure:
+            with suppress(Failure):
+                right(frame)
+            charge(frame, 1)
+            raise
+        try:
+            b = right(frame)
+        except Failure:
+            charge(frame, 1)
+            raise
+        total = frame.cost + 1
+        if total > frame.limit:
+            frame.cost = int(frame.limit) + 1
+            raise Overrun
+        frame.cost = total
+        return plain(a, b) if plain is not None else metered(frame, a, b)  # type: ignore[misc]
+
+    return call
 
 
 def _amount(frame: Frame, rule: CostRule, args: tuple[Any, ...], result: object) -> int:

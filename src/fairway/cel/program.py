@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, permutations
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairway.cel.errors import (
     COST_LIMIT_MESSAGE,
@@ -30,8 +29,7 @@ MAX_ORDERS: Final = 5_000
 NESTED_TOO_DEEPLY: Final = "value nests too deeply"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """``error`` is None exactly when ``value`` is the expression's value. ``cost`` is what the reference counts,
     ``work`` what was done (see `frame`)."""
 

@@ -7,6 +7,7 @@ the loop is free half of the time, and other namespaces get the same share. The 
 """
 
 import asyncio
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
@@ -18,6 +19,10 @@ from fairway.engine.outcome import Outcome
 from fairway.kube import Clock
 from fairway.plugins.placement import PlacementWorkload
 from fairway.plugins.work_budget import Paused
+
+log: Final = logging.getLogger(__name__)
+
+FAILED: Final = "evaluation in slices failed; a worker retries"
 
 SLICE_WORK: Final = 20_000
 """Units of work of one slice, about 5 milliseconds (see ``fairway.cel.frame``); one evaluation may take more."""
@@ -115,7 +120,11 @@ class SlowLane:
         while True:
             while self._waiting:
                 began = self._clock.monotonic()
-                self.step()
+                try:
+                    self.step()
+                except Exception:
+                    # The worker that gets the placement meets the same error, and retries.
+                    log.exception(FAILED)
                 took = self._clock.monotonic() - began
                 await asyncio.sleep(max(took, SHORTEST_REST))
             self._idle.set()
