@@ -7,7 +7,7 @@ from fairway.engine import cycle
 from fairway.engine.outcome import REASON_LENGTH, Outcome
 from fairway.engine.status import Code
 from fairway.fleet import Fleet
-from fairway.plugins.expressions import Expressions
+from fairway.plugins.expressions import ExpressionError, Expressions, compiled
 from fairway.plugins.groups import divide
 from fairway.plugins.placement import MOST_PRIORITIZERS, PlacementWorkload
 from fairway.plugins.work_budget import (
@@ -71,8 +71,18 @@ class TestExpressions:
         assert status.code is Code.MISCONFIGURED
         assert f"CEL expression {shortened(text)} takes more than {COMPILE_WORK} units" in status.message
 
+    def test_refused_expression_is_kept_without_what_was_parsed_of_it(self) -> None:
+        text = "&&".join(["true"] * 16_000) + " && 1 > 0"
+        with pytest.raises(ExpressionError):
+            compiled(text)
+        with pytest.raises(ExpressionError) as caught:
+            compiled(text)
+        cause = caught.value.__cause__
+        assert cause is not None
+        assert (cause.__traceback__, cause.__context__) == (None, None)
+
     def test_expressions_that_are_too_long_together_make_the_placement_misconfigured(self) -> None:
-        texts = ["&&".join(["true"] * 2_000 + [f"{at} > 1"]) for at in range(20)]
+        texts = ["&&".join(["true"] * 1_500 + [f"{at} > 1"]) for at in range(20)]
         message = place(fleet(1), with_cel(*texts)).status.message
         assert f"more than {PLACEMENT_COMPILE_WORK} units of work to compile" in message
 

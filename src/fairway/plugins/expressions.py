@@ -301,7 +301,7 @@ class _Programs:
             self._size -= freed
 
 
-_PROGRAMS = _Programs(50 * COMPILE_WORK)
+_PROGRAMS = _Programs(20 * COMPILE_WORK)
 
 
 def compiled(text: str) -> Program:
@@ -309,7 +309,7 @@ def compiled(text: str) -> Program:
     found = _PROGRAMS.find(text)
     if found is None:
         found = _compile(text)
-        weight = COMPILE_WORK if isinstance(found, ExpressionError) else found.compile_work
+        weight = len(text) if isinstance(found, ExpressionError) else found.compile_work
         _PROGRAMS.keep(text, found, weight)
     if isinstance(found, ExpressionError):
         raise ExpressionError(str(found)) from found.__cause__
@@ -332,9 +332,10 @@ def _compile(text: str) -> Program | ExpressionError:
         return _refusal(COMPILATION_FAILED.format(error=error), error)
 
 
-def _refusal(words: str, cause: CompileError) -> ExpressionError:
+def _refusal(words: str, error: CompileError) -> ExpressionError:
+    """Without the error itself, whose traceback would keep the parsed expression in memory."""
     refusal = ExpressionError(words)
-    refusal.__cause__ = cause
+    refusal.__cause__ = CompileError(str(error), line=error.line, column=error.column, message=error.message)
     return refusal
 
 

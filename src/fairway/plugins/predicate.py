@@ -23,6 +23,7 @@ from fairway.plugins.expressions import (
 )
 from fairway.plugins.work_budget import (
     ALL_TOO_COSTLY,
+    COMPILE_ESTIMATE,
     PLACEMENT_COMPILE_WORK,
     Pace,
     Paused,
@@ -137,7 +138,7 @@ class Predicate(Timeless):
         work = self._compile_work
         for text in texts:
             known = is_compiled(text)
-            if not known and self._pace.is_used_up:
+            if not known and not self._pace.affords(COMPILE_ESTIMATE * len(text)):
                 raise Paused(NO_ROWS, NO_ANSWERS)
             taken = compiled(text).compile_work
             work += taken

@@ -18,8 +18,10 @@ CLUSTER_WORK: Final = 500
 """Of all expressions of a placement in one cycle: so much, about half a second, and for each cluster so much more."""
 UNKEPT_WORK: Final = 200_000
 """Of a cycle whose answers cannot be kept, and which therefore cannot be paused."""
-COMPILE_WORK: Final = 200_000
-"""Of compiling one expression, about 50 milliseconds."""
+COMPILE_WORK: Final = 100_000
+"""Of compiling one expression, about 25 milliseconds; a list of 2,000 names takes as much."""
+COMPILE_ESTIMATE: Final = 16
+"""Of compiling, for each character."""
 PLACEMENT_COMPILE_WORK: Final = 1_000_000
 """Of compiling all expressions of a placement."""
 LONGEST_TEXT: Final = 200
@@ -55,24 +57,35 @@ class Paused(Unfinished):
 class Pace:
     """The slice of work that one attempt may do. Without one, a cycle is never paused."""
 
-    __slots__ = ("_left", "used")
+    __slots__ = ("_allowed", "_overdraws", "used")
 
     def __init__(self) -> None:
-        self._left: int | None = None
+        self._allowed: int | None = None
+        self._overdraws = True
         self.used = 0
         """Since ``allow``."""
 
-    def allow(self, work: int | None) -> None:
-        """Begin an attempt; None for one that ends only when it is done."""
-        self._left = work
+    def allow(self, work: int | None, *, overdraws: bool = True) -> None:
+        """Begin an attempt; None for one that ends only when it is done.
+
+        With ``overdraws``, the last part of the work may be more than is left, so every attempt makes progress.
+        """
+        self._allowed = work
+        self._overdraws = overdraws
         self.used = 0
+
+    def affords(self, estimate: int) -> bool:
+        """Whether to begin a part that is known to be so much work."""
+        if self._allowed is None:
+            return True
+        return not self.is_used_up and (self._overdraws or self.used + estimate <= self._allowed)
 
     def spend(self, work: int) -> None:
         self.used += work
 
     @property
     def is_used_up(self) -> bool:
-        return self._left is not None and self.used >= self._left
+        return self._allowed is not None and self.used >= self._allowed
 
 
 class WorkBudget:

@@ -1,6 +1,7 @@
 """Placements whose expressions are much work are decided in slices, and namespaces take turns."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -21,6 +22,9 @@ class Moments(Clock):
 
     def __init__(self) -> None:
         self.now = 0.0
+
+    def wall(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)
 
     def monotonic(self) -> float:
         return self.now

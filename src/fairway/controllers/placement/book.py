@@ -313,7 +313,7 @@ class Book:
         if placement is None or self._workloads[owner].idle:
             return None
         workload = self._workloads[owner]
-        workload.pace.allow(work)
+        workload.pace.allow(work, overdraws=False)
         began, followed = time.perf_counter(), self._memory.followed
         outcome = self._memory.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
         on = self._memory.followed != followed
