@@ -251,6 +251,8 @@ SCRIPTS = [
             apply(f"{APPS}/deployments/b/scale", scale("b", replicas=3), "two"),
             apply(f"{APPS}/deployments/a/scale?dryRun=All", scale("a", replicas=9), "two", force=True),
             patch(f"{APPS}/deployments/a/scale", {"spec": {"replicas": 5}}),
+            patch(f"{APPS}/deployments/a/scale", {"metadata": "x"}),
+            patch(f"{APPS}/deployments/a/scale", {"metadata": None}),
             get(f"{APPS}/deployments/a"),
         ],
     ),

@@ -13,6 +13,8 @@ import msgspec
 
 from fairway.cli.export import export, format_for
 from fairway.cli.hub_data import STDOUT
+from fairway.hub import own_service
+from fairway.hub.access import bootstrap
 from fairway.hub.admission import acceptance
 from fairway.hub.hub import NAMESPACES
 from fairway.hub.kinds import priorities
@@ -102,11 +104,19 @@ def _apart(documents: Iterator[Document], statuses: list[Document]) -> Iterator[
 def portable(folder: Path, count: Count, *, status: bool) -> Iterator[Document]:
     """What to apply elsewhere: definitions, namespaces, then the rest."""
     owned = _owned(folder)
+    held: Document | None = None
     for document in archive.export(folder, status=status):
         kind = str(document.get("kind"))
         if everywhere(document):
             count.left_out[kind] += 1
             continue
+        if (kind, document["metadata"]["name"]) == ("Namespace", bootstrap.NAMESPACE):
+            held = document  # every hub of managed clusters has it, but not what else may be in it
+            continue
+        if held is not None and document["metadata"].get("namespace") == bootstrap.NAMESPACE:
+            count.objects += 1
+            yield held
+            held = None
         count.owned += _identity(document) in owned
         if (document.get("apiVersion"), kind) == ("batch/v1", "Job"):
             _forget_uid(document)
@@ -117,6 +127,8 @@ def portable(folder: Path, count: Count, *, status: bool) -> Iterator[Document]:
         else:
             count.objects += 1
         yield document
+    if held is not None:
+        count.left_out["Namespace"] += 1
 
 
 def _identity(document: Document) -> tuple[object, ...]:
@@ -145,7 +157,9 @@ def everywhere(document: Document) -> bool:
         case "v1", "ConfigMap":
             return bool(metadata["name"] == ROOT_CA)
         case "v1", "ServiceAccount":
-            return bool(metadata["name"] == "default")
+            return bool(metadata["name"] == "default") or bootstrap.brought(document)
+        case (("v1" | "discovery.k8s.io/v1"), ("Service" | "Endpoints" | "EndpointSlice")):
+            return own_service.brought(document)
         case "v1", "Secret":
             return document.get("type") == ACCOUNT_TOKEN
         case "scheduling.k8s.io/v1", "PriorityClass":
@@ -154,7 +168,9 @@ def everywhere(document: Document) -> bool:
             return acceptance.brought(document)
         case (("v1" | "coordination.k8s.io/v1" | "certificates.k8s.io/v1"), _) if kind in _PASSING:
             return True
-    return api == _RBAC and _BOOTSTRAPPING in (metadata.get("labels") or {})
+    if api != _RBAC:
+        return False
+    return _BOOTSTRAPPING in (metadata.get("labels") or {}) or bootstrap.brought(document)
 
 
 def _forget_uid(job: Document) -> None:

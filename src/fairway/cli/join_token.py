@@ -14,28 +14,9 @@ from fairway.cli.output import OutputFormat, emit, output_option, say
 if TYPE_CHECKING:
     from fairway.kube import Client
 
-NAMESPACE: Final = "open-cluster-management"
-ACCOUNT: Final = "agent-registration-bootstrap"
-ROLE: Final = "open-cluster-management:bootstrap"
-BINDING: Final = "open-cluster-management:bootstrap:agent-registration"
 RBAC: Final = "rbac.authorization.k8s.io"
 PLACEHOLDER: Final = "CLUSTER"
 HOURS: Final = 24
-
-RULES: Final = (
-    {
-        "apiGroups": ["certificates.k8s.io"],
-        "resources": ["certificatesigningrequests"],
-        "verbs": ["create", "get", "list", "watch"],
-    },
-    {
-        "apiGroups": ["cluster.open-cluster-management.io"],
-        "resources": ["managedclusters"],
-        "verbs": ["get", "create", "list", "watch"],
-    },
-)
-"""What OCM lets agents do that are still to join, but for what they have no use for: to read every ConfigMap there is,
-and to say which set their cluster is in."""
 
 VALID: Final = "The token is valid until {ends}. To join a cluster, run where its kubeconfig is:"
 WRITTEN: Final = (
@@ -116,6 +97,7 @@ def _write(file: Path, made: dict[str, Any]) -> None:
     import msgspec
 
     from fairway.cli.errors import BadInputError
+    from fairway.hub.access import bootstrap
     from fairway.klusterlet.folder import replace_private
 
     cluster: dict[str, Any] = {"server": made["server"]}
@@ -125,8 +107,8 @@ def _write(file: Path, made: dict[str, Any]) -> None:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "hub", "cluster": cluster}],
-        "users": [{"name": ACCOUNT, "user": {"token": made["token"]}}],
-        "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": ACCOUNT}}],
+        "users": [{"name": bootstrap.ACCOUNT, "user": {"token": made["token"]}}],
+        "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": bootstrap.ACCOUNT}}],
         "current-context": "hub",
     }
     try:
@@ -137,19 +119,16 @@ def _write(file: Path, made: dict[str, Any]) -> None:
 
 async def grant(client: "Client") -> None:
     """What is there already stays as it is: OCM makes the same."""
+    from fairway.hub.access import bootstrap
     from fairway.kube import AlreadyExists
 
-    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": ROLE}
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
-    wanted: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}),
-        (f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": ACCOUNT}}),
-        (f"/apis/{RBAC}/v1/clusterroles", {"metadata": {"name": ROLE}, "rules": RULES}),
-        (
-            f"/apis/{RBAC}/v1/clusterrolebindings",
-            {"metadata": {"name": BINDING}, "roleRef": reference, "subjects": [subject]},
-        ),
-    )
+    paths = {
+        "namespaces": "/api/v1/namespaces",
+        "serviceaccounts": f"/api/v1/namespaces/{bootstrap.NAMESPACE}/serviceaccounts",
+        f"clusterroles.{RBAC}": f"/apis/{RBAC}/v1/clusterroles",
+        f"clusterrolebindings.{RBAC}": f"/apis/{RBAC}/v1/clusterrolebindings",
+    }
+    wanted = [(paths[key], document) for key, document in bootstrap.documents()]
     for path, body in wanted:
         try:
             await client.request("POST", path, body=body)
@@ -159,6 +138,8 @@ async def grant(client: "Client") -> None:
 
 async def bootstrap_token(client: "Client", *, seconds: int) -> dict[str, str]:
     import msgspec
+
+    from fairway.hub.access.bootstrap import ACCOUNT, NAMESPACE
 
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
     body = {

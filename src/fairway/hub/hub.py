@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from fairway.hub import builtin, conversion, discretion, upkeep
-from fairway.hub.access import policy
+from fairway.hub import builtin, conversion, discretion, own_service, upkeep
+from fairway.hub.access import bootstrap, policy
 from fairway.hub.access.authn import Authenticator
 from fairway.hub.access.authz import Authorizer
 from fairway.hub.access.bearer import StaticTokens
@@ -165,6 +166,7 @@ class Hub:
         context = self.certificates.ssl_context()
         port = await self.server.listen(host=self._settings.host, port=self._settings.port, context=context)
         self.url = f"https://{_address(self._settings.host)}:{port}"
+        await self._publish()
         self._background = [asyncio.create_task(self._probe()), asyncio.create_task(self._renew())]
 
     async def _stop(self) -> None:
@@ -188,6 +190,7 @@ class Hub:
                     log.warning("the store accepts writes again")
                     try:
                         await self._furnish()
+                        await self._publish()
                     except Exception as error:
                         log.error("cannot create what every hub has:\n%s", discretion.told(error))
             told = self.store.read_only
@@ -246,6 +249,23 @@ class Hub:
         await self._ensure([(DEFINITIONS, dict(each)) for each in definitions])
         if any(each["metadata"]["name"] == acceptance.CLUSTERS for each in definitions):
             await self._ensure(list(acceptance.documents()))
+            await self._offer(list(bootstrap.documents()))
+
+    async def _offer(self, wanted: Sequence[tuple[str, Document]]) -> None:
+        """The hub also starts where these are refused, such as in a namespace that is being deleted."""
+        for refused in await asyncio.gather(
+            *(self._ensure_one(key, document) for key, document in wanted), return_exceptions=True
+        ):
+            if isinstance(refused, BaseException) and not isinstance(refused, Refusal):
+                raise refused
+
+    async def _publish(self) -> None:
+        """Tell programs where the hub listens, as soon as the store takes it."""
+        address = urlsplit(self.url)
+        assert address.hostname
+        assert address.port
+        with contextlib.suppress(ReadOnly):
+            await self._offer(list(own_service.documents(address=address.hostname, port=address.port)))
 
     async def _ensure(self, wanted: Sequence[tuple[str, Document]]) -> None:
         await asyncio.gather(*(self._ensure_one(key, document) for key, document in wanted))
@@ -308,6 +328,8 @@ def _renewed(resource: Resource, kept: Document, wanted: Document) -> Document |
         return policy.reconciled(kept, wanted)
     if resource.group == ADMISSION:
         return acceptance.reconciled(kept, wanted)
+    if resource.key in own_service.KEYS:
+        return own_service.reconciled(kept, wanted)
     if resource.key == DEFINITIONS and any(
         kept.get("spec", {}).get(k) != v for k, v in wanted["spec"].items()
     ):

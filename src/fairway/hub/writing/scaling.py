@@ -83,14 +83,14 @@ class Scaling:
         if patch.media == STRATEGIC_PATCH and resource.custom:
             raise status.unsupported_media(UNSTRATEGIC)
         changed = _patched(self._current(resource, found), patch)
-        name = (changed.get("metadata") or {}).get("name")
-        if name != found.name:
-            raise status.bad_request(misnamed(name, found.name))
         try:
             wanted = _read(changed, request)
         except Malformed as fault:
             shown = msgspec.json.encode(changed).decode()
             raise status.invalid("", "", "", [status.invalid_value("patch", shown, str(fault))]) from fault
+        name = (wanted.get("metadata") or {}).get("name")
+        if name != found.name:
+            raise status.bad_request(misnamed(name, found.name))
         return await self._rescale(resource, found, wanted, request, style)
 
     def _current(self, resource: Resource, found: Target) -> Document:
