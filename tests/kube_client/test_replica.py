@@ -12,7 +12,7 @@ from msgspec import structs
 from fairway.api.cluster import ManagedCluster, ManagedClusterSpec
 from fairway.api.meta import ObjectMeta, UnreadableField
 from fairway.kube.change import Added, Batch, Deleted, Pending, Updated
-from fairway.kube.codec import EventType, Lines, WatchEvent, codec_of
+from fairway.kube.codec import EventType, Lines, Unreadable, WatchEvent, codec_of
 from fairway.kube.replica import Replica, number_of
 from fairway.kube.resource import key_of
 from kube_client.mirror import Mirror
@@ -179,7 +179,8 @@ class TestUnreadableFields:
         bad = structs.replace(A11, metadata=A11.metadata.partial(fields))
         for ending in (event("MODIFIED", made("a", 12)), event("DELETED", made("a", 12))):
             kept = replica(A5)
-            batch, _ = kept.apply([event("MODIFIED", bad)])
+            report = Unreadable(key=("", "a"), fields=fields)
+            batch, _ = kept.apply([event("MODIFIED", bad)], unreadable=[report])
             assert (batch.changes, kept.unreadable) == ((Updated(A5, bad),), {("", "a"): fields})
             kept.apply([ending])
             assert kept.unreadable == {}
@@ -256,7 +257,8 @@ def test_readable_and_unreadable_objects_in_any_chunks_end_in_the_state_of_a_fre
     while text:
         size = cuts[0] if cuts else len(text)
         cuts, chunk, text = cuts[1:], text[:size], text[size:]
-        mirror(kept.apply(codec.events(lines.feed(chunk)).events)[0])
+        found = codec.events(lines.feed(chunk))
+        mirror(kept.apply(found.events, unreadable=found.unreadable)[0])
     fresh: Replica[ManagedCluster] = Replica()
     page = json.dumps({"metadata": {"resourceVersion": "20"}, "items": list(there.values())}).encode()
     fresh.replace(listed(*codec.page(page).items), version="20")

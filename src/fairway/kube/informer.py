@@ -293,7 +293,7 @@ class Informer(Generic[T]):
                 self._current = True
                 async for events in stream:
                     self._complain(stream.unreadable)
-                    self._hear(*self._replica.apply(events))
+                    self._hear(*self._replica.apply(events, unreadable=stream.unreadable))
         except (BadRequest, Invalid) as error:
             if initial and self._list_needed:
                 raise _NotStreaming(error.message) from None
@@ -320,7 +320,7 @@ class Informer(Generic[T]):
                         raise _NotStreaming(NO_END_SENT)
                     self._unfinished = 0
                     self._replace(found, event.object.metadata.resourceVersion)
-                    self._hear(*self._replica.apply(events[at + 1 :]))
+                    self._hear(*self._replica.apply(events[at + 1 :], unreadable=stream.unreadable))
                     return
                 if event.type == "DELETED":
                     found.pop(key_of(event.object), None)

@@ -11,7 +11,7 @@ from typing import Final, Generic
 
 from fairway.api.meta import PartialMeta, UnreadableField
 from fairway.kube.change import Added, Batch, Change, Deleted, difference
-from fairway.kube.codec import WatchEvent
+from fairway.kube.codec import Unreadable, WatchEvent
 from fairway.kube.resource import Key, T
 
 OLDER_THAN_SEEN: Final = "the watch sent resource version {got} after {seen}"
@@ -63,7 +63,7 @@ class Replica(Generic[T]):
         self.store.update(found)
         self.unreadable.clear()
         for key, each in found.items():
-            if type(each.metadata) is PartialMeta:
+            if isinstance(each.metadata, PartialMeta):
                 self.unreadable[key] = each.metadata.unreadable
         self._reach(version)
         if self._number is not None:
@@ -72,8 +72,13 @@ class Replica(Generic[T]):
             self._number = max(self._number, max((each for each in numbers if each is not None), default=0))
         return self._batch(changes, listed=True)
 
-    def apply(self, events: Sequence[WatchEvent[T]]) -> tuple[Batch[T], str]:
-        """Changes, and why the watch is not to be believed any further; what came after that is not among them."""
+    def apply(
+        self, events: Sequence[WatchEvent[T]], *, unreadable: Sequence[Unreadable] = ()
+    ) -> tuple[Batch[T], str]:
+        """Changes, and why the watch is not to be believed any further; what came after that is not among them.
+
+        ``unreadable`` is what was dropped of these events, which for most is nothing.
+        """
         store = self.store
         changes: list[Change[T]] = []
         for event in events:
@@ -96,7 +101,7 @@ class Replica(Generic[T]):
                     changes.append(Deleted(obj if old.metadata.uid == meta.uid else old))
                 if self.unreadable:
                     self.unreadable.pop(key, None)
-                if type(meta) is PartialMeta and event.type != "DELETED":
+                if unreadable and isinstance(meta, PartialMeta) and event.type != "DELETED":
                     self.unreadable[key] = meta.unreadable
             self.version, self._number = meta.resourceVersion, number
         return self._batch(changes, listed=False), ""
