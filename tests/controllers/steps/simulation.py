@@ -112,8 +112,8 @@ class Simulation:
         book = self.controller.book
         look = book.look
 
-        def watched(owner: Key, *, now: datetime) -> Proposal | None:
-            proposal = look(owner, now=now)
+        def watched(owner: Key, *, now: datetime, work: int | None = None) -> Proposal | None:
+            proposal = look(owner, now=now, work=work)
             self.moving[owner] = proposal is not None and any(
                 isinstance(step, Delete) or (isinstance(step, Fill) and step.changed)
                 for step in proposal.steps
