@@ -21,7 +21,7 @@ from fairway.hub.admission.control import (
     Admission,
 )
 from fairway.hub.admission.params import NAMESPACE_NEEDED, NO_NAMESPACE, UNKNOWN_KIND
-from fairway.hub.admission.policies import BUDGET, MESSAGE_FAILED, OUT_OF_BUDGET
+from fairway.hub.admission.policies import BUDGET, MESSAGE_FAILED, OUT_OF_BUDGET, OUT_OF_WORK, WORK_BUDGET
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
@@ -213,6 +213,17 @@ def test_all_expressions_of_a_policy_share_a_budget(world: World) -> None:
     world.policy(*[CHECK] * (enough + 1))
     assert world.write(boat()) == denied(OUT_OF_BUDGET)
     world.policy(*[CHECK] * (enough + 1), failurePolicy="Ignore")
+    assert world.write(boat()) == ""
+
+
+def test_policy_that_is_too_much_work_is_refused_whatever_it_costs(world: World) -> None:
+    busy = "lists.range(2000).all(a, !lists.range(100).exists_one(b, false))"
+    world.policy(busy)
+    world.bind()
+    assert world.write(boat()) == denied(OUT_OF_WORK.format(WORK_BUDGET, busy))
+    world.policy("true", "variables.busy || true", variables=[{"name": "busy", "expression": busy}])
+    assert "work of more than" in world.write(boat())
+    world.policy(busy, failurePolicy="Ignore")
     assert world.write(boat()) == ""
 
 
