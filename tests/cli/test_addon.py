@@ -407,6 +407,7 @@ def test_uninstalling_removes_what_was_installed_and_what_it_published(
         for name, labels in (
             ("resource-usage-score", {MANAGED_BY: FAIRWAY, "fairway.dev/provider": "resource-usage"}),
             ("health-score", {MANAGED_BY: FAIRWAY, "fairway.dev/provider": "health"}),
+            ("queue-score", {MANAGED_BY: FAIRWAY, "fairway.dev/provider": "queue"}),
             ("theirs", {}),
         ):
             score = {"metadata": {"name": name, "labels": labels}}
@@ -414,7 +415,7 @@ def test_uninstalling_removes_what_was_installed_and_what_it_published(
 
     act(hub.kubeconfig, make_others)
     before = act(hub.kubeconfig, everything)
-    assert addon(hub, "install", "-o", "json") == 0
+    assert addon(hub, "install", "--set", "PROVIDERS=resource-usage,health", "-o", "json") == 0
     assert rows(capsys.readouterr().out)["ManagedClusterSetBinding global"] == "kept"
     assert addon(hub, "uninstall") == 0
     printed = capsys.readouterr().out
@@ -422,7 +423,7 @@ def test_uninstalling_removes_what_was_installed_and_what_it_published(
     assert NAMESPACE_STAYS.format(name=NAMESPACE) in printed
     after = act(hub.kubeconfig, everything)
     assert before.items() - after.items() == {
-        each for each in before.items() if each[0][2] == "resource-usage-score"
+        each for each in before.items() if each[0][2] in ("resource-usage-score", "health-score")
     }
     assert after.keys() <= before.keys()
     assert addon(hub, "uninstall") == 0

@@ -89,8 +89,9 @@ Examples:
 \b
 Settings for --set: PROVIDERS (what the agent runs), INTERVAL, VALID_FOR, MAXCPUCOUNT (cores that score 100),
 MAXMEMCOUNT (MiB, or with a unit), SCORES (only these, of resource-usage), SCORE_FLOOR (what the worst value scores:
-0, or -100 for OCM's symmetric form), PARITY (upstream-fixed for OCM's eight numbers), LOG_FORMAT. A cluster gets
-others by an AddOnDeploymentConfig of its own.
+0, or -100 for OCM's symmetric form), PARITY (upstream-fixed for OCM's eight numbers), SCORE_NAME (of the
+AddOnPlacementScore), RATIOS (true adds ResourceRatioCPU and ResourceRatioMemory; the default with
+--managed-cluster-scores), LOG_FORMAT. A cluster gets others by an AddOnDeploymentConfig of its own.
 With --wait, what is still missing is told on stderr.
 Exit status: 0 installed, and with --wait available on all clusters that are chosen; 1 with --wait, the time is up;
 2 bad input, or the hub refuses.
@@ -287,7 +288,13 @@ async def _uninstall(
     client: "Client", name: str, *, timeout: float, dry_run: bool
 ) -> "tuple[list[Step], list[str], list[str]]":
     """What was removed, clusters that still have an agent, and namespaces that stay."""
-    from fairway.cli.addon_hub import is_offered, refuse_without_add_ons, remove, written_for
+    from fairway.cli.addon_hub import (
+        is_offered,
+        providers_of,
+        refuse_without_add_ons,
+        remove,
+        written_for,
+    )
     from fairway.cli.addon_objects import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
     from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, NotFound
 
@@ -302,7 +309,8 @@ async def _uninstall(
         left = await _gone(client, ADD_ONS[name], timeout=timeout)
     # Before the scores: an agent that is still there has no right any more to publish them anew.
     steps += await remove(client, [each for each in things if each not in offers], dry_run=dry_run)
-    labels = f"{MANAGED_BY}={FAIRWAY},{SCORE_LABEL}={name}"
+    providers = ",".join(sorted({name, *providers_of(things)}))
+    labels = f"{MANAGED_BY}={FAIRWAY},{SCORE_LABEL} in ({providers})"
     scores = (await client.list(ADD_ON_PLACEMENT_SCORES, labels=labels)).items
     steps += await remove(client, [(ADD_ON_PLACEMENT_SCORES, each) for each in scores], dry_run=dry_run)
     with suppress(NotFound):  # a kind that most hubs do not have

@@ -1,5 +1,6 @@
 """What `fairway addon` does on a hub: writes documents that are ours, and takes away what it wrote."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -36,6 +37,8 @@ NO_RAW: Final = (
 )
 NO_PLACEMENT: Final = "there is no placement {namespace}/{name} on the hub; name another with --placement"
 CHANGED_MEANWHILE: Final = "{what} was changed at the same time by somebody else; try again"
+
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 Done = Literal["created", "changed", "unchanged", "taken over", "kept", "removed"]
 
@@ -221,6 +224,18 @@ async def written_for(client: Client, add_on: str) -> list[tuple[Resource[Thing]
             continue  # a hub that does not serve the kind
         found += [(resource, each) for each in listing.items]
     return found
+
+
+def providers_of(things: Iterable[tuple[Resource[Thing], Thing]]) -> set[str]:
+    """The providers that the agents of an add-on run, by its AddOnDeploymentConfig."""
+    variables = [
+        each
+        for _, thing in things
+        for each in (thing.spec or {}).get("customizedVariables", ())
+        if each.get("name") == "PROVIDERS"
+    ]
+    names = {name.strip() for each in variables for name in str(each.get("value", "")).split(",")}
+    return {name for name in names if _LABEL_VALUE.fullmatch(name)}
 
 
 async def remove(client: Client, things: Iterable[tuple[Resource[Any], Any]], *, dry_run: bool) -> list[Step]:

@@ -30,10 +30,12 @@ VARIABLES: Final[Mapping[str, str]] = {
     "SCORES": "",
     "SCORE_FLOOR": "",
     "PARITY": "",
+    "SCORE_NAME": "",
+    "RATIOS": "",
     "LOG_FORMAT": "json",
 }
 """What --set may say, and what holds otherwise. An empty value leaves the choice to the agent."""
-ENVIRONMENT: Final = ("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES", "SCORE_FLOOR", "PARITY")
+ENVIRONMENT: Final = ("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES", "SCORE_FLOOR", "PARITY", "SCORE_NAME", "RATIOS")
 """Settings that the agent's providers read from its environment."""
 
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -301,6 +303,8 @@ def container(plan: Plan) -> Document:
 
 def _deployment_config(plan: Plan) -> Document:
     values = {**VARIABLES, "PROVIDERS": plan.provider, **plan.variables}
+    if plan.managed_cluster_scores and not values["PARITY"] and not values["RATIOS"]:
+        values["RATIOS"] = "true"  # calculators that placements know by name
     return _object(
         f"{ADD_ON_GROUP}/v1alpha1",
         "AddOnDeploymentConfig",

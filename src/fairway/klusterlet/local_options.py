@@ -41,6 +41,8 @@ VARIABLES: Final = frozenset(
             "MAXMEMCOUNT",
             "SCORES",
             "SCORE_FLOOR",
+            "SCORE_NAME",
+            "RATIOS",
             "PARITY",
             "HC_MAX_NUMBER",
             "HC_THRESHOLD_NUMBER",

@@ -167,6 +167,20 @@ def test_and_those_it_gives_today() -> None:
     assert upstream("upstream") == dict(zip(EIGHT, [-52, -76, 100, 100, -70, -70, -100, -100], strict=True))
 
 
+def test_ratios_are_what_is_free_of_all_that_nodes_have() -> None:
+    accounting = free(cpu="24", memory="48Gi")
+    accounting.node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
+    accounting.node(as_node(node("n3", {"cpu": "64", "memory": "64Gi"}, cordoned=True)))
+    accounting.pod(as_pod(pod("p", "n1", {"cpu": "8", "memory": "16Gi"})))
+    names = ("ResourceRatioCPU", "ResourceRatioMemory")
+    assert [scores({"ratios": True}, accounting)[name] for name in names] == [75, 75]
+    accounting.no_node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
+    found = raw({"ratios": True}, accounting)
+    assert found["ResourceRatioCPU"] == pytest.approx(100 * 16 / 24)
+    assert scores({"ratios": True}, Accounting())["ResourceRatioCPU"] == 0
+    assert not set(names) & set(scores({}, accounting))
+
+
 def test_every_score_explains_itself() -> None:
     for each in measures(Options.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
         assert each.score.meaning.endswith(".")

@@ -103,6 +103,18 @@ def test_the_limits_of_ocm_s_example_may_come_from_the_environment() -> None:
     assert read({"resources": {"cpu": None}}, MAXCPUCOUNT="200").limits == {}
     assert read({"parity": "upstream"}, MAXCPUCOUNT="200").limits == {}
     assert read({}, MAXCPUCOUNT=" ").limits == {}
+    chosen = read({}, SCORE_NAME="test-score1", RATIOS="true", SCORE_FLOOR="-100")
+    assert (chosen.resource, chosen.ratios, chosen.floor) == ("test-score1", True, -100)
+    assert (
+        read({"resource": "mine", "floor": 0}, SCORE_NAME="test-score1", SCORE_FLOOR="-100").resource
+        == "mine"
+    )
+    assert read({}, PARITY="upstream-fixed").parity == "upstream-fixed"
+    for wrong in ({"SCORE_FLOOR": "-50"}, {"RATIOS": "yes"}, {"PARITY": "up"}, {"SCORE_NAME": "No Name"}):
+        with pytest.raises(OptionsError, match=next(iter(wrong.values()))):
+            read({}, **wrong)
+    with pytest.raises(OptionsError, match="floor: parity decides that"):
+        read({}, PARITY="upstream", SCORE_FLOOR="0")
     with pytest.raises(OptionsError, match=r'^the environment variable MAXCPUCOUNT: quantity "all" does not'):
         read({}, MAXCPUCOUNT="all")
 

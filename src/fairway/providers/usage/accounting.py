@@ -56,12 +56,14 @@ class Totals:
     """Asked for by pods that wait for a node."""
     waiting: int
     """How many those are."""
+    whole: Mapping[str, int] = field(default_factory=dict)
+    """What the nodes have that have room to give, taken or not."""
 
 
 class _Account:
     """Of a node, or of the name of one that is not known."""
 
-    __slots__ = ("credited", "name", "repelled", "room", "slots", "taken", "used")
+    __slots__ = ("credited", "name", "repelled", "room", "slots", "taken", "used", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -72,6 +74,8 @@ class _Account:
         self.credited: dict[str, int] = {}
         """What of it is in the totals."""
         self.slots: tuple[int, ...] = ()
+        self.whole: dict[str, int] = {}
+        """What of its allocatable is in the totals."""
 
     @property
     def idle(self) -> bool:
@@ -90,6 +94,7 @@ class Accounting:
     _accounts: dict[str, _Account] = field(default_factory=dict)
     _unsettled: set[str] = field(default_factory=set)
     _free: Counter[str] = field(default_factory=Counter)
+    _whole: Counter[str] = field(default_factory=Counter)
     _kinds: Counter[str] = field(default_factory=Counter)
     _slots: list[int] = field(default_factory=list)
     _ranks: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
@@ -182,6 +187,7 @@ class Accounting:
             known=frozenset(name for name, count in self._kinds.items() if count),
             waiting=pending.pop(PODS, 0),
             pending=pending,
+            whole={name: amount for name, amount in self._whole.items() if amount},
         )
 
     def _account(self, name: str) -> _Account:
@@ -227,7 +233,10 @@ class Accounting:
                 heappush(self._ranks.setdefault(resource, []), (-amount, account.name))
         for index, count in enumerate(slots):
             self._slots[index] += count - (account.slots[index] if account.slots else 0)
-        account.credited, account.slots = free, slots
+        whole = {} if account.room is None else {name: account.room.allocatable[name] for name in free}
+        for resource in account.whole.keys() | whole.keys():
+            self._whole[resource] += whole.get(resource, 0) - account.whole.get(resource, 0)
+        account.credited, account.slots, account.whole = free, slots, whole
         if account.idle:
             del self._accounts[account.name]
 

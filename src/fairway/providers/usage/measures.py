@@ -27,6 +27,9 @@ UNKNOWN_SCORE: Final = "there is no score {given!r}{hint}; there are {known}"
 UNKNOWN_LIMIT: Final = "there is no score {given!r} and none begins with it{hint}; there are {known}"
 NEAR: Final = ", did you mean {near!r}?"
 
+RATIOS: Final = {"ResourceRatioCPU": CPU, "ResourceRatioMemory": MEMORY}
+"""Calculators that OCM's proposal of ManagedClusterScore names."""
+
 GIB: Final = 2.0**30
 _EPHEMERAL: Final = "ephemeral-storage"
 _DECADES: Final = 1e4
@@ -81,6 +84,8 @@ def _ours(options: Options) -> Iterator[Measure]:
     yield from _amounts(options)
     yield from _pods(options)
     yield from _fitting(options)
+    if options.ratios:
+        yield from _ratios()
 
 
 def _amounts(options: Options) -> Iterator[Measure]:
@@ -157,6 +162,27 @@ def _fitting(options: Options) -> Iterator[Measure]:
             ),
             take=_slots(shape.name),
         )
+
+
+def _ratios() -> Iterator[Measure]:
+    for name, resource in RATIOS.items():
+        yield Measure(
+            score=Score(
+                name=name,
+                scale=Linear(0, 100),
+                unit="%",
+                meaning=f"What is free of {resource}, of all that the nodes have to give.",
+            ),
+            take=_ratio(resource),
+        )
+
+
+def _ratio(resource: str) -> Take:
+    def take(totals: Totals) -> float | None:
+        whole = totals.whole.get(resource, 0)
+        return 100 * max(totals.free.get(resource, 0), 0) / whole if whole > 0 else 0.0
+
+    return take
 
 
 def _upstream(options: Options) -> Iterator[Measure]:

@@ -14,6 +14,8 @@ shapes: {web: {cpu: 500m, memory: 1Gi}}
 scales: {available: linear, node: logarithmic, cluster: logarithmic, pods: logarithmic, slots: logarithmic}
 limits: {cpuAvailable: 100, mem: 1Ti}
 scores: [cpuAvailable, memAvailable]
+resource: resource-usage-score # the name of the AddOnPlacementScore
+ratios: false                  # also ResourceRatioCPU and ResourceRatioMemory: the share that is free, in per cent
 floor: 0                       # what the worst value scores; -100 is OCM's symmetric form, 200 * x / max - 100
 parity: none                   # or upstream, or upstream-fixed
 interval: 60s
@@ -33,6 +35,8 @@ from fairway.api.annotation import QuantityText
 from fairway.api.pod_requests import CPU, MEMORY, PODS, amounts_of
 from fairway.api.quantity import Quantity, QuantityError
 from fairway.providers.catalogue import OptionsError
+from fairway.providers.declared import BAD_RESOURCE as BAD_NAME
+from fairway.providers.definition import is_resource
 from fairway.providers.document import Document, DocumentError, Seconds
 from fairway.providers.provider import INTERVAL_SECONDS
 from fairway.providers.scales import FLOOR
@@ -49,6 +53,7 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What scores call a resource, and what Kubernetes does."""
 
+SCORE_OBJECT: Final = "resource-usage-score"
 SHORTEST_INTERVAL: Final = 1.0
 MOST_SHAPES: Final = 50
 MAX_CPU: Final = "MAXCPUCOUNT"
@@ -74,6 +79,9 @@ ONLY: Final = "SCORES"
 """The environment variable that names the scores to publish, after commas."""
 FLOOR_VARIABLE: Final = "SCORE_FLOOR"
 PARITY_VARIABLE: Final = "PARITY"
+NAME_VARIABLE: Final = "SCORE_NAME"
+RATIOS_VARIABLE: Final = "RATIOS"
+BAD_SWITCH: Final = "{given!r} is neither true nor false"
 BAD_FLOOR: Final = "{given!r} is no floor of scores: write 0, or -100 for OCM's symmetric form"
 BAD_PARITY: Final = "{given!r} is no parity: write {known}"
 IN_ENVIRONMENT: Final = "the environment variable {name}: {reason}"
@@ -109,6 +117,8 @@ class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
     scales: Scales = Scales()
     limits: dict[str, QuantityText] = option(default_factory=dict)
     scores: tuple[str, ...] = ()
+    resource: str = SCORE_OBJECT
+    ratios: bool = False
     floor: Floor = FLOOR
     parity: Parity = "none"
     interval: Seconds = option(default_factory=lambda: Seconds(INTERVAL_SECONDS))
@@ -116,7 +126,7 @@ class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 PARITY_EXCLUDES: Final = (
     "basis", "countNotReady", "countCordoned", "countTainted", "controlPlane", "toleratedTaints",
-    "countTerminating", "countPending", "resources", "scales", "limits", "floor",
+    "countTerminating", "countPending", "resources", "scales", "limits", "floor", "ratios",
 )  # fmt: skip
 
 
@@ -134,6 +144,10 @@ class Options:
     """What scores 100, by the name of a score or what it begins with: cores, bytes, pieces."""
     scores: tuple[str, ...] = ()
     """Only these, if any are named."""
+    resource: str = SCORE_OBJECT
+    """The name of the AddOnPlacementScore."""
+    ratios: bool = False
+    """Whether the shares of what is free are published, too, for readers of the calculators of that name."""
     floor: int = FLOOR
     """The score of the worst value."""
     parity: Parity = "none"
@@ -154,6 +168,8 @@ class Options:
                     raise OptionsError(PARITY_DECIDES, field=name)
         if entry.interval < SHORTEST_INTERVAL:
             raise OptionsError(TOO_OFTEN, field="interval")
+        if not is_resource(entry.resource):
+            raise OptionsError(BAD_NAME.format(given=entry.resource), field="resource")
         upstream = entry.parity != "none"
         named = tuple(each.strip() for each in environment.get(ONLY, "").split(",") if each.strip())
         resources, limits = _resources(entry.resources), _limits(entry.limits)
@@ -170,6 +186,8 @@ class Options:
             scales=entry.scales,
             limits=MappingProxyType(limits),
             scores=entry.scores or named,
+            resource=entry.resource,
+            ratios=entry.ratios,
             floor=entry.floor,
             parity=entry.parity,
             interval=float(entry.interval),
@@ -243,6 +261,13 @@ def _options_of(environment: Mapping[str, str]) -> dict[str, Any]:
             reason = BAD_FLOOR.format(given=floor)
             raise OptionsError(IN_ENVIRONMENT.format(name=FLOOR_VARIABLE, reason=reason))
         found["floor"] = int(floor)
+    if name := environment.get(NAME_VARIABLE, "").strip():
+        found["resource"] = name
+    if ratios := environment.get(RATIOS_VARIABLE, "").strip():
+        if ratios not in ("true", "false"):
+            reason = BAD_SWITCH.format(given=ratios)
+            raise OptionsError(IN_ENVIRONMENT.format(name=RATIOS_VARIABLE, reason=reason))
+        found["ratios"] = ratios == "true"
     return found
 
 

@@ -18,7 +18,6 @@ from fairway.providers.usage.metrics import Meter
 from fairway.providers.usage.options import Options
 
 NAME: Final = "resource-usage"
-SCORE_OBJECT: Final = "resource-usage-score"
 
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """What has ended takes nothing, and there may be more of it than of the rest."""
@@ -46,11 +45,10 @@ class ResourceUsage(ClusterProvider):
     """
 
     name = NAME
-    resource = SCORE_OBJECT
 
     def __init__(self, client: Client, options: Options | None = None) -> None:
         self.options = options = options or Options()
-        self.interval = options.interval
+        self.interval, self.resource = options.interval, options.resource
         self._client = client
         self._measures = measures(options)
         self.scores = tuple(each.score for each in self._measures)
