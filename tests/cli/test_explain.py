@@ -330,3 +330,41 @@ def test_kubectl_spellings_of_a_placement_are_accepted(capsys: Capture, words: s
 def test_wrong_kind_or_name_gets_the_command_to_write(capsys: Capture, words: str, complaint: str) -> None:
     assert run(["explain", "-f", EXAMPLE, *words.split()]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_score_that_only_has_to_be_published_claims_no_least_value(tmp_path: Path, capsys: Capture) -> None:
+    placement = tmp_path / "placement.yaml"
+    placement.write_text(
+        """\
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata:
+  name: by-mem
+  namespace: ns1
+  annotations: {fairway.dev/missing-score: exclude}
+spec:
+  numberOfClusters: 1
+  tolerations: [{key: gpu, operator: Exists}]
+  prioritizerPolicy:
+    mode: Exact
+    configurations:
+    - weight: 1
+      scoreCoordinate: {type: AddOn, addOn: {resourceName: nobody-publishes, scoreName: x}}
+"""
+    )
+    words = [
+        "explain",
+        "-f",
+        EXAMPLE,
+        "-f",
+        str(placement),
+        "placement",
+        "ns1/by-mem",
+        "--cluster",
+        "gpu-iad",
+    ]
+    assert run([*words, "--now", NOW]) == 0
+    assert (
+        "  publish score nobody-publishes/x for cluster gpu-iad, which has none, as 0\n"
+        "  Tried: with this it is chosen. Without this it is not.\n"
+    ) in capsys.readouterr().out

@@ -21,7 +21,7 @@ ALL_CHOSEN: Final = "  There are no others."
 NOTHING_TO_TRY: Final = (
     "    There was nothing to try: no label, claim, taint, score or set that could matter is known."
 )
-TRIED: Final = "  Tried: with this it is chosen{losers}. With {less} it is not."
+TRIED: Final = "  Tried: with this it is chosen{losers}. {less} it is not."
 ON_THE_HUB: Final = "on the hub: {what}"
 SAME: Final = "the same clusters"
 NOT_DECIDED: Final = "not decided yet"
@@ -197,13 +197,20 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
 
 
 def _less(edits: "Sequence[Edit]") -> str:
-    """What was tried and is not enough. Amounts are tried in steps, so between two steps nothing is known."""
+    """What was tried and is not enough. Amounts are tried in steps, so between two steps nothing is known.
+
+    A score that only has to be published is proposed with the value that counts now; whether a lower one would do as
+    well was not tried.
+    """
+    from fairway.whatif.edits import NumericEdit
     from fairway.whatif.number_edits import Allocate
 
+    if any(isinstance(each, NumericEdit) and not each.steps for each in edits):
+        return "Without this" if len(edits) == 1 else "Without any one of these"
     steps = [f"{each.unit} {each.resource} less" for each in edits if isinstance(each, Allocate)]
     if not steps:
-        return "anything less"
-    return ", ".join(steps) + (", or without any one of these," if len(edits) > 1 else "")
+        return "With anything less"
+    return f"With {', '.join(steps)}" + (", or without any one of these," if len(edits) > 1 else "")
 
 
 def _edits(edits: "Sequence[Edit]", indent: str = "  ") -> Iterator[str]:

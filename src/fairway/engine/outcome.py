@@ -131,31 +131,35 @@ class Outcome:
         details = self.details
         at = np.searchsorted(details.rows, self.selected_rows)
         totals = details.totals[at].tolist()
-        parts = [(each, each.scores[at].tolist()) for each in details.scored]
-        ranks = self._ranks()
-        for place, (name, total) in enumerate(zip(self.selected, totals, strict=True)):
-            row = int(self.selected_rows[place])
-            terms = _joined(
-                term(
-                    each.plugin,
-                    each.weight,
-                    scores[place],
-                    known=scores[place] != 0 or self.knows(number, row),
-                )
-                for number, (each, scores) in enumerate(parts)
-            )
-            ranked = f"Rank {ranks[place]} of {len(details.rows)} with {total} points"
+        columns = [self._terms(number, at) for number in range(len(details.scored))]
+        rows = zip(*columns, strict=True) if columns else ((),) * len(at)
+        feasible = len(details.rows)
+        for name, rank, total, parts in zip(self.selected, self._ranks(), totals, rows, strict=True):
+            terms = _joined(parts)
+            ranked = f"Rank {rank} of {feasible} with {total} points"
             yield name, f"{ranked}: {terms}" if terms else ranked, total
 
-    def knows(self, prioritizer: int, row: int) -> bool:
-        """Whether a prioritizer, by its place in the profile, has a score of a feasible row."""
+    def _terms(self, prioritizer: int, at: Rows) -> list[str]:
+        """One prioritizer's part of each selected host's total, in words."""
+        scored = self.details.scored[prioritizer]
+        plugin, weight = scored.plugin, scored.weight
+        scores = scored.scores[at].tolist()
+        known = self.knows(prioritizer, self.selected_rows)
+        if known.all():
+            return [term(plugin, weight, score) for score in scores]
+        pairs = zip(scores, known.tolist(), strict=True)
+        return [term(plugin, weight, score, known=each) for score, each in pairs]
+
+    def knows(self, prioritizer: int, rows: Rows) -> Mask:
+        """Of which feasible rows a prioritizer, by its place in the profile, has a score."""
         present = self.details.scored[prioritizer].present
-        if present is not None and not present[np.searchsorted(self.details.rows, row)]:
-            return False
+        known: Mask = np.ones(len(rows), dtype=np.bool_)
+        if present is not None:
+            known &= present[np.searchsorted(self.details.rows, rows)]
         plugin: Score = self.profile.scores[prioritizer].plugin
-        if "Remarks" not in points_of(type(plugin)):
-            return True
-        return cast("Remarks", plugin).knows(self.context, row)
+        if "Remarks" in points_of(type(plugin)):
+            known &= cast("Remarks", plugin).knows(self.context, rows)
+        return known
 
     def _ranks(self) -> Sequence[int]:
         """The rank of each selected host. A choice of its own may have passed over better hosts."""

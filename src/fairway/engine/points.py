@@ -180,8 +180,8 @@ class Remarks(Plugin, Protocol):
     def remark(self, context: Context, row: int, /) -> str:
         """What is to be said of this host's score; empty for nothing."""
 
-    def knows(self, context: Context, row: int, /) -> bool:
-        """Whether the host has a score that counts. Otherwise what counts is a default, whatever the number."""
+    def knows(self, context: Context, rows: Rows, /) -> Mask:
+        """Which hosts have a score that counts. For the others a default counts, whatever the number."""
 
 
 @runtime_checkable

@@ -105,7 +105,7 @@ class Trace:
                     plugin=each.plugin,
                     score=int(each.scores[at]),
                     weight=each.weight,
-                    known=outcome.knows(number, row),
+                    known=bool(outcome.knows(number, np.array([row]))[0]),
                     note=self._note(scorer.plugin, row),
                 )
                 for number, (each, scorer) in enumerate(

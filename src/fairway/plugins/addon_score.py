@@ -9,7 +9,7 @@ from typing import Final
 from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Timeless
 from fairway.engine.status import OK, Status, warning
 from fairway.fleet import cells
-from fairway.fleet.bitmap import Rows
+from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER
 from fairway.fleet.instant import Micros
 from fairway.plugins import trust
@@ -77,11 +77,14 @@ class AddOnScore(Timeless):
         silent = why == SILENCED.format(resource=self.resource)
         return (STAND_IN if silent else COUNTS_ZERO).format(why=why)
 
-    def knows(self, context: Context, row: int, /) -> bool:
-        if self._worst:
-            return not self._why_missing(context, row)
+    def knows(self, context: Context, rows: Rows, /) -> Mask:
         column = context.snapshot.score_column(self._column)
-        return bool(column.present[row]) and not column.expires[row] < context.now
+        known: Mask = column.present[rows]
+        if self._worst:
+            known &= ~trust.lapsed(context.snapshot, self.resource, rows, now=context.now)
+        elif column.earliest() < context.now:
+            known &= column.expires[rows] >= context.now
+        return known
 
     def _why_missing(self, context: Context, row: int) -> str:
         return trust.why_missing(context.snapshot, self.resource, self.score_name, row, now=context.now)

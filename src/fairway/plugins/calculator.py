@@ -10,7 +10,7 @@ import numpy as np
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, misconfigured
 from fairway.fleet import cells
-from fairway.fleet.bitmap import Rows
+from fairway.fleet.bitmap import Mask, Rows
 from fairway.plugins.trust import COUNTS_WORST, COUNTS_ZERO, NO_CALCULATOR, Missing
 
 RATIOS = ("ResourceRatioCPU", "ResourceRatioMemory")
@@ -45,8 +45,9 @@ class Calculator(Timeless):
         words = COUNTS_WORST if self._missing is Missing.WORST else COUNTS_ZERO
         return words.format(why=NO_CALCULATOR.format(calculator=self.name))
 
-    def knows(self, context: Context, row: int, /) -> bool:
-        return bool(context.snapshot.score_column(self._column).present[row])
+    def knows(self, context: Context, rows: Rows, /) -> Mask:
+        known: Mask = context.snapshot.score_column(self._column).present[rows]
+        return known
 
     def normalize(self, raw: float, extent: Extent, /) -> int:
         if extent.low >= LOWEST and extent.high <= HIGHEST:
