@@ -8,7 +8,7 @@ import yaml
 from fairway.api import crds as own_crds
 from fairway.hub.resource import Resource
 from fairway.hub.schema import Node
-from fairway.hub.schemas import crds, structural
+from fairway.hub.schemas import crd_rules, crds, structural
 from fairway.hub.status import Refusal
 from hub.answers import answers, definition, told
 
@@ -111,6 +111,17 @@ def test_a_rule_that_could_run_for_ages_is_refused(rule: str, limit: dict[str, A
     assert "exceeds budget by factor of" in "".join(cause[2] for cause in found)
     texts |= {"maxItems": 10, "items": {"type": "string", "maxLength": 10}}
     assert faults(definition({"type": "object", "properties": {"l": texts}})) == []
+
+
+def test_rules_that_are_too_much_work_to_compile_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused is not compiled."""
+    monkeypatch.setattr(crd_rules, "TOTAL_COMPILE_WORK", 1_000)
+    text = {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self != ''"}] * 50}
+    ((field, _, message),) = faults(definition({"type": "object", "properties": {"a": text}}))
+    assert "[a].x-kubernetes-validations[" in field
+    assert crd_rules.TOO_LONG.format(1_000) in message
+    monkeypatch.setattr(crd_rules, "TOTAL_COMPILE_WORK", 1_000_000)
+    assert faults(definition({"type": "object", "properties": {"a": text}})) == []
 
 
 def test_a_schema_that_nests_too_deeply_is_refused() -> None:

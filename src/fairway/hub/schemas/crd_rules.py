@@ -11,12 +11,15 @@ from fairway.cel.extent import MOST, capped
 from fairway.hub import status
 from fairway.hub.notation import json_text
 from fairway.hub.schema import Node
-from fairway.hub.schemas.compiled_rules import Rule, compile_rules
+from fairway.hub.schemas.compiled_rules import Rule, compile_each
 from fairway.hub.schemas.declared import declare
 from fairway.hub.status import Cause
 
 RULE_COST_LIMIT: Final = 10_000_000
 TOTAL_COST_LIMIT: Final = 100_000_000
+TOTAL_COMPILE_WORK: Final = 2_000_000
+"""Units of work that compiling all rules of a definition may take, about half a second (see ``fairway.cel.frame``):
+some three hundred rules of a hundred parts each."""
 
 TOO_COSTLY: Final = (
     "{} exceeds budget by factor of {} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength "
@@ -27,6 +30,10 @@ MESSAGE: Final = "estimated messageExpression cost"
 TOTAL: Final = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
 CONTRIBUTED: Final = (
     "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+)
+TOO_LONG: Final = (
+    "rules take more than {} units of work to compile; write fewer or shorter ones "
+    "(neither this rule nor those after it were compiled)"
 )
 NO_TYPE: Final = (
     "internal error: failed to construct type information for x-kubernetes-validations rules: "
@@ -51,6 +58,7 @@ class Total:
 
     cost: int = 0
     largest: list[tuple[int, str]] = field(default_factory=list)
+    compile_work: int = 0
 
     def add(self, path: str, cost: int) -> None:
         self.cost = capped(self.cost + cost)
@@ -94,10 +102,15 @@ class RuleJudge:
             yield Cause(field=f"{path}.x-kubernetes-validations", reason="InternalError", message=words)
             return
         times = declared.occurrences if self.count is None else self.count
-        for index, rule in enumerate(compile_rules(self.node, declared)):
+        for index, rule in enumerate(compile_each(self.node, declared)):
+            if self.total.compile_work > TOTAL_COMPILE_WORK:
+                words = TOO_LONG.format(TOTAL_COMPILE_WORK)
+                yield status.forbidden_field(f"{path}.x-kubernetes-validations[{index}].rule", words)
+                return
             yield from self._judge(rule, times, f"{path}.x-kubernetes-validations[{index}]", unlinked)
 
     def _judge(self, rule: Rule, times: int, path: str, unlinked: str) -> Iterator[Cause]:
+        self.total.compile_work += rule.compile_work
         cost = capped(rule.cost * times)
         if cost > RULE_COST_LIMIT:
             yield status.forbidden_field(f"{path}.rule", _excess(RULE, cost, RULE_COST_LIMIT))
