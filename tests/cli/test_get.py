@@ -372,7 +372,7 @@ def loose() -> tuple[dict[str, Any], ...]:
     return changed
 
 
-def test_fields_of_the_future_are_shown_and_objects_nobody_can_read_are_named(
+def test_fields_of_the_future_are_shown_and_fields_that_cannot_be_read_are_named(
     tmp_path: Path, capsys: Capture
 ) -> None:
     async def make(client: Client) -> None:
@@ -388,10 +388,14 @@ def test_fields_of_the_future_are_shown_and_objects_nobody_can_read_are_named(
         act(hub.kubeconfig, make)
         assert get(hub, "clusters") == 0
         shown, complaints = capsys.readouterr()
-        assert [line.split()[0] for line in shown.splitlines()] == ["NAME", "good"]
+        names = [line.split()[0] for line in shown.splitlines()]
+        assert names == ["NAME", *(f"bad-{number}" for number in range(7)), "good"]
         lines = complaints.splitlines()
-        assert lines[0].startswith("fairway: ManagedCluster bad-0 is passed over, for it cannot be read: ")
-        assert (len(lines), lines[-1]) == (6, "fairway: and 2 more that cannot be read")
+        assert lines[0] == (
+            "fairway: ManagedCluster bad-0: ignored fields that cannot be read: "
+            "spec.hubAcceptsClient: Expected `bool`, got `str`"
+        )
+        assert (len(lines), lines[-1]) == (6, "fairway: 2 more objects with fields that cannot be read")
         # What is printed as it came need not be understood.
         assert get(hub, "clusters", "-o", "json") == 0
         shown, complaints = capsys.readouterr()
