@@ -83,21 +83,17 @@ class Prober:
 
     async def _renew(self, session: aiohttp.ClientSession, until: float) -> None:
         headers = {"Authorization": f"Bearer {CONTROLLER}"}
-        lease = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": "controller", "namespace": "default"},
-            "spec": {"holderIdentity": "controller", "leaseDurationSeconds": 15},
-        }
+        async with session.get(f"{self._url}{LEASES}/controller", headers=headers) as answer:
+            lease = await answer.json()
         renewed = time.monotonic()
 
         async def renew() -> bool:
             nonlocal lease, renewed
+            lease["spec"]["leaseTransitions"] = lease["spec"].get("leaseTransitions", 0) + 1
             async with session.put(f"{self._url}{LEASES}/controller", json=lease, headers=headers) as answer:
                 if answer.status != 200:
                     return False
                 lease = await answer.json()
-                lease["spec"]["leaseTransitions"] = lease["spec"].get("leaseTransitions", 0) + 1
                 self.lost += time.monotonic() - renewed > RENEW_DEADLINE
                 renewed = time.monotonic()
                 return True

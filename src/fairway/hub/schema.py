@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
+from fairway.hub.slicing import checkpoint
+
 OBJECT: Final = "object"
 ARRAY: Final = "array"
 STRING: Final = "string"
@@ -122,6 +124,7 @@ def object_meta() -> Node:
 
 def parse(schema: Mapping[str, Any]) -> Node:
     """A node from an OpenAPI v3 schema as CRDs write it (no references). Doesn't judge the schema."""
+    checkpoint()
     kind = schema.get("type", "")
     node = Node(
         type=kind,

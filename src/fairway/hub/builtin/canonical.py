@@ -14,6 +14,7 @@ from fairway.api.quantity import TOO_LONG, Quantity, QuantityError, SuffixError
 from fairway.hub.builtin.instants import InstantError, micros, seconds
 from fairway.hub.builtin.shapes import COLLECTIONS, DICTIONARY, MESSAGE, PLAIN, WRAPPED, Shape, Type
 from fairway.hub.resource import Document
+from fairway.hub.slicing import checkpoint
 
 NOT_A_QUANTITY: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -147,6 +148,7 @@ class _Walk:
         assert shape.element is not None
         path, result = self._path, []
         for index, each in enumerate(value):
+            checkpoint()
             path.append(index)
             result.append(self._element(shape.element, each))
             path.pop()
@@ -159,6 +161,7 @@ class _Walk:
         # Maps of quantities are resource lists, which the reference rounds up to thousandths.
         amounts = shape.element.kind == "Quantity"
         for key, each in value.items():
+            checkpoint()
             path.append((key, ""))
             if amounts and each is not None:
                 result[key] = _quantity(each, power=_MILLI)

@@ -12,6 +12,7 @@ from fairway.hub.patches import fieldset
 from fairway.hub.patches.atoms import FREE, NUMERIC, TEXT, TRUTH, Atom, BadItem
 from fairway.hub.patches.fieldset import LEAF, SELF, FieldSet
 from fairway.hub.patches.govalue import plain, source, type_name
+from fairway.hub.slicing import checkpoint
 
 NOT_DECLARED: Final = "field not declared in schema"
 EXPECTED_MAP: Final = "expected map, got &{{{0}}}"
@@ -163,6 +164,7 @@ def _differ(
     atom: Atom, name: str, left: Any, right: Any, added: FieldSet, modified: FieldSet, removed: FieldSet
 ) -> None:
     """Of two values that aren't equal. Seen as two kinds where they are of two."""
+    checkpoint()
     as_left, as_right = kind_of(atom, left), kind_of(atom, right)
     for kind in (as_left,) if as_left == as_right else (as_left, as_right):
         inner: tuple[FieldSet, FieldSet, FieldSet] = ({}, {}, {})
@@ -229,6 +231,7 @@ def _by_element(atom: Atom, items: list[Any]) -> dict[str, list[Any]]:
 
 def _whole(atom: Atom, value: Any) -> FieldSet:
     """The set of a value that wasn't there, or is no more: each of its places, itself included."""
+    checkpoint()
     if isinstance(value, dict):
         if not value or atom.whole_map or not atom.is_map:
             return LEAF
@@ -251,6 +254,7 @@ def fields(atom: Atom, value: Mapping[str, Any]) -> FieldSet:
     made: FieldSet = {}
     named, rest = atom.fields, atom.rest or FREE
     for name, inner in value.items():
+        checkpoint()
         child = named.get(name)
         itself, below = _claimed(child or rest, inner)
         if itself or child is None or inner is None or inner == {}:
@@ -279,6 +283,7 @@ def _claimed(atom: Atom, value: Any) -> tuple[bool, FieldSet]:
 
 def complaints(atom: Atom, value: Any, path: str = "") -> list[Complaint]:
     """Why a value doesn't fit; items of sets and keyed lists may not repeat."""
+    checkpoint()
     kind = kind_of(atom, value)
     if value is None:
         return []

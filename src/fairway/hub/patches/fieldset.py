@@ -15,6 +15,7 @@ import msgspec
 
 from fairway.hub import notation
 from fairway.hub.notation import json_text
+from fairway.hub.slicing import checkpoint
 
 FieldSet = dict[str, Any]
 
@@ -186,6 +187,7 @@ def _shown_element(element: str) -> str:
 
 def ordered(fields: FieldSet) -> FieldSet:
     """The same set with its keys in Kubernetes' order."""
+    checkpoint()
     if not fields:
         return LEAF
     made: FieldSet = {SELF: LEAF} if SELF in fields else {}

@@ -5,11 +5,13 @@ from typing import Any
 from fairway.hub.patches.atoms import FREE, Atom, BadItem
 from fairway.hub.patches.claims import ABSENT, kind_of
 from fairway.hub.patches.fieldset import LEAF, SELF, FieldSet
+from fairway.hub.slicing import checkpoint
 
 
 def copied(value: Any) -> Any:
     """So that nobody who changes the one changes the other."""
     if isinstance(value, dict):
+        checkpoint()
         return {name: copied(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [copied(inner) for inner in value]

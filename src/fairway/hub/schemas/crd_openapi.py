@@ -9,6 +9,7 @@ from fairway.hub.schema import Node, parse
 from fairway.hub.schemas.crd_rules import RuleJudge
 from fairway.hub.schemas.crd_structure import unsupported
 from fairway.hub.schemas.field_path import PathError, resolve
+from fairway.hub.slicing import checkpoint
 from fairway.hub.status import Cause
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
@@ -74,6 +75,7 @@ class Faults:
 
 
 def openapi_faults(schema: Mapping[str, Any], place: Place) -> Faults:
+    checkpoint()
     found = Faults([*_keywords(schema, place)], [])
     for child, where in _children(schema, place):
         found.add(openapi_faults(child, where))

@@ -10,6 +10,7 @@ from typing import Any, Final
 from fairway.cel.errors import Failure
 from fairway.cel.regex import compile_pattern
 from fairway.hub import status
+from fairway.hub.slicing import checkpoint
 from fairway.hub.status import Cause
 
 Schema = Mapping[str, Any]
@@ -70,6 +71,7 @@ def unsupported(schema: Any) -> str | None:
     """What no structural schema can hold, in words; None if there is nothing of it."""
     pending = [schema]
     while pending:
+        checkpoint()
         each = pending.pop()
         if not isinstance(each, Mapping):
             continue

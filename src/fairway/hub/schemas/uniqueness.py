@@ -7,6 +7,7 @@ from fairway.hub import status
 from fairway.hub.notation import json_text
 from fairway.hub.schema import MAP, SET, Node
 from fairway.hub.schemas.reach import Reach
+from fairway.hub.slicing import checkpoint
 from fairway.hub.status import Cause
 
 NOT_AN_OBJECT: Final = "must be an object for an array of list-type map"
@@ -18,6 +19,7 @@ def wanted(node: Node) -> bool:
 
 def duplicates(node: Node, value: Any, path: str, reach: Reach) -> Iterator[Cause]:
     """``reach`` leads to the ``wanted`` nodes."""
+    checkpoint()
     if type(value) is dict:
         for key, child in value.items():
             named = node.properties.get(key)

@@ -142,6 +142,11 @@ class Reader:
             raise status.not_found(resource.group, resource.plural, name)
         return item
 
+    def size(self, resource: Resource, namespace: str, name: str) -> int:
+        """Bytes of an object; 0 if there is none."""
+        item = self._store.get((resource.key, namespace if resource.namespaced else "", name))
+        return 0 if item is None else len(item.raw)
+
     @property
     def revision(self) -> int:
         return self._store.revision

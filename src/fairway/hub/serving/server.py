@@ -37,14 +37,20 @@ from fairway.hub.serving.mutations import Mutations
 from fairway.hub.serving.reads import Reader
 from fairway.hub.serving.target import Target
 from fairway.hub.serving.traffic import Traffic
-from fairway.hub.serving.turns import Turn, Turns
+from fairway.hub.serving.turns import Turn, Turns, yield_turn
+from fairway.hub.slicing import in_slices
 from fairway.hub.status import Refusal
-from fairway.hub.storage.store import Closed, ReadOnly
+from fairway.hub.storage.store import Closed, Conflict, ReadOnly
 from fairway.hub.user import ANONYMOUS
 from fairway.hub.writing.special import Special
 from fairway.hub.writing.writes import Writer
 
 log = logging.getLogger(__name__)
+
+LARGE: Final = 64 * 1024
+"""Bytes of a body together with the object it changes, from which a write is computed in slices."""
+_IN_SLICES: Final = frozenset({"create", "update", "patch"})
+_ATTEMPTS: Final = 3
 
 STOPPING: Final = "the hub is stopping"
 
@@ -369,10 +375,25 @@ class Server:
                 await turn.take()
             raw = await body.prepare(raw, content_type, limits)
             try:
-                return await self._mutations.answer(exchange, resource, found, raw)
+                return await self._mutate(exchange, resource, found, raw)
             except Refusal:
                 await self._writer.settled()
                 raise
+
+    async def _mutate(
+        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+    ) -> web.StreamResponse:
+        """Small writes in one go, large ones in slices; one that others overtake too often, in one go."""
+        if exchange.verb in _IN_SLICES:
+            size = len(raw) + self._reader.size(resource, found.namespace, found.name)
+            warnings, annotations = list(exchange.warnings), dict(exchange.annotations)
+            for _ in range(_ATTEMPTS if size > LARGE else 0):
+                try:
+                    work = self._mutations.answer(exchange, resource, found, raw)
+                    return await in_slices(work, give_way=yield_turn)
+                except Conflict:
+                    exchange.warnings[:], exchange.annotations = list(warnings), dict(annotations)
+        return await self._mutations.answer(exchange, resource, found, raw)
 
 
 def _verb(found: Target, request: web.BaseRequest) -> str:

@@ -18,9 +18,9 @@ from fairway.hub.serving.fair_queue import FairQueue, Flow, Full
 from fairway.hub.serving.target import Target
 from fairway.hub.user import MASTERS, User
 
-BUDGET: Final = 0.010
+BUDGET: Final = 0.005
 """Seconds of requests' work in one pass through the event loop."""
-STRIDE: Final = 0.005
+STRIDE: Final = 0.0025
 """Seconds of one request's work after which it gives its turn back."""
 BUSY: Final = "too many requests, please try again later"
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from fairway.hub import status
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
+from fairway.hub.slicing import checkpoint
 
 _APART: Final = frozenset({"metadata", "status"})
 """Judged elsewhere, or taken as it comes."""
@@ -21,6 +22,7 @@ def causes(node: Node, document: Document) -> list[status.Cause]:
 
 
 def _missing(node: Node, value: Any, path: str) -> Iterator[status.Cause]:
+    checkpoint()
     if isinstance(value, dict):
         for name in node.required:
             if value.get(name) in (None, "", [], {}):

@@ -1,0 +1,40 @@
+"""Large writes are computed in slices. What other requests write between two of them is never lost."""
+
+import asyncio
+
+import pytest
+
+from fairway.hub import slicing
+from security.wire import Place, ask
+
+MERGE = "application/merge-patch+json"
+
+
+async def test_large_patch_keeps_what_others_write_between_its_slices(
+    hub: Place, room: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slicing, "SLICE", 0.0)
+    maps = f"/api/v1/namespaces/{room}/configmaps"
+    assert (await ask(hub, "POST", maps, body={"metadata": {"name": "x"}})).code == 201
+    large = {"data": {f"key-{number}": "x" * 40 for number in range(2000)}}
+
+    async def write_small(number: int) -> int:
+        body = {"metadata": {"labels": {f"small-{number}": "x"}}}
+        return (await ask(hub, "PATCH", f"{maps}/x", body=body, type_=MERGE)).code
+
+    answers = await asyncio.gather(
+        ask(hub, "PATCH", f"{maps}/x", body=large, type_=MERGE), *map(write_small, range(8))
+    )
+    assert (answers[0].code, set(answers[1:])) == (200, {200})
+    found = (await ask(hub, "GET", f"{maps}/x")).document
+    assert (len(found["data"]), len(found["metadata"]["labels"])) == (2000, 8)
+
+
+async def test_large_creates_of_one_name_make_one_object(
+    hub: Place, room: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slicing, "SLICE", 0.0)
+    maps = f"/api/v1/namespaces/{room}/configmaps"
+    large = {"metadata": {"name": "x"}, "data": {f"key-{number}": "x" * 40 for number in range(2000)}}
+    answers = await asyncio.gather(*(ask(hub, "POST", maps, body=large) for _ in range(4)))
+    assert sorted(each.code for each in answers) == [201, 409, 409, 409]
