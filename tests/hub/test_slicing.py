@@ -46,7 +46,7 @@ async def test_awaits_after_the_computation_are_the_event_loops() -> None:
 
     async def work() -> int:
         made.compute()
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         loop.call_soon(future.set_result, 7)
         return await future + await asyncio.sleep(0, 1)
 
