@@ -163,6 +163,14 @@ SCRIPTS = [
         ],
     ),
     Script(
+        name="nulls in lists of metadata",
+        calls=[
+            post(f"{path}?dryRun=All", {**made, "metadata": {"name": "a", part: [None]}})
+            for path, made in ((MAPS, config("a")), (W, widget("a")))
+            for part in ("finalizers", "ownerReferences", "managedFields")
+        ],
+    ),
+    Script(
         name="only a deletion sets its time",
         calls=[
             call

@@ -19,6 +19,7 @@ _TEXTS: Final = ("generateName", "name", "namespace", "resourceVersion", "selfLi
 _TIMES: Final = ("creationTimestamp", "deletionTimestamp")
 _NUMBERS: Final = ("deletionGracePeriodSeconds", "generation")
 _MAPS: Final = ("annotations", "labels")
+_LISTS: Final = ("finalizers", "ownerReferences", "managedFields")
 _OWNER: Final = {"apiVersion": "string", "kind": "string", "name": "string", "uid": "types.UID"}
 _MANAGED: Final = {
     "manager": "string",
@@ -136,7 +137,7 @@ def _kind(value: object) -> str:
 
 
 def tidy(metadata: dict[str, Any]) -> None:
-    """Drops what is empty, in place; the types must be right."""
+    """Drops what is empty, in place, and fills in what null stands for in lists. Mistyped parts stay as they are."""
     for name in [
         name for name, value in metadata.items() if not value and name != "deletionGracePeriodSeconds"
     ]:
@@ -147,3 +148,13 @@ def tidy(metadata: dict[str, Any]) -> None:
         texts = metadata.get(name)
         if isinstance(texts, dict) and None in texts.values():
             metadata[name] = {key: value or "" for key, value in texts.items()}
+    for name in _LISTS:
+        items = metadata.get(name)
+        if isinstance(items, list) and None in items:
+            nothing: Callable[[], Any] = str if name == "finalizers" else dict
+            metadata[name] = [nothing() if item is None else item for item in items]
+    owners = metadata.get("ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict):
+            for name in _OWNER:
+                owner.setdefault(name, "")
