@@ -13,15 +13,8 @@ from aiohttp import ClientSession
 from cli.up_process import fairway, running, until
 from fairway.api.lease import format_micro_time
 from fairway.cli import run_process
-from fairway.cli.run import (
-    IDENTITY_OF_NOBODY,
-    NAMES,
-    NONE_LEFT,
-    SHADOW_OF_NOTHING,
-    USUAL,
-    chosen,
-    run,
-)
+from fairway.cli.run import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
+from fairway.cli.run_options import NAMES, NONE_LEFT, USUAL, chosen
 from fairway.cli.serving_options import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
 from fairway.controllers.manager import ALL, DEFAULT, Settings
 from fairway.controllers.placement import ocm

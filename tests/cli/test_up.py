@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.up_process import FAIRWAY, ROOT, Up, environment, fairway, until, up
+from cli.up_process import FAIRWAY, ROOT, Up, environment, fairway, running, until, up
 from fairway.api.decision import PlacementDecision
 from fairway.api.lease import format_micro_time
 from fairway.api.score import AddOnPlacementScore
@@ -308,3 +308,18 @@ def shell(line: str, started: Up) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, check=False, env=environment(), cwd=ROOT
     )
+
+
+def test_up_runs_the_controllers_asked_for_with_their_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("recovery: {dwell: 1m, recoveryDwell: 2m}")
+    with up(tmp_path, "--controllers", "placement,recovery", "--config", config) as started:
+        assert started.told["controllers"] == ["placement", "recovery"]
+        # Beside it, a process with the same lease says whom it waits for.
+        with running("--kubeconfig", started.kubeconfig, "--controllers", "recovery") as waiting:
+            line = waiting.read_until(lambda line: line["msg"].startswith("waiting for the lease"))
+            assert f"fairway-system/fairway-controllers, held by {IDENTITY} since 2" in line["msg"]
+            assert line["msg"].endswith("not running: recovery")
+    config.write_text("recovery: {below: nonsense}")
+    refused = fairway("up", "--port", "0", "--controllers", "+recovery", "--config", config)
+    assert (refused.returncode, str(config) in refused.stderr) == (2, True)

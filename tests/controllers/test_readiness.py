@@ -24,7 +24,7 @@ def told(lag: dict[str, float]) -> list[str]:
         controllers={},
         meters=Meters(),
         client=nobody,
-        lease_client=nobody,
+        leases=None,
         clock=SYSTEM_CLOCK,
     )
     return manager.unready()

@@ -25,7 +25,7 @@ from fairway.kube.leader import (
     Elector,
     unique_identity,
 )
-from fairway.kube.lease import BAD_TIMING, HubLease, Timing
+from fairway.kube.lease import BAD_TIMING, LONGEST_LEASE, HubLease, Timing
 from fairway.kube.rest import Client
 from kube_client.lease_hub import START, Hub, ReplicaClock
 from kube_client.small_hub import small_hub
@@ -477,6 +477,42 @@ class TestSeveral:
         await asyncio.sleep(3)
         assert replica.fences
         await replica.end()
+
+    @pytest.mark.parametrize(
+        ("written", "believed"),
+        [(2**31 - 1, LONGEST_LEASE), (LONGEST_LEASE + 1, LONGEST_LEASE), (0, 15), (-1, 15)],
+    )
+    async def test_standby_takes_a_dead_lease_whatever_duration_it_claims(
+        self, written: int, believed: int
+    ) -> None:
+        hub = Hub()
+        nonsense = {"renewTime": "9999-12-31T23:59:59.000000Z", "leaseTransitions": 2**31 - 1}
+        hub.create({"holderIdentity": "a", "leaseDurationSeconds": written, **nonsense})
+        replica = Replica(hub, "b").start()
+        await asyncio.sleep(believed - 1)
+        assert not replica.fences
+        await asyncio.sleep(4)
+        assert replica.fences
+        assert hub.spec["leaseTransitions"] == 0
+        await replica.end()
+
+    async def test_standby_reports_who_holds_the_lease_at_once_and_every_minute(self) -> None:
+        hub, reported = Hub(), list[tuple[float, str]]()
+        first = Replica(hub, "a").start()
+        await asyncio.sleep(1)
+        second = Elector(
+            Wire(hub),
+            identity="b",
+            on_waiting=lambda lease: reported.append((now(), lease.spec.holderIdentity)),
+            clock=ReplicaClock(now),
+            chance=lambda: 0.0,
+        )
+        task = asyncio.create_task(second.run())
+        await asyncio.sleep(125)
+        assert reported == [(1.0, "a"), (61.0, "a"), (121.0, "a")]
+        second.stop()
+        await task
+        await first.end()
 
     async def test_a_lease_given_back_is_taken_at_the_next_look(self) -> None:
         hub = Hub()

@@ -1,7 +1,6 @@
 """`fairway run`: controllers against an existing hub."""
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +9,7 @@ import click
 from fairway.cli.live import HubChoice, hub_options
 from fairway.cli.log_options import log_options
 from fairway.cli.run_config import configured
+from fairway.cli.run_options import config_option, controllers_option
 from fairway.cli.run_process import serve
 from fairway.cli.serving_options import Listening, serving_options
 from fairway.controllers import manager
@@ -22,43 +22,12 @@ from fairway.observe import logs
 
 PREFIX: Final = "FAIRWAY"
 """Of the variables that stand for options: `--lease-namespace` is FAIRWAY_LEASE_NAMESPACE."""
-USUAL: Final = (
-    manager.PLACEMENT,
-    manager.CLUSTER_SETS,
-    manager.AVAILABILITY,
-    manager.ACCEPTANCE,
-    manager.ADD_ONS,
-    manager.SCORES,
-)
-NAMES: Final = (*USUAL, manager.BRIDGE, manager.RECOVERY)
 POD_VARIABLE: Final = "POD_NAME"
 """Begins the identity of a pod, so that a Lease tells which one leads."""
 DEFAULTS: Final = Settings()
 
-UNKNOWN_CONTROLLER: Final = "there is no controller {name!r}{hint}; there are {known}"
-NEAR: Final = ", did you mean {near!r}?"
-NONE_LEFT: Final = "that leaves no controller to run"
 SHADOW_OF_NOTHING: Final = "--shadow compares placements: it needs the controller 'placement'"
 IDENTITY_OF_NOBODY: Final = "--identity is for the election, which --no-leader-elect leaves out"
-
-
-def chosen(text: str | frozenset[str]) -> frozenset[str]:
-    """Names after commas. A plus adds one and a minus takes one away, from the usual ones if no other is named."""
-    if not isinstance(text, str):
-        return text
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    for word in words:
-        name = word.lstrip("+-")
-        if name not in NAMES:
-            near = get_close_matches(name, NAMES, n=1)
-            hint = NEAR.format(near=near[0]) if near else ""
-            raise click.BadParameter(UNKNOWN_CONTROLLER.format(name=name, hint=hint, known=", ".join(NAMES)))
-    named = {word for word in words if word[0] not in "+-"} or set(USUAL)
-    named |= {word[1:] for word in words if word.startswith("+")}
-    found = frozenset(named - {word[1:] for word in words if word.startswith("-")})
-    if not found or not words:
-        raise click.BadParameter(NONE_LEFT)
-    return found
 
 
 def share(text: str | Shard) -> Shard:
@@ -90,21 +59,8 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
 2 it was called in a wrong way, or the hub cannot be reached.
 """,
 )
-@click.option(
-    "--controllers",
-    type=chosen,
-    default=",".join(USUAL),
-    show_default=True,
-    metavar="NAMES",
-    help="Which ones to run; -NAME leaves one out, +NAME adds one. "
-    f"There are also {manager.BRIDGE} and {manager.RECOVERY}.",
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="What is to be said about single controllers, as YAML: docs/operate.md.",
-)
+@controllers_option
+@config_option
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=True,

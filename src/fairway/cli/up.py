@@ -7,6 +7,7 @@ import click
 
 from fairway.cli.hub import hub
 from fairway.cli.output import OutputFormat, output_option
+from fairway.cli.run_options import config_option, controllers_option
 from fairway.cli.up_tour import EXAMPLE
 
 MOST_CLUSTERS: Final = 100_000
@@ -27,6 +28,7 @@ Examples:
   fairway up --clusters 12                   a fleet to try things on, gone when it ends
   fairway up --clusters 12 --data ./hub      kept in a folder; start it again the same way
   fairway up --clusters 1000 --period 60 --seed 7
+  fairway up --controllers=+recovery --config recovery.yaml
   fairway up --data ./hub --port 0 --kubeconfig-out ./kubeconfig
   fairway up --example | kubectl apply -f -  the Placement it suggests to begin with
 
@@ -56,6 +58,8 @@ To see what an outage does, stop the agent of a synthetic cluster; `fairway.dev/
 @click.option(
     "--example", is_flag=True, is_eager=True, expose_value=False, callback=_example, help="Print a Placement."
 )
+@controllers_option
+@config_option
 @click.option("-v", "--verbose", is_flag=True, help="Also log what is not a warning.")
 @output_option
 def up(
@@ -67,27 +71,34 @@ def up(
     clusters: int,
     seed: int,
     period: float,
+    controllers: frozenset[str],
+    config: Path | None,
     verbose: bool,
     output: OutputFormat,
 ) -> None:
-    """Run the embedded hub together with all controllers: everything a Placement needs, in one process.
+    """Run the embedded hub together with controllers: everything a Placement needs, in one process.
 
     Its log goes to stderr, and Ctrl-C or SIGTERM stops it, the controllers first.
     """
     # Imported here, so that `fairway --help` doesn't wait for a web server.
     from fairway.api import crds
     from fairway.cli import hub_serve, up_parts
+    from fairway.cli.run_config import configured
+    from fairway.controllers.manager import Settings as Controllers
     from fairway.hub.hub import Settings
     from fairway.whatif.moving import Motion
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
     motion = Motion(clusters=clusters, seed=seed, period=period)
+    running = Controllers(controllers=controllers, identity=up_parts.IDENTITY)
+    if config is not None:
+        running = configured(running, config)
     hub_serve.serve(
         settings,
         kubeconfig=kubeconfig_out,
         output=output,
         verbose=verbose,
-        beside=up_parts.beside(motion),
+        beside=up_parts.beside(motion, running),
     )
 
 

@@ -6,7 +6,7 @@ next one need not wait for the lease of the one before to run out.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from fairway.cli.errors import CommandError, NegativeAnswerError
 from fairway.cli.hub_serve import Beside, Told
 from fairway.cli.progress import progress
 from fairway.cli.up_tour import CLUSTERS, fairway_command, steps
-from fairway.controllers.manager import DEFAULT, NAMESPACE, Settings, running
+from fairway.controllers.manager import NAMESPACE, Settings, running
 from fairway.controllers.placement.ocm import OcmRuns
 from fairway.hub.hub import Hub
 from fairway.kube import Client, KubeError
@@ -43,7 +43,9 @@ class FleetNotMade(CommandError):
     """The hub refused a part of it."""
 
 
-def beside(motion: Motion) -> Beside:
+def beside(motion: Motion, settings: Settings) -> Beside:
+    """``settings`` are those of the controllers."""
+
     @asynccontextmanager
     async def parts(_hub: Hub, kubeconfig: Path) -> AsyncIterator[Told]:
         connection = load(kubeconfig).context()
@@ -53,11 +55,12 @@ def beside(motion: Motion) -> Beside:
                 await _make(client, motion)
             try:
                 async with (
-                    running(connection, Settings(identity=IDENTITY)) as manager,
+                    running(connection, settings) as manager,
                     moving(client, motion) as agents,
                 ):
                     await manager.synced()
-                    yield _told(len(agents.names), motion, over=manager.over)
+                    names = sorted(manager.controllers)
+                    yield _told(names, len(agents.names), motion, over=manager.over)
             except OcmRuns as found:
                 raise NegativeAnswerError(str(found)) from None
 
@@ -74,13 +77,12 @@ async def _make(client: Client, motion: Motion) -> None:
     log.info(MADE, motion.clusters, motion.seed)
 
 
-def _told(count: int, motion: Motion, *, over: Callable[[], Awaitable[None]]) -> Told:
-    names = sorted(DEFAULT)
+def _told(names: Sequence[str], count: int, motion: Motion, *, over: Callable[[], Awaitable[None]]) -> Told:
     tries = steps(fairway_command()) if count else (CLUSTERS,)
     fleet = FLEET.format(count=count, period=motion.period) if count else NO_CLUSTERS
     return Told(
         state=(CONTROLLERS.format(names=", ".join(names)), fleet, "", ELSEWHERE),
         advice=(*((TRY,) if count else ()), *(f"  {each}" for each in tries), ""),
-        facts={"controllers": names, "clusters": count, "try": tries},
+        facts={"controllers": list(names), "clusters": count, "try": tries},
         over=over,
     )

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairway.api.lease import Lease
 from fairway.controllers.acceptance import Acceptance
 from fairway.controllers.addons import AddOns
 from fairway.controllers.availability import Availability
@@ -46,7 +47,7 @@ from fairway.kube import (
     Elector,
     Fence,
     HubEvents,
-    HubLease,
+    LeaseThread,
     NotFound,
     Recorder,
     Resource,
@@ -105,6 +106,7 @@ MANY: Final = 5000
 NOT_LISTED: Final = "{kind} not listed yet"
 OUT_OF_SIGHT: Final = "{kind} cannot be followed for {seconds:.0f} s"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that read it find no score"
+WAITING: Final = "waiting for the lease %s/%s, held by %s since %s; until then not running: %s"
 NOTHING_TO_DO: Final = "the hub does not serve %s: the controller %s has nothing to do, and does not run"
 
 
@@ -146,7 +148,7 @@ class Manager:
         sources: Sources,
         controllers: Mapping[str, Reconciler],
         meters: Meters,
-        lease_client: Client,
+        leases: LeaseThread | None,
         client: Client,
         clock: Clock,
     ) -> None:
@@ -154,7 +156,7 @@ class Manager:
         self.identity = settings.identity or unique_identity()
         self.leading: dict[str, bool] = {}
         """By Lease."""
-        self._lease_client, self._client, self._clock = lease_client, client, clock
+        self._leases, self._client, self._clock = leases, client, clock
         self.unreadable: UnreadableReporter | None = None
         """None where no controller of this process may create Events."""
         self._task: asyncio.Task[None] | None = None
@@ -242,12 +244,21 @@ class Manager:
         async def started(fence: Fence) -> None:
             await self._work(lease, members, Elected(elector, fence))
 
+        def wait(held: Lease) -> None:
+            names = ", ".join(sorted(name for name, each in self.controllers.items() if each in members))
+            namespace, spec = self.settings.namespace, held.spec
+            since = spec.acquireTime or spec.renewTime
+            log.info(WAITING, namespace, lease, spec.holderIdentity, since, names, extra={"lease": lease})
+
+        assert self._leases is not None
         elector = Elector(
-            HubLease(self._lease_client, namespace=self.settings.namespace, name=lease),
+            self._leases.lease(namespace=self.settings.namespace, name=lease),
             identity=self.identity,
             timing=timing,
             on_started=started,
             on_event=lambda _, message: log.info("%s: %s", lease, message),
+            on_waiting=wait,
+            runner=self._leases,
             clock=self._clock,
         )
         self._electors.append(elector)
@@ -294,7 +305,10 @@ async def running(
     meters = meters or Meters()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
-        lease_client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
+        leases = None
+        if settings.election is not None and not settings.shadow:
+            thread = LeaseThread(connection, field_manager=FIELD_MANAGER)
+            leases = await stack.enter_async_context(thread)
         recorder = await stack.enter_async_context(_recorder(client, REPORTER, clock=clock))
         of_scores = await stack.enter_async_context(_recorder(client, SCORES_REPORTER, clock=clock))
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
@@ -318,7 +332,7 @@ async def running(
             controllers=controllers,
             meters=meters,
             client=client,
-            lease_client=lease_client,
+            leases=leases,
             clock=clock,
         )
         if not settings.shadow and not EVENTFUL.isdisjoint(controllers):

@@ -33,6 +33,7 @@ from fairway.kube.informer import Informer
 from fairway.kube.kubeconfig import Kubeconfig, load
 from fairway.kube.leader import Elector
 from fairway.kube.lease import HubLease, Timing
+from fairway.kube.lease_thread import LeaseThread
 from fairway.kube.options import Patch
 from fairway.kube.resource import (
     ADD_ON_DEPLOYMENT_CONFIGS,
@@ -95,6 +96,7 @@ __all__ = [
     "KubeError",
     "Kubeconfig",
     "LeaderError",
+    "LeaseThread",
     "Listing",
     "Lost",
     "NotFound",

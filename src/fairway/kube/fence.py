@@ -1,6 +1,9 @@
 """One term of leadership, as those see it who write on its strength. What it is good for: see ``leader``."""
 
 import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -36,6 +39,9 @@ class Fence:
         """Why the term was ended; empty while it was not, even if its time is over."""
         self._clock = clock
         self._deadline = 0.0
+        self._lapsed = False
+        # Renewals may come from another thread: what was found over must not be extended by one at the same moment.
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Fence(holder={self.holder!r}, token={self.token}, uid={self.uid!r}, valid={self.valid})"
@@ -43,12 +49,18 @@ class Fence:
     @property
     def valid(self) -> bool:
         """By the clock, at this moment. Costs no request, and once False stays False."""
-        return not self.ended and self._clock.monotonic() < self._deadline
+        with self._lock:
+            return self._lasts_still()
+
+    def _lasts_still(self) -> bool:
+        if not self._lapsed and self._clock.monotonic() >= self._deadline:
+            self._lapsed = True
+        return not (self.ended or self._lapsed)
 
     @property
     def remaining(self) -> float:
         """Seconds for which the term lasts without another renewal."""
-        return 0.0 if self.ended else max(0.0, self._deadline - self._clock.monotonic())
+        return 0.0 if self.ended or self._lapsed else max(0.0, self._deadline - self._clock.monotonic())
 
     def ensure(self) -> None:
         """Raise Lost unless ``valid``. For right before a write: there is nothing cheaper, and nothing later."""
@@ -57,13 +69,19 @@ class Fence:
 
 
 class Term(Fence):
-    """The elector's side of it."""
+    """The elector's side of it. It belongs to the event loop it is made on.
+
+    ``renewed``, ``ask`` and ``end`` may be called on another thread.
+    """
 
     def __init__(
         self, *, lease: Lease, previous: str, clock: Clock, sent: float, stamp: datetime, lasts: float
     ) -> None:
         super().__init__(lease=lease, previous=previous, clock=clock)
         self._lasts = lasts
+        self._loop = asyncio.get_running_loop()
+        self.answered = sent
+        """When the event loop last answered ``ask``."""
         self.over = asyncio.Event()
         self.limits: set[asyncio.Timeout] = set()
         """Of the blocks that must not outlive the term."""
@@ -73,17 +91,47 @@ class Term(Fence):
         """The resourceVersion of the Lease, as of the last answer."""
         self.stamp = stamp
         """The last renewTime written, confirmed or not."""
-        self.renewed(lease, sent=sent)
+        self._extend(lease, sent=sent)
 
     def renewed(self, lease: Lease, *, sent: float) -> None:
+        """Raises Lost if the term was over before: then the renewal does not count."""
+        with self._lock:
+            if self._lasts_still():
+                self._extend(lease, sent=sent)
+                return
+        self.ensure()
+
+    def _extend(self, lease: Lease, *, sent: float) -> None:
         self.sent, self._deadline = sent, sent + self._lasts
         self.version = lease.metadata.resourceVersion
 
+    def ask(self) -> None:
+        """Have the event loop of the term say that it still turns."""
+        self._call(self._answer)
+
+    def _answer(self) -> None:
+        self.answered = self._clock.monotonic()
+
     def end(self, why: str) -> None:
-        """Only the first reason counts."""
-        if self.ended:
-            return
-        self.ended = why
+        """Only the first reason counts. Known at once to ``valid``; blocks are cancelled when their loop turns."""
+        with self._lock:
+            if self.ended:
+                return
+            self.ended = why
+        self._call(self._finish)
+
+    def _finish(self) -> None:
         self.over.set()
         for limit in self.limits:
-            limit.reschedule(asyncio.get_running_loop().time())
+            limit.reschedule(self._loop.time())
+
+    def _call(self, call: Callable[[], None]) -> None:
+        try:
+            here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            here = False
+        if here:
+            call()
+            return
+        with suppress(RuntimeError):  # the loop is closed, and nothing is left to be told
+            self._loop.call_soon_threadsafe(call)

@@ -29,12 +29,17 @@ knows nothing of fences, so such writes must be harmless in themselves: give the
 Then the hub refuses them as soon as the new leader has written, and until then they are what the old term decided.
 A Lease that somebody deletes is a Lease that anybody may create: the holder notices with its next renewal or guard.
 
+**On which thread.** With a ``LeaseThread`` the requests are made on its event loop, so a renewal does not wait for
+whatever the loop of the controllers is busy with: the term goes on while they compute. A loop that has not answered
+for ``stuck`` seconds counts as dead: its term is ended, and the Lease is not renewed any more.
+
 The format is client-go's, so kubectl shows the holder and other electors can take part. Fields of the Lease that are
 not written here (``strategy``, ``preferredHolder``, labels, and whatever comes) are left as they are.
 """
 
 import asyncio
 import logging
+import math
 import random
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -48,7 +53,7 @@ from fairway.api.lease import Lease, format_micro_time
 from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from fairway.kube.fence import NOT_LEADING, NOT_RENEWED, Fence, Lost, Term, Unconfirmed
-from fairway.kube.lease import LeaseStore, Timing
+from fairway.kube.lease import IN_PLACE, LeaseStore, Runner, Timing, believed_seconds
 
 log: Final = logging.getLogger(__name__)
 
@@ -60,10 +65,16 @@ DELETED: Final = "the lease was deleted"
 STOPPED: Final = "was asked to stop"
 FAILED: Final = "the work of the leader failed"
 UNCONFIRMED: Final = "the hub did not confirm the lease in time"
+STUCK: Final = "the event loop of the leader did not answer for {seconds:g} s"
 DISTURBED: Final = "the lease is being changed by somebody else"
 
 _TICK: Final = 0.001
 """Seconds. Timers run by another clock than the term; a shorter wait might end before the term and be repeated."""
+
+_MOST_TRANSITIONS: Final = 2**31 - 1
+"""As many as the field can hold; then the count starts over."""
+WAITING_SECONDS: Final = 60.0
+"""Between reports that another one holds the Lease."""
 
 _CONFLICTS: Final = 3  # as many strange edits of the lease in a row are taken for bad luck
 
@@ -92,7 +103,8 @@ class Elector:
     ``on_started`` runs as a task for the length of each term and is cancelled at its end; the next term begins only
     after it has ended. It may return early. If it raises, ``run`` gives the Lease back and raises the same.
     ``on_stopped`` follows when it has ended. ``on_new_leader`` is told of every new holder seen, oneself included.
-    ``on_event`` gets a reason and a message, for an Event about the Lease.
+    ``on_event`` gets a reason and a message, for an Event about the Lease. ``on_waiting`` gets the Lease that another
+    one holds: at once, when the holder changes, and every minute.
     """
 
     def __init__(
@@ -105,6 +117,8 @@ class Elector:
         on_stopped: Callable[[], None] = lambda: None,
         on_new_leader: Callable[[str], None] = lambda _: None,
         on_event: Callable[[str, str], None] = lambda _reason, _message: None,
+        on_waiting: Callable[[Lease], None] = lambda _: None,
+        runner: Runner = IN_PLACE,
         clock: Clock = SYSTEM_CLOCK,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -113,7 +127,9 @@ class Elector:
         self._timing = timing or Timing()
         self._on_started, self._on_stopped = on_started, on_stopped
         self._on_new_leader, self._on_event = on_new_leader, on_event
+        self._on_waiting, self._waiting_for, self._reported = on_waiting, "", -math.inf
         self._clock, self._chance = clock, chance
+        self._runner = runner
         self._term: Term | None = None
         self._seen: _Sighting | None = None
         self._leader = ""
@@ -163,7 +179,7 @@ class Elector:
         term.ensure()
         now = self._clock.monotonic()
         if now - term.sent >= fresh:
-            await self._prove(term, since=now)
+            await self._runner.run(self._prove(term, since=now))
         term.ensure()
         return term
 
@@ -203,14 +219,23 @@ class Elector:
 
     async def _attempt(self) -> Term | None:
         try:
-            lease = await self._store.read()
+            lease = await self._runner.run(self._store.read())
         except NotFound:
             # Deleting the Lease does not end the term of a holder that was seen alive: it may not know yet.
             if self._held_by_another():
                 return None
             return await self._take(None)
         self._see(lease)
-        return None if self._held_by_another() else await self._take(lease)
+        if self._held_by_another():
+            self._report(lease)
+            return None
+        return await self._take(lease)
+
+    def _report(self, lease: Lease) -> None:
+        holder, now = lease.spec.holderIdentity, self._clock.monotonic()
+        if holder != self._waiting_for or now - self._reported >= WAITING_SECONDS:
+            self._waiting_for, self._reported = holder, now
+            self._on_waiting(lease)
 
     def _held_by_another(self) -> bool:
         seen = self._seen
@@ -229,14 +254,15 @@ class Elector:
             "acquireTime": stamp,
             "renewTime": stamp,
             # Also when the Lease still names us from a term that is over: every term has its own token.
-            "leaseTransitions": 0 if lease is None else lease.spec.leaseTransitions + 1,
+            "leaseTransitions": 0 if lease is None else _next(lease.spec.leaseTransitions),
         }
         sent = self._clock.monotonic()
         try:
             if lease is None:
-                lease = await self._store.create(spec)
+                lease = await self._runner.run(self._store.create(spec))
             else:
-                lease = await self._store.patch(spec, resource_version=lease.metadata.resourceVersion)
+                version = lease.metadata.resourceVersion
+                lease = await self._runner.run(self._store.patch(spec, resource_version=version))
         except (AlreadyExists, Conflict):  # somebody was quicker
             return None
         previous = self._leader
@@ -255,7 +281,7 @@ class Elector:
         """Any change of the Lease counts as a sign of life, and it counts from when it was seen, not sent or asked."""
         spec, version = lease.spec, lease.metadata.resourceVersion
         if self._seen is None or self._seen.version != version:
-            lasts = spec.leaseDurationSeconds if spec.leaseDurationSeconds > 0 else self._timing.lease
+            lasts = believed_seconds(spec.leaseDurationSeconds, default=self._timing.lease)
             self._seen = _Sighting(version, spec.holderIdentity, self._clock.monotonic() + lasts)
         if spec.holderIdentity not in ("", self._leader):
             self._leader = spec.holderIdentity
@@ -267,7 +293,7 @@ class Elector:
         after = f", after {term.previous}" if term.previous not in ("", self.identity) else ""
         self._on_event(LEADER_ELECTION, f"{self.identity} became leader{after}")
         work = asyncio.create_task(self._on_started(term))
-        keeper = asyncio.create_task(self._keep(term))
+        keeper = asyncio.create_task(self._runner.run(self._keep(term)))
         self._term = term
         try:
             await self._until_over(term, work)
@@ -300,9 +326,12 @@ class Elector:
     async def _keep(self, term: Term) -> None:
         """Renew until the term ends, and end it when its time is over."""
         while term.valid:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(self._timing.retry, max(term.remaining, _TICK))):
-                    await term.over.wait()
+            await asyncio.sleep(min(self._timing.retry, max(term.remaining, _TICK)))
+            if self._clock.monotonic() - term.answered > self._timing.stuck:
+                term.end(STUCK.format(seconds=self._timing.stuck))
+                self._complain(f"gave up the lease: {term.ended}")
+                break
+            term.ask()
             try:
                 await self._prove(term, since=self._clock.monotonic())
             except Unconfirmed as error:
@@ -332,13 +361,12 @@ class Elector:
             spec = {"leaseDurationSeconds": self._timing.lease, "renewTime": format_micro_time(term.stamp)}
             sent = self._clock.monotonic()
             try:
-                lease = await self._store.patch(spec, resource_version=term.version)
+                lease = await self._runner.run(self._store.patch(spec, resource_version=term.version))
             except NotFound:
                 term.end(DELETED)
             except Conflict:
                 await self._look_again(term)
             else:
-                term.ensure()
                 term.renewed(lease, sent=sent)
                 self._see(lease)
                 return
@@ -347,7 +375,7 @@ class Elector:
     async def _look_again(self, term: Term) -> bool:
         """A conflict is a loss, an edit of something else, or our own write whose answer did not come."""
         try:
-            lease = await self._store.read()
+            lease = await self._runner.run(self._store.read())
         except NotFound:
             term.end(DELETED)
             return False
@@ -366,7 +394,7 @@ class Elector:
             async with asyncio.timeout(self._timing.request):
                 for _ in range(_CONFLICTS):
                     try:
-                        await self._store.patch(spec, resource_version=term.version)
+                        await self._runner.run(self._store.patch(spec, resource_version=term.version))
                         return
                     except Conflict:
                         if not await self._look_again(term):
@@ -379,6 +407,10 @@ class Elector:
         level = logging.DEBUG if what == self._complaint else logging.WARNING
         self._complaint = what
         log.log(level, "%s %s", self.identity, what)
+
+
+def _next(transitions: int) -> int:
+    return transitions + 1 if 0 <= transitions < _MOST_TRANSITIONS else 0
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -1,8 +1,9 @@
 """Leases, one of them on a hub, and for how long it is held."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from datetime import timedelta
+from typing import Any, Final, Protocol, TypeVar
 
 from fairway.api.lease import Lease
 from fairway.kube.options import Patch
@@ -13,7 +14,13 @@ LEASES: Final = Resource(
     group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True, type=Lease
 )
 
-BAD_TIMING: Final = "must be lease > renew > retry × (1 + jitter) > 0"
+BAD_TIMING: Final = "must be lease > renew > retry × (1 + jitter) > 0, and stuck > 0"
+LONGEST_LEASE: Final = 300
+"""Seconds; no Lease is believed to last longer without a renewal, whatever is written in it. OCM's last 137 s."""
+CLOCKS_APART: Final = timedelta(hours=1)
+"""A Lease renewed further in the future is nonsense, where clocks have to be compared at all."""
+
+T = TypeVar("T")
 
 
 class LeaseStore(Protocol):
@@ -47,6 +54,25 @@ class HubLease:
         return await self._client.patch(LEASES, self.name, body, kind=Patch.MERGE, namespace=self.namespace)
 
 
+class Runner(Protocol):
+    """Where the requests of an elector are made: a ``LeaseThread``, or the event loop that asks."""
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T: ...
+
+
+class _InPlace:
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+
+IN_PLACE: Final[Runner] = _InPlace()
+
+
+def believed_seconds(written: int, *, default: float) -> float:
+    """For how long a Lease lasts that says ``written``: nonsense counts as ``default``, and too much as the longest."""
+    return min(written, max(LONGEST_LEASE, default)) if written > 0 else default
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Seconds."""
@@ -59,9 +85,11 @@ class Timing:
     """Between renewals, and between the looks of those who wait."""
     jitter: float = 0.5
     """Those who wait add up to this share of ``retry``, so that they do not come all at once."""
+    stuck: float = 60.0
+    """A leader whose event loop has not answered for so long is not renewed any more, so that another can lead."""
 
     def __post_init__(self) -> None:
-        if not self.lease > self.renew > self.retry * (1 + self.jitter) > 0:
+        if not self.lease > self.renew > self.retry * (1 + self.jitter) > 0 or self.stuck <= 0:
             raise ValueError(BAD_TIMING)
 
     @property

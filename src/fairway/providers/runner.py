@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
+from fairway.api.lease import Lease
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTERS,
@@ -24,8 +25,8 @@ from fairway.kube import (
     Deleted,
     Elector,
     Fence,
-    HubLease,
     Informer,
+    LeaseThread,
     Lost,
     Timing,
     WorkQueue,
@@ -60,6 +61,7 @@ SAME_RESOURCE: Final = (
 )
 BAD_DEADLINE: Final = "the deadline must be a number of seconds greater than 0, not {given!r}"
 LANE_BROKE: Final = "%s broke in a way that was not foreseen; it is begun anew"
+WAITING: Final = "waiting for the lease %s/%s, held by %s since %s"
 NOT_COMPARED: Final = "the clock of the hub could not be compared with ours in a way that was not foreseen"
 NO_CLUSTERS_YET: Final = "the clusters of the hub are not known yet"
 
@@ -165,14 +167,16 @@ class Runner:
 
     @property
     def leading(self) -> bool:
-        return self._elector is None or self._elector.is_leading
+        if self.settings.election is None:
+            return True
+        return self._elector is not None and self._elector.is_leading
 
     def unready(self) -> list[str]:
         """Why this process is not ready: each provider that has nothing published within its validity.
 
         A process that stands by for another to lose its lease is ready.
         """
-        if self._elector is not None and not self._working:
+        if self.settings.election is not None and not self._working:
             return []
         if not self._synced:
             return [NO_CLUSTERS_YET]
@@ -192,15 +196,23 @@ class Runner:
             await self._work()
             return
         assert self._client is not None
-        lease = HubLease(self._client, namespace=self.settings.lease_namespace, name=self.settings.lease_name)
-        self._elector = Elector(
-            lease,
-            identity=self.settings.identity,
-            timing=election,
-            on_started=self._lead,
-            clock=self._clock,
-        )
-        await self._elector.run()
+        settings = self.settings
+        async with LeaseThread(self._client.connection, field_manager=self._client.field_manager) as thread:
+            self._elector = Elector(
+                thread.lease(namespace=settings.lease_namespace, name=settings.lease_name),
+                identity=settings.identity,
+                timing=election,
+                on_started=self._lead,
+                on_waiting=self._wait,
+                runner=thread,
+                clock=self._clock,
+            )
+            await self._elector.run()
+
+    def _wait(self, lease: Lease) -> None:
+        settings, spec = self.settings, lease.spec
+        since = spec.acquireTime or spec.renewTime
+        log.info(WAITING, settings.lease_namespace, settings.lease_name, spec.holderIdentity, since)
 
     async def _lead(self, fence: Fence) -> None:
         self._fence = fence

@@ -12,7 +12,7 @@ from fairway.api.lease import Lease, LeaseSpec, format_micro_time
 from fairway.controllers.addons import RULES, AddOns, conditions, ocm
 from fairway.controllers.addons.names import deploy_work
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Client, NotFound
-from fairway.kube.lease import LEASES
+from fairway.kube.lease import LEASES, LONGEST_LEASE
 from fairway.observe.meters import Meters
 
 
@@ -39,10 +39,14 @@ def test_how_long_it_counts_as_alive(holder: str, renewed: int, seconds: int, wa
     assert ocm.remaining(Lease(), NOON) == 0
 
 
-def test_a_lease_at_the_end_of_times() -> None:
+def test_lease_of_a_far_future_is_not_believed() -> None:
     last = format_micro_time(datetime.max.replace(tzinfo=UTC))
     lease = Lease(spec=LeaseSpec(holderIdentity="x", renewTime=last, leaseDurationSeconds=2**31 - 1))
-    assert ocm.remaining(lease, NOON) > 0
+    assert ocm.remaining(lease, NOON) == 0
+    lease = Lease(
+        spec=LeaseSpec(holderIdentity="x", renewTime=format_micro_time(NOON), leaseDurationSeconds=2**31 - 1)
+    )
+    assert ocm.remaining(lease, NOON) == LONGEST_LEASE
 
 
 async def test_add_ons_are_left_to_it_while_it_is_there(

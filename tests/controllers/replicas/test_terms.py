@@ -95,7 +95,7 @@ async def test_when_one_finds_the_term_lost_all_stop(client: Client) -> None:
         sources=sources,
         controllers={"first": first, "second": second},
         meters=Meters(),
-        lease_client=client,
+        leases=None,
         client=client,
         clock=SYSTEM_CLOCK,
     )

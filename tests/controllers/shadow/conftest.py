@@ -24,7 +24,7 @@ class Reference:
         self._client = client
 
     async def hold(
-        self, *, ago: float = 0.0, holder: str = HOLDER, lasts: int | None = ocm.LONGEST_LEASE
+        self, *, ago: float = 0.0, holder: str = HOLDER, lasts: int | None = ocm.USUAL_LEASE
     ) -> None:
         """Renewed so many seconds ago."""
         with suppress(AlreadyExists):

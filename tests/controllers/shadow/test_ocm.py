@@ -39,7 +39,7 @@ async def test_unless_it_is_asked_to(start: Start, reference: Reference, world: 
 
 @pytest.mark.parametrize(
     ("ago", "lasts", "holder"),
-    [(138, ocm.LONGEST_LEASE, HOLDER), (16, 15, HOLDER), (138, None, HOLDER), (0, 137, "")],
+    [(138, ocm.USUAL_LEASE, HOLDER), (16, 15, HOLDER), (138, None, HOLDER), (0, 137, "")],
     ids=["ran out", "short and ran out", "without a length", "given back"],
 )
 async def test_a_lease_that_is_over_stops_nobody(

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.lease import Lease, parse_micro_time
+from fairway.kube.lease import CLOCKS_APART, believed_seconds
 
 NAMESPACE: Final = "open-cluster-management-hub"
 LEASE: Final = "manager-lock"
-LONGEST_LEASE: Final = 137
+USUAL_LEASE: Final = 137
 """Seconds; what OCM's lease lasts unless it says otherwise."""
 
 RUNS: Final = (
@@ -26,7 +27,7 @@ def remaining(lease: Lease | None, now: datetime) -> float:
     renewed = None if lease is None else parse_micro_time(lease.spec.renewTime)
     if lease is None or not lease.spec.holderIdentity or renewed is None:
         return 0.0
-    lasts = timedelta(seconds=lease.spec.leaseDurationSeconds or LONGEST_LEASE)
+    lasts = timedelta(seconds=believed_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
     # Not the moment of its end: a hub takes times up to the last that there is.
     age = now - renewed
-    return max((lasts - age).total_seconds(), 0.0)
+    return max((lasts - age).total_seconds(), 0.0) if age > -CLOCKS_APART else 0.0

@@ -44,6 +44,8 @@ from fairway.observe.meters import Meters
 
 DURATION: Final = 60
 """Seconds between renewals, of clusters that do not say."""
+LONGEST_DURATION: Final = 3600
+"""Seconds; a cluster's agent may have written its duration itself, and must not thereby count as alive for ever."""
 GRACE: Final = 5.0
 """So many durations without a renewal are silence."""
 LOOK_SECONDS: Final = 1.0
@@ -168,7 +170,7 @@ class Availability(Reconciler):
             # Without a lease nothing will ever be heard. One that was just asked for is on its way.
             return not self._needs_lease(cluster) and _available(cluster) is not None
         duration = cluster.spec.leaseDurationSeconds
-        patience = self._grace * (duration if duration > 0 else DURATION)
+        patience = self._grace * (min(duration, LONGEST_DURATION) if duration > 0 else DURATION)
         left = max(heard, self._blind) + patience - self.clock.monotonic()
         if left <= 0 and self._leases.lag > 0:
             left = LOOK_SECONDS  # it may have been heard of; we just do not know yet

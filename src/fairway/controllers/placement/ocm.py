@@ -1,7 +1,8 @@
 """Is OCM's own placement controller at work on this hub? Two that write the same decisions would fight for ever.
 
 It holds a Lease while it runs, which is where it is looked for. Its word is compared with this machine's clock, so a
-clock that is minutes fast takes a living one for dead: what is found later still ends this process.
+clock that is minutes fast takes a living one for dead: what is found later still ends this process. A Lease that claims
+to last for days, or to be of next year, is not believed, or it would keep this controller away for ever.
 """
 
 import logging
@@ -11,13 +12,13 @@ from typing import Final
 
 from fairway.api.lease import Lease, parse_micro_time
 from fairway.kube import Client, Forbidden, KubeError, NotFound
-from fairway.kube.lease import LEASES
+from fairway.kube.lease import CLOCKS_APART, LEASES, believed_seconds
 
 log: Final = logging.getLogger(__name__)
 
 NAMESPACE: Final = "open-cluster-management-hub"
 LEASE: Final = "placement-lock"
-LONGEST_LEASE: Final = 137
+USUAL_LEASE: Final = 137
 """Seconds; what OCM's lease lasts unless it says otherwise."""
 
 RUNS: Final = (
@@ -62,6 +63,6 @@ def _alive(lease: Lease, now: datetime) -> bool:
     renewed = parse_micro_time(lease.spec.renewTime)
     if not lease.spec.holderIdentity or renewed is None:
         return False
-    lasts = timedelta(seconds=lease.spec.leaseDurationSeconds or LONGEST_LEASE)
+    lasts = timedelta(seconds=believed_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
     # Not their sum: a hub takes times up to the last that there is.
-    return now - renewed < lasts
+    return -CLOCKS_APART < now - renewed < lasts
