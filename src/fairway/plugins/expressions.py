@@ -53,6 +53,8 @@ ROW_WORK = 20
 CALL_WORK = 12
 PATH_WORK = 8
 """Units of work beside an evaluation: writing a cluster as JSON, asking an expression, reading a path of a cluster."""
+COSTLY_ROW = 1_000
+"""Units for one cluster, from which answers are worth keeping."""
 MOST_PATHS = 50
 """Paths of a predicate whose values are columns; with more, every cluster is asked."""
 OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
@@ -101,11 +103,12 @@ class Scores:
 class Expressions:
     """All expressions of one predicate; they match together."""
 
-    __slots__ = ("_fields", "_paths", "_programs", "_resources", "_texts", "reads")
+    __slots__ = ("_fields", "_is_costly", "_paths", "_programs", "_resources", "_texts", "reads")
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         """Raises ExpressionError for the first that does not compile."""
         self._texts = texts
+        self._is_costly = False
         self._programs = tuple(compiled(text) for text in texts)
         self._fields = _fields(self._programs)
         self._paths = _paths(self._programs)
@@ -129,6 +132,19 @@ class Expressions:
             return self.objection(snapshot, row, now=now) is None
         except TooCostly:
             return False
+
+    def holds_for(
+        self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
+    ) -> bool:
+        """The same as ``holds`` for one row. Usual expressions are asked at once, which is quicker than keeping the
+        answer; one that is much work is paused and kept like those of a whole fleet."""
+        if self._is_costly:
+            alone = bitmap.from_rows([row], snapshot.capacity)
+            return bool(self.holds(snapshot, alone, budget, now=now).any())
+        objection, work = self._judge(snapshot, row, now)
+        self._is_costly = work > COSTLY_ROW
+        budget.pay(work, self._texts[0])
+        return objection is None
 
     def objection(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> str | None:
         """Why a cluster does not match, in words; None when it does. The first expression that is not true ends it.

@@ -64,8 +64,7 @@ class Compiled:
             return False
         if not self.expressions:
             return True
-        alone = bitmap.from_rows([row], snapshot.capacity)
-        return bool(self.expressions.holds(snapshot, alone, budget, now=now).any())
+        return self.expressions.holds_for(snapshot, row, budget, now=now)
 
     def select(
         self, snapshot: Snapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
