@@ -26,7 +26,7 @@ from fairway.providers.intake import BAD_RESULT
 from fairway.providers.isolation import room_of
 from fairway.providers.placement_scores import AddOnPlacementScores, version_of
 from fairway.providers.provider import ClusterProvider, FleetProvider, ProviderError
-from fairway.providers.publication import Publication, Publishing
+from fairway.providers.publication import JITTER, Publication, Publishing
 from fairway.providers.publisher import Publisher, Round
 from fairway.providers.sink import Detached, Foreign, Held, Sink, SinkError
 from fairway.providers.wording import described, tidy, tidy_reason
@@ -37,8 +37,6 @@ DEBOUNCE_SECONDS: Final = 1.0
 """Between the beginnings of two readings, however often something wakes the provider."""
 RETRY_SECONDS: Final = 2.0
 """After a failed reading; doubled each time, and never more than the interval."""
-JITTER: Final = 0.1
-"""Share of the interval by which readings are spread, so that not all agents of a fleet come together."""
 ELSEWHERE_SECONDS: Final = 60.0
 """Until it is tried again to write for a cluster that has no place on the hub, or an object of somebody else's."""
 ELSEWHERE_RATE: Final = 10.0
@@ -83,7 +81,7 @@ class Lane:
     ) -> None:
         self.provider = provider
         self.name: Final = provider.name
-        self.publisher = Publisher(provider.scores, horizon=horizon)
+        self.publisher = Publisher(provider.scores, horizon=horizon, interval=interval)
         self.sink = sink
         self.interval, self.deadline = interval, deadline
         self.read_once = False
@@ -335,7 +333,7 @@ class Lane:
         self._plan(cluster, publishing.not_written(now=now, after=after, jitter=jitter), now)
 
     def heard(self, batch: Batch[AddOnPlacementScore], *, anew: bool) -> None:
-        """What the hub has of our name, in all namespaces."""
+        """What the hub has of our name, in the namespaces we publish in."""
         assert isinstance(self.sink, AddOnPlacementScores)
         now = self._now()
         for change in batch.changes:
@@ -346,7 +344,9 @@ class Lane:
                 found = change.object if isinstance(change, Added) else change.new
                 cluster, held = found.metadata.namespace, self.sink.held(found)
                 version = version_of(found.metadata.resourceVersion)
-            if cluster not in self._clusters() and cluster not in self.publisher.clusters:
+            if not (
+                cluster == self._cluster or cluster in self._clusters() or cluster in self.publisher.clusters
+            ):
                 continue
             publishing = self.publisher.of(cluster)
             if held is None:

@@ -2,8 +2,9 @@
 
 Every write of a score makes the hub schedule again, so most readings must not lead to one. Four things are worth it: a
 score that moved by its deadband or across a line that somebody may have drawn, other names, another condition, and a
-validity that is half over. Validity always counts from the last reading that was true. While readings fail, nothing
-lengthens it: what was published runs out.
+validity that is half over before the next reading. With the default validity of three intervals that is every reading
+at an interval; readings in between, which events cause, renew nothing. Validity always counts from the last reading
+that was true. While readings fail, nothing lengthens it: what was published runs out.
 
 **The clocks.** Whether a score has run out is decided by the hub's clock, the times are made with ours. As scores are
 renewed when half their validity is left, the two may differ by that half less one interval before anybody notices.
@@ -33,6 +34,8 @@ INTERVALS: Final = 3
 """Scores are valid for so many intervals, and not less than the shortest time."""
 LEAST_INTERVALS: Final = 1.25
 """Readings are not exactly an interval apart, and take a while themselves."""
+JITTER: Final = 0.1
+"""Share of the interval by which readings are spread, so that the agents of a fleet do not write all at once."""
 LONGEST_SECONDS: Final = 10 * 366 * 86400.0
 TOO_SHORT: Final = (
     "scores valid for {valid_for:g} s would run out between two readings, which are {interval:g} s apart; "
@@ -108,9 +111,11 @@ class Publishing:
         "_failures",
         "_gone",
         "_horizon",
+        "_longest_pause",
         "_published",
         "_retry_at",
         "_scores",
+        "_shortest_pause",
         "_since",
         "_trouble",
         "_truth",
@@ -119,9 +124,11 @@ class Publishing:
         "_written_at",
     )
 
-    def __init__(self, scores: Sequence[Score], *, horizon: float) -> None:
+    def __init__(self, scores: Sequence[Score], *, horizon: float, interval: float) -> None:
         self._scores = {score.name: score for score in scores}
         self._horizon = timedelta(seconds=horizon)
+        self._shortest_pause = timedelta(seconds=interval * (1 - JITTER))
+        self._longest_pause = timedelta(seconds=interval * (1 + JITTER))
         self._published: Publication | None = None
         self._gone = False
         """Whether the hub had something once, and somebody has deleted it."""
@@ -293,7 +300,11 @@ class Publishing:
         if published.valid_until is None or published.valid_until > now + self._horizon + TOLERANCE:
             return True
         if _later(wanted, published):
-            return now >= published.valid_until - self._horizon / 2
+            half_over = published.valid_until - self._horizon / 2
+            read_at = published.valid_until - self._horizon
+            return now >= half_over or (
+                now >= read_at + self._shortest_pause and now + self._longest_pause > half_over
+            )
         # Other words for the same trouble can wait, for some name the time or a number that never is the same.
         quiet = self._written_at is None or now >= self._written_at + self._horizon / 2
         return not wanted.well and wanted.message != published.message and quiet

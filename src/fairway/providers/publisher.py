@@ -20,11 +20,11 @@ class Round:
 
 
 class Publisher:
-    """``horizon`` is in seconds."""
+    """``horizon`` and ``interval`` are in seconds."""
 
-    def __init__(self, scores: Sequence[Score], *, horizon: float) -> None:
+    def __init__(self, scores: Sequence[Score], *, horizon: float, interval: float) -> None:
         self._scores = tuple(scores)
-        self._horizon = horizon
+        self._horizon, self._interval = horizon, interval
         self._clusters: dict[str, Publishing] = {}
         self.assessor = Assessor(self._scores, horizon=horizon)
 
@@ -35,7 +35,9 @@ class Publisher:
     def of(self, cluster: str) -> Publishing:
         found = self._clusters.get(cluster)
         if found is None:
-            found = self._clusters[cluster] = Publishing(self._scores, horizon=self._horizon)
+            found = self._clusters[cluster] = Publishing(
+                self._scores, horizon=self._horizon, interval=self._interval
+            )
         return found
 
     def forget(self, cluster: str) -> None:

@@ -6,17 +6,20 @@ from fairway.api import GROUP
 from fairway.kube.lease import LEASES
 from fairway.kube.rules import Rule
 
+_SCORES: Final = Rule(
+    groups=(GROUP,), resources=("addonplacementscores",), verbs=("create", "get", "list", "watch")
+)
 _STATUS: Final = Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",))
 
 CLUSTER_RULES: Final = (
-    Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("create", "get")),
+    _SCORES,
     _STATUS,
 )
 """Of a provider of one cluster, in the namespace of that cluster and nowhere else."""
 
 FLEET_RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "watch")),
-    Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("create", "get", "list", "watch")),
+    _SCORES,
     _STATUS,
 )
 """Of a provider of a whole hub."""

@@ -235,6 +235,7 @@ class Runner:
                     group.create_task(self._write())
                 group.create_task(self._mind_clock())
                 await self._follow(stack)
+                await self._watch_own_scores(stack)
                 for lane in self.lanes.values():
                     group.create_task(self._supervised(lane))
         finally:
@@ -286,6 +287,24 @@ class Runner:
             stack.callback(informer.subscribe(_telling(self.lanes[name])))
             self.lanes[name].told = True
         self._synced = True
+
+    async def _watch_own_scores(self, stack: AsyncExitStack) -> None:
+        """On a cluster: the score objects in its namespace of the hub, so that a deleted or changed one is published
+        again at once. Nothing waits for this: a hub that does not allow the watch is still written to."""
+        if self.settings.cluster is None:
+            return
+        for lane in self.lanes.values():
+            if isinstance(lane.sink, AddOnPlacementScores):
+                assert self._client is not None
+                informer = Informer(
+                    self._client,
+                    ADD_ON_PLACEMENT_SCORES,
+                    namespace=self.settings.cluster,
+                    fields=lane.sink.selector,
+                    relist_after=RELIST_SECONDS,
+                )
+                stack.callback(informer.subscribe(_telling(lane)))
+                await stack.enter_async_context(informer)
 
     def _heard(self, batch: Batch[ManagedCluster]) -> None:
         came = False

@@ -15,7 +15,7 @@ class Desk:
     """A publisher whose every write succeeds."""
 
     def __init__(self) -> None:
-        self.publisher = Publisher(SCORES, horizon=180)
+        self.publisher = Publisher(SCORES, horizon=180, interval=60)
         self.version = 0
 
     def read(self, reading: Reading, *, after: float) -> Publication | None:

@@ -123,7 +123,7 @@ def figures(runner: Runner) -> dict[str, float]:
     }
 
 
-async def test_it_reads_every_interval_and_writes_when_half_is_over() -> None:
+async def test_every_reading_at_the_default_interval_renews_the_score() -> None:
     provider, sink = Told(), Hand()
     async with at_work(provider, sink) as runner:
         assert runner.unready() == ["told: nothing is published yet"]
@@ -131,12 +131,12 @@ async def test_it_reads_every_interval_and_writes_when_half_is_over() -> None:
         assert runner.unready() == []
         await asyncio.sleep(600)
         assert provider.readings == [60.0 * each for each in range(11)]
-        assert [when for when, _ in sink.writes] == [0, 120, 240, 360, 480, 600]
+        assert [when for when, _ in sink.writes] == [60.0 * each for each in range(11)]
         assert all(each.valid_until == at(when + 180) for when, each in sink.writes)
         found = figures(runner)
         assert found["readings_total"] == 11
-        assert found["writes_total"] == 6
-        assert found["writes_avoided_total"] == 5
+        assert found["writes_total"] == 11
+        assert found["writes_avoided_total"] == 0
         assert found["expiry_seconds"] == pytest.approx(180 - 0.1)
         assert found["reading_seconds_count"] == 11
         assert found['score{cluster="c1",provider="told",score="free"}'] == 10
@@ -147,7 +147,14 @@ async def test_intervals_and_validity_can_be_told() -> None:
     async with at_work(provider, sink, interval=10, valid_for=40):
         await asyncio.sleep(41)
     assert provider.readings == [0, 10, 20, 30, 40]
-    assert [when for when, _ in sink.writes] == [0, 20, 40]
+    assert [when for when, _ in sink.writes] == [0, 10, 20, 30, 40]
+
+
+async def test_score_is_renewed_by_the_last_reading_before_half_of_its_validity() -> None:
+    provider, sink = Told(), Hand()
+    async with at_work(provider, sink, interval=10, valid_for=100):
+        await asyncio.sleep(81)
+    assert [when for when, _ in sink.writes] == [0, 40, 80]
 
 
 async def test_a_wake_is_soon_and_wakes_are_collected() -> None:
@@ -181,7 +188,7 @@ async def test_a_thousand_wakes_in_a_second_are_one_reading() -> None:
         assert provider.readings == [0, 1, 2, 3, 4, 5]
         await asyncio.sleep(100)
         assert provider.readings[6:] == [6, 66]
-    assert [when for when, _ in sink.writes] == [0]
+    assert [when for when, _ in sink.writes] == [0, 66]
 
 
 async def test_a_change_is_written_as_soon_as_it_is_seen() -> None:
@@ -239,7 +246,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_younger(caplog: pytest.Log
         await asyncio.sleep(7200)
     written = [(when, each.valid_until) for when, each in sink.writes]
     # The last good reading was after a minute: it is valid for three.
-    assert written == [(0, at(3 * 3600 + 180)), (120, at(240))]
+    assert written == [(0, at(3 * 3600 + 180)), (60, at(3 * 3600 + 240)), (120, at(240))]
     assert sum("set back by 10800 s" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -251,7 +258,7 @@ async def test_a_clock_that_is_set_back_lengthens_no_pause() -> None:
         await asyncio.sleep(10)
         clock.off, sink.error = timedelta(0), None
         await asyncio.sleep(60)
-        assert [(when, each.valid_until) for when, each in sink.writes] == [(15, at(180))]
+        assert [(when, each.valid_until) for when, each in sink.writes] == [(15, at(180)), (60, at(240))]
 
 
 @pytest.mark.parametrize(

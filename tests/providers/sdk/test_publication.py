@@ -47,7 +47,7 @@ def published(publishing: Publishing, assessment: Assessment) -> Publication:
 
 @pytest.fixture
 def publishing() -> Publishing:
-    return Publishing((FREE, BUSY), horizon=H.total_seconds())
+    return Publishing((FREE, BUSY), horizon=H.total_seconds(), interval=0)
 
 
 def test_the_first_reading_is_written_with_its_validity(publishing: Publishing) -> None:
@@ -177,7 +177,7 @@ def test_a_failure_before_anything_was_read_publishes_no_score(publishing: Publi
 
 
 def test_a_failure_after_a_restart_keeps_what_the_hub_has(publishing: Publishing) -> None:
-    other = Publishing((FREE,), horizon=180)
+    other = Publishing((FREE,), horizon=180, interval=0)
     left = published(other, seen(0, free=10))
     publishing.seen(left, version=7, now=at(100))
     publishing.failed(reason="Down", message="gone", now=at(100))
@@ -187,7 +187,7 @@ def test_a_failure_after_a_restart_keeps_what_the_hub_has(publishing: Publishing
 
 
 def test_a_restart_writes_nothing_that_is_there(publishing: Publishing) -> None:
-    left = published(Publishing((FREE,), horizon=180), seen(0, free=10))
+    left = published(Publishing((FREE,), horizon=180, interval=0), seen(0, free=10))
     assert publishing.seen(left, version=7, now=at(30)) is None
     assert publishing.read(seen(30, free=11), now=at(30)) == at(135)
 
@@ -443,7 +443,7 @@ def test_validity_has_an_end() -> None:
         with pytest.raises(ValueError, match="would hardly ever run out"):
             horizon(interval=60, valid_for=valid_for)
     longest = horizon(interval=LONGEST_INTERVAL)
-    publishing = Publishing((FREE,), horizon=longest)
+    publishing = Publishing((FREE,), horizon=longest, interval=0)
     assert published(publishing, seen(0, free=10)).valid_until == START + timedelta(seconds=longest)
 
 
@@ -452,7 +452,7 @@ class PublishingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.publishing = Publishing((FREE, BUSY), horizon=H.total_seconds())
+        self.publishing = Publishing((FREE, BUSY), horizon=H.total_seconds(), interval=0)
         self.now = START
         self.hub: Publication | None = None
         self.hub_works = True
@@ -565,7 +565,7 @@ class PublishingMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.publishing = Publishing((FREE, BUSY), horizon=H.total_seconds())
+        self.publishing = Publishing((FREE, BUSY), horizon=H.total_seconds(), interval=0)
         self.truth = self.trouble = self.written_at = None
         self.deleted = False
         if self.hub is not None:

@@ -26,7 +26,7 @@ def scores(publisher: Publisher) -> dict[str, dict[str, int]]:
 
 
 def test_ranks_are_those_of_the_round() -> None:
-    publisher = Publisher((RANK,), horizon=180)
+    publisher = Publisher((RANK,), horizon=180, interval=60)
     prices = {"c1": 1.0, "c2": 2.0, "c3": 3.0}
     publisher.read({name: Reading(values={"cheap": each}) for name, each in prices.items()}, at=NOW, now=NOW)
     assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 50}, "c3": {"cheap": 0}}
@@ -40,7 +40,7 @@ def test_ranks_are_those_of_the_round() -> None:
 
 def test_smoothed_values_are_ranked() -> None:
     smooth = Score(name="cheap", scale=Quantile(), half_life=60)
-    publisher = Publisher((smooth,), horizon=180)
+    publisher = Publisher((smooth,), horizon=180, interval=60)
     publisher.read(
         {"c1": Reading(values={"cheap": 0.0}), "c2": Reading(values={"cheap": 10.0})}, at=NOW, now=NOW
     )
@@ -53,7 +53,7 @@ def test_smoothed_values_are_ranked() -> None:
 
 
 def test_one_bad_cluster_costs_only_itself() -> None:
-    publisher = Publisher((FREE,), horizon=180)
+    publisher = Publisher((FREE,), horizon=180, interval=60)
     found = publisher.read(
         {
             "good": Reading(values={"free": 3}),
@@ -76,14 +76,14 @@ def test_one_bad_cluster_costs_only_itself() -> None:
 
 
 def test_a_failure_of_all_is_one_of_each() -> None:
-    publisher = Publisher((FREE,), horizon=180)
+    publisher = Publisher((FREE,), horizon=180, interval=60)
     found = publisher.failed(ProviderError("line\nbreak", reason="odd one"), clusters=["c1", "c2"], now=NOW)
     assert found.looks == {"c1": NOW, "c2": NOW}
     assert {(each.reason, each.message) for each in found.problems} == {("CollectionFailed", "line break")}
 
 
 def test_what_is_forgotten_is_gone() -> None:
-    publisher = Publisher((FREE,), horizon=180)
+    publisher = Publisher((FREE,), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3})}, at=NOW, now=NOW)
     publisher.forget("c1")
     publisher.forget("c1")
@@ -91,7 +91,7 @@ def test_what_is_forgotten_is_gone() -> None:
 
 
 def test_the_first_to_run_out() -> None:
-    publisher = Publisher((FREE,), horizon=180)
+    publisher = Publisher((FREE,), horizon=180, interval=60)
     assert math.isnan(publisher.expiry(NOW))
     for cluster, moment in (("c1", at(0)), ("c2", at(60))):
         publisher.read({cluster: Reading(values={"free": 3})}, at=moment, now=moment)
@@ -104,7 +104,7 @@ def test_the_first_to_run_out() -> None:
 
 @pytest.mark.parametrize("lost", [("free",), ()])
 def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
-    publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180)
+    publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=NOW, now=NOW)
     publisher.read({"c1": Reading(values={"busy": 5}, lost=lost)}, at=at(60), now=at(60))
     truth = publisher.of("c1").truth
@@ -118,7 +118,7 @@ def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
 
 
 def test_a_lost_score_gets_no_younger_by_a_clock_that_is_set_back() -> None:
-    publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180)
+    publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=at(3600), now=at(3600))
     publisher.assessor.set_back(timedelta(seconds=3600))
     publisher.read({"c1": Reading(values={"busy": 5}, lost=("free",))}, at=at(60), now=at(60))

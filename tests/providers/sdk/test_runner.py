@@ -242,6 +242,33 @@ async def test_it_runs_with_no_more_rights_than_it_says(world: World) -> None:
         await until(lambda: runner.unready() == [])
 
 
+async def test_deleted_or_changed_score_of_one_cluster_is_published_again_at_once(world: World) -> None:
+    cluster = await world.namespace()
+    connection = await world.account(cluster, CLUSTER_RULES)
+    async with running([one(lambda: 5, interval=86400)], hub=connection, cluster=cluster):
+        before = await world.scored(cluster, "queue-score", free=5)
+        await world.delete(cluster, "queue-score")
+        after = await world.scored(cluster, "queue-score", free=5)
+        assert after.metadata.uid != before.metadata.uid
+        await world.client.patch(
+            ADD_ON_PLACEMENT_SCORES,
+            "queue-score",
+            {"status": {"scores": [{"name": "free", "value": 99}]}},
+            kind=Patch.MERGE,
+            namespace=cluster,
+            subresource="status",
+        )
+        await world.scored(cluster, "queue-score", free=5)
+
+
+async def test_score_is_published_where_the_hub_does_not_allow_a_watch(world: World) -> None:
+    cluster = await world.namespace()
+    rules = [replace(each, verbs=tuple({*each.verbs} - {"list", "watch"})) for each in CLUSTER_RULES]
+    connection = await world.account(cluster, rules)
+    async with running([one(lambda: 5)], hub=connection, cluster=cluster):
+        await world.scored(cluster, "queue-score", free=5)
+
+
 async def test_credentials_that_are_replaced_while_it_runs(world: World, tmp_path: Path) -> None:
     cluster = await world.namespace()
     connection = await world.account(cluster, CLUSTER_RULES)
