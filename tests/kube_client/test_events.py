@@ -234,6 +234,19 @@ class TestRecorder:
             assert not say(events)
         assert shelf.counts == [101, 1]
 
+    async def test_event_in_place_keeps_its_message_current_and_displaces_no_other(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf, api=Api.EVENTS, limits=Limits(burst=1)) as events:
+            for score in range(100):
+                assert events.event(PLACEMENT, reason="ScoreUpdate", message=f"c1:{score}", in_place=True)
+                await events.flush()
+            assert say(events)
+            await events.flush()
+        scored, other = shelf.events.values()
+        assert isinstance(scored, CoreEvent)
+        assert (scored.message, scored.count) == ("c1:99", 100)
+        assert isinstance(other, Event)
+
     async def test_what_is_held_back_during_a_write_is_not_written(self) -> None:
         """Or a slow hub would be asked for ever."""
         shelf = Shelf(faults=[1.0] * 50)

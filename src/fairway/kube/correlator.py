@@ -53,6 +53,8 @@ class Occurrence:
     message: str
     action: str = ""
     related: ObjectReference | None = None
+    in_place: bool = False
+    """Whether it takes the place of the last event of its reason instead of standing beside it."""
     wall: datetime
     at: float
 
@@ -120,26 +122,32 @@ class Correlator:
         thing = (about.apiVersion, about.kind, about.namespace, about.name, about.uid, about.fieldPath)
         kind = (*thing, occurrence.type, occurrence.reason, occurrence.action, occurrence.related)
         message = cut(occurrence.message)
+        if occurrence.in_place:
+            # One event, however often: nothing to combine, and no share of what may be written about the object.
+            return self._entry(
+                (*thing, occurrence.type, occurrence.reason), replace(occurrence, message=message)
+            )
         alike = self._alike(kind, occurrence.at)
         combined = message not in alike.messages and len(alike.messages) >= self._limits.similar
         if combined:
             message = cut(COMBINED + occurrence.message)
         else:
             alike.messages.add(message)
-        key = (kind, None if combined else message)
-        latest = replace(occurrence, message=message)
-        entry = self._entries.get(key)
-        if entry is None or occurrence.at - entry.latest.at > self._limits.again:
-            name = self._name(about, occurrence.wall)
-            entry = self._entries.put(key, Entry(name=name, first=occurrence.wall, latest=latest))
-        else:
-            entry.count += 1
-            entry.latest = latest
+        entry = self._entry((kind, None if combined else message), replace(occurrence, message=message))
         bucket = self._buckets.get(thing)
         if bucket is None:
             bucket = TokenBucket(burst=self._limits.burst, every=self._limits.refill)
             self._buckets.put(thing, bucket)
         return entry if bucket.take(occurrence.at) else None
+
+    def _entry(self, key: Hashable, latest: Occurrence) -> Entry:
+        entry = self._entries.get(key)
+        if entry is None or latest.at - entry.latest.at > self._limits.again:
+            name = self._name(latest.about, latest.wall)
+            return self._entries.put(key, Entry(name=name, first=latest.wall, latest=latest))
+        entry.count += 1
+        entry.latest = latest
+        return entry
 
     def _alike(self, kind: Hashable, at: float) -> _Similar:
         alike = self._similar.get(kind)

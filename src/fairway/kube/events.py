@@ -170,8 +170,13 @@ class Recorder:
         type_: str = NORMAL,
         action: str = "",
         related: ObjectReference | None = None,
+        in_place: bool = False,
     ) -> bool:
-        """Whether it will be written, on its own or together with others. Returns at once in any case."""
+        """Whether it will be written, on its own or together with others. Returns at once in any case.
+
+        With ``in_place`` there is one event of this reason about the object, whose message is replaced. Only events
+        of the core group allow that, so it is one of those.
+        """
         self._figures.recorded += 1
         occurrence = Occurrence(
             about=about if isinstance(about, ObjectReference) else reference_to(about),
@@ -180,6 +185,7 @@ class Recorder:
             message=message,
             action=cut(action, LONGEST_WORD),
             related=related,
+            in_place=in_place,
             wall=self._clock.wall(),
             at=self._clock.monotonic(),
         )
@@ -302,7 +308,7 @@ class Recorder:
         latest = entry.latest
         about = latest.about
         meta = ObjectMeta(name=entry.name, namespace=about.namespace or NO_NAMESPACE)
-        if self._api is Api.CORE:
+        if self._api is Api.CORE or latest.in_place:
             return CoreEvent(
                 metadata=meta,
                 involvedObject=about,

@@ -61,10 +61,18 @@ async def test_they_are_refreshed_when_their_time_has_come(start: Start, world: 
         clock.now = due
         await world.eventually(lambda: world.scores("p") == {"a": 30})
         await world.eventually(lambda: world.status("p").lastScoreUpdateTime == due)
-        # What is told is told in order: had there been more about this one, it would be there before that of another.
-        await world.place("q", best())
-        await world.eventually(lambda: bool(world.events("ScoreUpdate", about="q")))
-        assert len(world.events()) == 3
+        scored_first, refreshed = f"{world.full('a')}:20 ", f"{world.full('a')}:30 "
+        await world.eventually(
+            lambda: {each.note for each in world.events("ScoreUpdate")} == {scored_first, refreshed}
+        )
+        await world.after(manager, ADD_ON_PLACEMENT_SCORES, await world.score("a", {"cpu": 40}))
+        clock.now = due + timedelta(seconds=30)
+        await world.eventually(lambda: world.scores("p") == {"a": 40})
+        refreshed = f"{world.full('a')}:40 "
+        await world.eventually(
+            lambda: {each.note for each in world.events("ScoreUpdate")} == {scored_first, refreshed}
+        )
+        assert [each.reason for each in world.events()].count("DecisionUpdate") == 1
 
 
 async def test_a_changed_selection_is_written_at_once(start: Start, world: World) -> None:

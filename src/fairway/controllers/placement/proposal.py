@@ -122,14 +122,14 @@ def propose(
         refresh=refresh,
         ranked=placement.spec.sortBy == SORT_BY_SCORE,
     )
-    recorded = any(isinstance(step, Fill) for step in todo)
+    fills = [step for step in todo if isinstance(step, Fill)]
     status = structs.replace(
         _with_conditions(placement, verdict.conditions, now=now),
         numberOfSelectedClusters=verdict.selected,
         decisionGroups=verdict.groups,
-        lastScoreUpdateTime=now.replace(microsecond=0) if recorded else placement.status.lastScoreUpdateTime,
+        lastScoreUpdateTime=now.replace(microsecond=0) if fills else placement.status.lastScoreUpdateTime,
     )
-    told = any(isinstance(step, Fill) and step.changed for step in todo)
+    told = any(step.changed for step in fills)
     outcome = verdict.status
     return Proposal(
         placement=placement,
@@ -138,7 +138,9 @@ def propose(
         status=_changed(placement, status),
         selected=frozenset(verdict.outcome.selected),
         outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
-        scores=pages.score_text(LazyTotals(verdict.outcome)) if told else "",
+        scores=pages.score_text(LazyTotals(verdict.outcome))
+        if told or any(step.rescored for step in fills)
+        else "",
         until=until,
     )
 

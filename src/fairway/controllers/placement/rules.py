@@ -37,5 +37,6 @@ RULES: Final = (
     # Decisions are owned by their placement in a way that holds up its deletion, which takes this right.
     Rule(groups=(MANAGED_CLUSTERS.group,), resources=("placements/finalizers",), verbs=("update",)),
     Rule(groups=("coordination.k8s.io",), resources=("leases",), verbs=("get",), names=(LEASE,)),
-    Rule(groups=("events.k8s.io",), resources=("events",), verbs=("create", "patch")),
+    # Those of the core group for scores that change without a decision: only their message can be replaced.
+    Rule(groups=("", "events.k8s.io"), resources=("events",), verbs=("create", "patch")),
 )

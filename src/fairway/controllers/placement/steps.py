@@ -34,6 +34,8 @@ class Fill:
     decisions: tuple[ClusterDecision, ...]
     changed: bool
     """Whether other clusters are named than before. Otherwise only what is said about them is new."""
+    rescored: bool = False
+    """Whether this page stands for all in reporting that recorded scores changed while the clusters stayed."""
     passing: bool = False
     """Whether the page is only like this until others have taken over what it gives up."""
 
@@ -98,10 +100,13 @@ def plan(
         if (old := named.get(page.name)) is not None
     )
     rewritten = refresh or adopted or (moved and (shrunk or any(changed_of.values())))
+    reported = any(changed_of.values())
     for page in pages:
         old, before, changed = named.get(page.name), before_of[page.name], changed_of[page.name]
         due = rewritten and before != page.decisions
-        fill = Fill(page.name, page.decisions, changed=changed)
+        rescored = due and not reported and _scores(before) != _scores(page.decisions)
+        reported = reported or rescored
+        fill = Fill(page.name, page.decisions, changed=changed, rescored=rescored)
         if old is None:
             creates.append(Create(page))
         elif old.metadata.labels != page.labels or not owned(old, owner):
@@ -117,6 +122,10 @@ def plan(
     deletes: list[Step] = [Delete(name) for name in removed]
     kept = {cluster for page in pages for cluster in page.clusters}
     return (*creates, *strangers, *_ordered(fills, current=current, kept=kept), *relabels, *deletes)
+
+
+def _scores(decisions: Sequence[ClusterDecision]) -> list[int | None]:
+    return [each.score for each in decisions]
 
 
 def assigned(own: Iterable[PlacementDecision]) -> Counter[tuple[str, str, str]]:

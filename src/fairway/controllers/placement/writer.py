@@ -118,6 +118,8 @@ class Writer:
             return
         if not step.changed:
             self._meters.decision("refreshed")
+            if step.rescored and proposal.scores:
+                self._tell(proposal, new, pages.scored(proposal.scores), in_place=True)
             return
         self._meters.decision("updated")
         event = pages.updated(
@@ -215,7 +217,9 @@ class Writer:
             raise Vanished(name)
         return found
 
-    def _tell(self, proposal: Proposal, decision: PlacementDecision, event: Event) -> None:
+    def _tell(
+        self, proposal: Proposal, decision: PlacementDecision, event: Event, *, in_place: bool = False
+    ) -> None:
         self._recorder.event(
             _reference(proposal.placement),
             reason=event.reason,
@@ -223,6 +227,7 @@ class Writer:
             type_=event.type,
             action=event.action,
             related=_reference(decision),
+            in_place=in_place,
         )
 
     def _counted(self, resource: Resource[Any], verb: str) -> "_Counted":
