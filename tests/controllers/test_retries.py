@@ -1,6 +1,7 @@
 """Retries of many keys, in virtual time: a hub that refused everything for a moment is caught up with soon."""
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import ClassVar, cast
@@ -10,7 +11,17 @@ import pytest
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.sources import Sources
-from fairway.kube import Client, TransportError
+from fairway.kube import (
+    AlreadyExists,
+    Client,
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    TransportError,
+)
+from fairway.kube.errors import StatusCause, StatusDetails
+from fairway.kube.notice import RACES
 from fairway.observe.meters import Meters
 
 pytestmark = pytest.mark.looptime
@@ -40,6 +51,52 @@ class Insistent(Reconciler):
             self.refused += 1
             raise TransportError("no hub there")
         self.left.discard(key)
+
+
+class Racing(Insistent):
+    """Whose writes always fail in the same way."""
+
+    def __init__(self, error: KubeError) -> None:
+        super().__init__()
+        self.left = {("ns1", "p")}
+        self.error = error
+
+    async def reconcile(self, key: Key, _leadership: Leadership) -> None:
+        self.refused += 1
+        raise self.error
+
+
+TERMINATING = StatusDetails(name="p", causes=(StatusCause(reason="NamespaceTerminating"),))
+
+
+@pytest.mark.parametrize(
+    ("error", "quiet"),
+    [
+        (Conflict("changed"), RACES),
+        (AlreadyExists("there"), RACES),
+        (Forbidden("namespace ns1 is being terminated", details=TERMINATING), RACES),
+        (NotFound("gone", details=StatusDetails(name="p")), RACES),
+        (NotFound("the hub does not serve this kind"), 0),
+        (Forbidden("not allowed"), 0),
+        (TransportError("no hub there"), 0),
+    ],
+    ids=lambda value: str(value).replace(" ", "-"),
+)
+async def test_only_a_race_that_does_not_end_is_a_warning(
+    error: KubeError, quiet: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = Racing(error)
+    with caplog.at_level(logging.DEBUG, logger="fairway.controllers"):
+        work = asyncio.create_task(controller.run(ALONE))
+        async with asyncio.timeout(3600):
+            while controller.refused <= RACES + 2:
+                await asyncio.sleep(0.25)
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+    levels = [each.levelno for each in caplog.records if each.name.endswith("reconciler")]
+    assert levels[:quiet] == [logging.DEBUG] * quiet
+    assert set(levels[quiet:]) == {logging.WARNING}
 
 
 async def test_after_a_short_absence_all_are_looked_at_again_soon() -> None:

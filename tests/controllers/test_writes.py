@@ -8,7 +8,8 @@ import pytest
 from fairway.api.meta import Condition, ObjectMeta
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.writes import Writes
-from fairway.kube import MANAGED_CLUSTERS, Client, Conflict, Lost, Patch, TransportError
+from fairway.kube import MANAGED_CLUSTERS, Client, Conflict, Invalid, Lost, Patch, TransportError
+from fairway.kube.errors import StatusCause, StatusDetails
 from fairway.observe.meters import Meters, values
 
 SEEN = ObjectMeta(name="c", uid="u", resourceVersion="7")
@@ -64,6 +65,20 @@ async def test_so_does_a_json_patch() -> None:
         "/metadata/resourceVersion",
         "/spec/taints/0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("details", "raised"), [(StatusDetails(), Conflict), (StatusDetails(causes=(StatusCause(),)), Invalid)]
+)
+async def test_json_patch_that_does_not_fit_the_object_is_a_conflict(
+    details: StatusDetails, raised: type[Exception]
+) -> None:
+    meters = Meters()
+    wire = Wire(Invalid("error in our request", code=422, reason="Invalid", details=details))
+    with pytest.raises(raised):
+        await writes(wire, meters).patch(
+            MANAGED_CLUSTERS, SEEN, [{"op": "remove", "path": "/spec/taints/1"}], leadership=ALONE
+        )
 
 
 async def test_so_do_conditions_and_deletions() -> None:

@@ -18,6 +18,7 @@ from fairway.kube.clock import Backoff
 from fairway.kube.connection import Connection
 from fairway.kube.correlator import COMBINED, ELLIPSIS, LONGEST_NAME, Correlator, Limits, Occurrence, cut
 from fairway.kube.errors import (
+    NAMESPACE_TERMINATING,
     AlreadyExists,
     Forbidden,
     Invalid,
@@ -29,7 +30,7 @@ from fairway.kube.errors import (
     TooManyRequests,
     TransportError,
 )
-from fairway.kube.events import NAMESPACE_TERMINATING, Api, HubEvents, Recorder, changes, reference_to
+from fairway.kube.events import Api, HubEvents, Recorder, changes, reference_to
 from fairway.kube.rest import Client
 from kube_client.small_hub import small_hub
 
@@ -347,7 +348,10 @@ class TestRecorder:
                 ),
                 logging.DEBUG,
             ),
-            (NotFound("no such namespace"), logging.DEBUG),
+            (
+                NotFound("no such namespace", details=StatusDetails(kind="namespaces", name="ns1")),
+                logging.DEBUG,
+            ),
             (Forbidden("may not create events"), logging.WARNING),
             (Invalid("message: too long"), logging.WARNING),
             (ValueError("'a/b' cannot be part of a path"), logging.WARNING),

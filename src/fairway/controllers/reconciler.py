@@ -12,9 +12,10 @@ from typing import ClassVar, Final
 
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.sources import Sources
-from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, Conflict, KubeError, TokenBucket, WorkQueue
+from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError, TokenBucket, WorkQueue
 from fairway.kube.fence import Lost, Unconfirmed
 from fairway.kube.gauge import Gauge
+from fairway.kube.notice import retry_level
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -34,7 +35,11 @@ BROKE: Final = "%s %s could not be dealt with in a way that was not foreseen; it
 
 
 class Outdated(KubeError):
-    """The hub has other objects than those something was worked out from; a watch will tell what became of them."""
+    """The hub has other objects than those a plan was made from; a watch will report them."""
+
+    @property
+    def is_race(self) -> bool:
+        return True
 
 
 class Reconciler(abc.ABC):
@@ -89,8 +94,7 @@ class Reconciler(abc.ABC):
                     self.queue.add(key)
                     raise
                 except (KubeError, Unconfirmed) as error:
-                    # What we know is old, and the news is on its way: nothing to tell.
-                    level = logging.DEBUG if isinstance(error, Conflict | Outdated) else logging.WARNING
+                    level = retry_level(error, retries=self.queue.retries(key))
                     log.log(level, FAILED, self.name, "/".join(part for part in key if part), error)
                     self.queue.add_rate_limited(key)
                 except Exception:

@@ -7,9 +7,11 @@ from typing import Any, Final
 from fairway.api.kinds import encode
 from fairway.api.meta import Condition, ObjectMeta, set_condition
 from fairway.controllers.leadership import Leadership
-from fairway.kube import ApiError, Client, Clock, KubeError, Patch, Resource
+from fairway.kube import ApiError, Client, Clock, Conflict, Invalid, KubeError, Patch, Resource
 from fairway.kube.resource import T
 from fairway.observe.meters import Meters
+
+CHANGED: Final = "the object has changed since it was read"
 
 LONGEST_MESSAGE: Final = 2000
 """Characters. A condition may hold more, but nobody reads more, and a selector can be as long as an object."""
@@ -69,15 +71,22 @@ class Writes:
             ]
             kind, content = Patch.JSON, [*first, *body]
         with self._counted(resource, "patch"):
-            return await self._client.patch(
-                resource,
-                seen.name,
-                content,
-                kind=kind,
-                namespace=seen.namespace or None,
-                subresource=subresource,
-                field_manager=self._manager,
-            )
+            try:
+                return await self._client.patch(
+                    resource,
+                    seen.name,
+                    content,
+                    kind=kind,
+                    namespace=seen.namespace or None,
+                    subresource=subresource,
+                    field_manager=self._manager,
+                )
+            except Invalid as error:
+                if kind is Patch.JSON and not error.details.causes:
+                    # The hub applies the operations before it compares versions: they fit the object that was seen,
+                    # so it is another one now.
+                    raise Conflict(CHANGED, code=409, reason="Conflict", request=error.request) from error
+                raise
 
     async def conditions(
         self,

@@ -14,7 +14,7 @@ from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 from fairway.klusterlet.addons import install_namespace, say_of
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
 from fairway.kube.lease import LEASES
-from fairway.kube.notice import Notices
+from fairway.kube.notice import Notices, retry_level
 
 log: Final = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class AddOnHealth:
                     name = add_on.metadata.name
                     await say_of(self._hub, self._name, name, condition, clock=self._clock)
             except (KubeError, ValueError) as error:  # the hub may name a namespace that cannot be one
-                self._notices.say(logging.WARNING, type(error), NOT_TOLD, add_on.metadata.name, error)
+                self._notices.say(retry_level(error), type(error), NOT_TOLD, add_on.metadata.name, error)
 
     async def _judge(self, add_on: ManagedClusterAddOn) -> Condition:
         name = add_on.metadata.name

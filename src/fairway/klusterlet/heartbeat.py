@@ -12,9 +12,9 @@ import msgspec
 from fairway.api.lease import format_micro_time
 from fairway.klusterlet import names
 from fairway.klusterlet.membership import FIELD_MANAGER, Membership
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, NotFound
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError
 from fairway.kube.lease import LEASES
-from fairway.kube.notice import Notices
+from fairway.kube.notice import Notices, retry_level
 
 log: Final = logging.getLogger(__name__)
 
@@ -75,8 +75,7 @@ class Heartbeat:
             await self.renew()
         except KubeError as error:
             # One that is not there yet is made when the cluster is accepted: a matter of moments.
-            level = logging.DEBUG if isinstance(error, NotFound) else logging.WARNING
-            self._notices.say(level, type(error), NOT_RENEWED, self._membership.name, error)
+            self._notices.say(retry_level(error), type(error), NOT_RENEWED, self._membership.name, error)
             return min(RETRY_SECONDS, duration)
         return duration * random.uniform(1 - EARLIER, 1)
 

@@ -32,7 +32,7 @@ from fairway.kube import (
     Patch,
 )
 from fairway.kube.core import NODES
-from fairway.kube.notice import Notices
+from fairway.kube.notice import Notices, retry_level
 
 log: Final = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class Reporting:
         except Conflict:
             return RETRY_SECONDS  # sooner, as soon as the other's write becomes known
         except KubeError as error:
-            self._notices.say(logging.WARNING, type(error), NOT_WRITTEN, self._membership.name, error)
+            self._notices.say(retry_level(error), type(error), NOT_WRITTEN, self._membership.name, error)
             return RETRY_SECONDS
         if well.status != TRUE:
             return RETRY_SECONDS

@@ -16,6 +16,9 @@ from msgspec import Struct, field
 LONGEST_TEXT: Final = 500
 """Characters shown of an answer that is not a Status, such as a proxy's error page."""
 
+NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+"""The cause the hub gives for refusing to create an object in a namespace that is being deleted."""
+
 NO_WORDS: Final = "the server gave no reason"
 REDIRECTED: Final = (
     "the server answers with a redirection, which is not followed, for the credentials would go with it"
@@ -26,6 +29,11 @@ class KubeError(Exception):
     """The base of everything this package raises on purpose. Never carries a secret."""
 
     retryable: ClassVar[bool] = False
+
+    @property
+    def is_race(self) -> bool:
+        """Whether the object, or its namespace, was changed or deleted since it was read: a retry finds that out."""
+        return False
 
 
 class ConfigError(KubeError):
@@ -118,6 +126,10 @@ class ApiError(KubeError):
     def has_cause(self, reason: str) -> bool:
         return any(cause.reason == reason for cause in self.details.causes)
 
+    @property
+    def is_race(self) -> bool:
+        return self.has_cause(NAMESPACE_TERMINATING)
+
 
 class BadRequest(ApiError): ...
 
@@ -128,7 +140,11 @@ class Unauthorized(ApiError): ...
 class Forbidden(ApiError): ...
 
 
-class NotFound(ApiError): ...
+class NotFound(ApiError):
+    @property
+    def is_race(self) -> bool:
+        """Without a name it is the kind that the hub does not have."""
+        return bool(self.details.name)
 
 
 class MethodNotAllowed(ApiError): ...
@@ -137,11 +153,18 @@ class MethodNotAllowed(ApiError): ...
 class NotAcceptable(ApiError): ...
 
 
-class AlreadyExists(ApiError): ...
+class AlreadyExists(ApiError):
+    @property
+    def is_race(self) -> bool:
+        return True
 
 
 class Conflict(ApiError):
-    """Somebody else changed the object, or owns the field."""
+    """Another client changed the object, or owns the field."""
+
+    @property
+    def is_race(self) -> bool:
+        return True
 
 
 class Expired(ApiError):

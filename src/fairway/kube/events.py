@@ -28,6 +28,7 @@ from fairway.api.meta import ObjectMeta, format_time
 from fairway.kube.clock import SYSTEM_CLOCK, Backoff, Clock
 from fairway.kube.correlator import Correlator, Entry, Limits, Occurrence, cut
 from fairway.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
+from fairway.kube.notice import retry_level
 from fairway.kube.options import Patch
 from fairway.kube.resource import KubeStruct, Resource
 from fairway.kube.rest import Client
@@ -38,8 +39,6 @@ LONGEST_WORD: Final = 128
 """Bytes; of a reason, an action, an instance."""
 NO_NAMESPACE: Final = "default"
 """Where events about cluster-wide objects are."""
-NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
-"""The cause the hub gives for refusing what is created in a namespace that is being deleted."""
 
 CORE_EVENTS: Final = Resource(
     group="", version="v1", plural="events", kind="Event", namespaced=True, type=CoreEvent
@@ -278,11 +277,7 @@ class Recorder:
 
     def _refuse(self, entry: Entry, error: Exception) -> None:
         self._figures.refused += 1
-        # An object and its namespace going away together is nothing to worry about.
-        ending = isinstance(error, NotFound) or (
-            isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING)
-        )
-        log.log(logging.DEBUG if ending else logging.WARNING, "event %s is not taken: %s", entry.name, error)
+        log.log(retry_level(error), "event %s is not taken: %s", entry.name, error)
 
     async def _send(self, entry: Entry) -> None:
         if entry.written == entry.count:

@@ -5,8 +5,18 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from fairway.kube.errors import KubeError
+
+RACES: Final = 10
+"""Retries after which a race is worth a warning: more than another client's writes explain."""
 REPEATED: Final = " (and %d times more since)"
 _MOST: Final = 1000
+
+
+def retry_level(error: Exception, *, retries: int = 0) -> int:
+    """The level to log a failure at that is retried: DEBUG for a race, WARNING for everything else."""
+    race = isinstance(error, KubeError) and error.is_race
+    return logging.DEBUG if race and retries < RACES else logging.WARNING
 
 
 class Notices:

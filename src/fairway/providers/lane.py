@@ -41,6 +41,8 @@ ELSEWHERE_SECONDS: Final = 60.0
 """Until it is tried again to write for a cluster that has no place on the hub, or an object of somebody else's."""
 ELSEWHERE_RATE: Final = 10.0
 """Of such tries in a second, all clusters together: of a large fleet, all may have no place yet."""
+RACES: Final = 3
+"""Writes in a row that other clients may cross without a warning."""
 SOON_SECONDS: Final = 2.0
 """After something happened to such a cluster: a place is made for it a moment after it was accepted."""
 
@@ -326,6 +328,8 @@ class Lane:
                 self._notices.say(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
             self._elsewhere.add(cluster)
             after = max(after or 0.0, ELSEWHERE_SECONDS, len(self._elsewhere) / ELSEWHERE_RATE)
+        elif error.race and publishing.failures < RACES:
+            log.debug(NOT_WRITTEN, self.name, cluster, error)
         else:
             topic = (NOT_WRITTEN, self.name, error.reason)
             self._notices.say(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)

@@ -119,7 +119,7 @@ class AddOnPlacementScores:
                     # What we were about to write is no newer than what was given up.
                     message = SILENCED.format(namespace=cluster, name=self.resource)
                     raise SinkError(message, reason="Silent") from None
-        raise SinkError(DISTURBED.format(namespace=cluster, name=self.resource), reason="Conflict")
+        raise SinkError(DISTURBED.format(namespace=cluster, name=self.resource), reason="Conflict", race=True)
 
     async def _made(self, cluster: str) -> Held:
         body = {"metadata": {"name": self.resource, "labels": labels_of(self._provider)}}

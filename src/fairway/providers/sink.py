@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from fairway.kube import ApiError, CredentialError, Forbidden, KubeError, NotFound, Unauthorized
+from fairway.kube.errors import NAMESPACE_TERMINATING
 from fairway.providers.publication import Publication
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
@@ -24,19 +25,21 @@ REFUSED: Final = "the hub refuses: {error}"
 NOBODYS: Final = "was not made by Fairway"
 ANOTHERS: Final = "belongs to the provider {provider!r}"
 
-_TERMINATING: Final = "NamespaceTerminating"
 _Result = TypeVar("_Result")
 
 
 class SinkError(Exception):
-    """A publication was not stored. ``reason`` is one word, for figures; ``after`` the seconds the hub asks to wait."""
+    """A publication was not stored. ``reason`` is one word, for figures; ``after`` the seconds the hub asks to wait;
+    ``race`` whether another client changed or deleted the object meanwhile."""
 
     reason: str = "Unavailable"
 
-    def __init__(self, message: str, *, reason: str = "", after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, reason: str = "", after: float | None = None, race: bool = False
+    ) -> None:
         super().__init__(message)
         self.reason = reason or type(self).reason
-        self.after = after
+        self.after, self.race = after, race
 
 
 class Foreign(SinkError):
@@ -94,12 +97,15 @@ async def in_words(asking: Awaitable[_Result], *, cluster: str) -> _Result:
             raise Detached(DETACHED.format(namespace=cluster)) from error
         raise SinkError(NOT_SERVED.format(error=error), reason="NotFound") from error
     except (Unauthorized, Forbidden, CredentialError) as error:
-        if isinstance(error, ApiError) and error.has_cause(_TERMINATING):
+        if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
             raise Detached(DETACHED.format(namespace=cluster)) from error
         raise Refused(REFUSED.format(error=error), reason=type(error).__name__) from error
     except ApiError as error:
         raise SinkError(
-            str(error), reason=error.reason or type(error).__name__, after=error.retry_after
+            str(error),
+            reason=error.reason or type(error).__name__,
+            after=error.retry_after,
+            race=error.is_race,
         ) from error
     except KubeError as error:
         raise SinkError(str(error), reason=type(error).__name__) from error

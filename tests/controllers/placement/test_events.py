@@ -100,8 +100,11 @@ async def test_every_page_that_changes_is_told_of(manager: Manager, world: World
 
 
 async def test_other_labels_are_not_told_of(manager: Manager, world: World) -> None:
-    await world.clusters("a")
-    await world.place()
+    await world.cluster("a")
+    await world.score("a", {"cpu": 1})
+    # Without Steady and Balance, by which the repair would find other scores than the decision.
+    policy = builders.policy(builders.addon("cpu"), mode="Exact")
+    await world.place("p", PlacementSpec(prioritizerPolicy=policy))
     await world.chooses("p", "a")
     await world.eventually(lambda: bool(world.events("ScoreUpdate")))
     before = [each.reason for each in world.events()]

@@ -25,7 +25,6 @@ from fairway.kube import (
     Batch,
     Client,
     Clock,
-    Conflict,
     Deleted,
     Informer,
     KubeError,
@@ -33,6 +32,7 @@ from fairway.kube import (
     WorkQueue,
 )
 from fairway.kube.gauge import Gauge
+from fairway.kube.notice import retry_level
 from fairway.kube.workqueue import Observer
 from fairway.observe.meters import Meters
 
@@ -167,8 +167,7 @@ class WorkAgent:
                 try:
                     done = await self._look_at(name)
                 except KubeError as error:
-                    # A conflict means that what we know is old, and the news is on its way: nothing to tell.
-                    level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
+                    level = retry_level(error, retries=self._queue.retries(name))
                     log.log(level, FAILED, name, error)
                     self._queue.add_rate_limited(name)
                 except Exception:
