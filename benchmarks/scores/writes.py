@@ -5,9 +5,8 @@
 
 Time is virtual, so the figures are the same on every machine. Values wander: every cluster has so many free cores,
 which go up and down by a few with every reading and now and then by many. What is published errs, by as much as was
-not worth a write; the last column says how much, in points of the score. Half of all readings are written even if
-nothing moves, for scores are valid for three minutes and renewed when half of that is over; who can live with a longer
-silence of a dead agent saves most of these.
+not worth a write; the last column says how much, in points of the score. With the default validity of three minutes
+every reading is written, for half of that would be over before the next one; a longer validity saves most of these.
 """
 
 import argparse
@@ -71,7 +70,9 @@ def wandering(
 
 def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
     score = Score(name="cpuAvailable", scale=Linear(0, CORES), deadband=way.deadband, half_life=way.half_life)
-    publisher = Publisher((score,), horizon=horizon(interval=INTERVAL, valid_for=way.valid_for))
+    publisher = Publisher(
+        (score,), horizon=horizon(interval=INTERVAL, valid_for=way.valid_for), interval=INTERVAL
+    )
     names = [f"c{number}" for number in range(clusters)]
     found = Found()
     for number, free in enumerate(wandering(clusters, rounds, noise=noise)):
