@@ -9,9 +9,11 @@ from controllers.clocks import JUST, NOON, Stopped
 from controllers.conftest import Start
 from controllers.figures import wakes
 from controllers.world import World
+from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
+from fairway.plugins.unscored import UNSCORED
 from fairway.testing import builders
 
 
@@ -38,6 +40,23 @@ async def test_scores_and_reasons_are_recorded(manager: Manager, world: World) -
         ("c", 0, "Rank 2 of 3 with 0 points: AddOn/default/cpu 0"),
     ]
     assert world.status("p").lastScoreUpdateTime is not None
+
+
+async def test_a_score_that_no_cluster_has_is_named_until_one_publishes_it(
+    manager: Manager, world: World
+) -> None:
+    await world.clusters("a", "b")
+    await world.place("p", best(1))
+    await world.chooses("p", "a")
+
+    def said() -> Condition | None:
+        return find_condition(world.status("p").conditions, UNSCORED)
+
+    await world.eventually(lambda: said() is not None)
+    assert "no candidate has a score default/cpu, so it counts 0 everywhere" in str(said())
+    await world.score("b", {"cpu": 5})
+    await world.chooses("p", "b")
+    await world.eventually(lambda: said() is None)
 
 
 # How often

@@ -16,10 +16,12 @@ from fairway.api.meta import FALSE, Condition, OwnerReference, set_condition
 from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
 from fairway.controllers.placement import steps
 from fairway.controllers.placement.steps import Fill, Step
+from fairway.engine.outcome import Outcome
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.instant import Micros, to_micros
 from fairway.plugins import conditions, pages
 from fairway.plugins.pages import Page
+from fairway.plugins.unscored import UNSCORED, unscored_condition
 from fairway.plugins.verdict import LazyTotals, Verdict
 
 ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
@@ -124,7 +126,9 @@ def propose(
     )
     fills = [step for step in todo if isinstance(step, Fill)]
     status = structs.replace(
-        _with_conditions(placement, verdict.conditions, now=now),
+        _with_unscored(
+            _with_conditions(placement, verdict.conditions, now=now), placement, verdict.outcome, now=now
+        ),
         numberOfSelectedClusters=verdict.selected,
         decisionGroups=verdict.groups,
         lastScoreUpdateTime=now.replace(microsecond=0) if fills else placement.status.lastScoreUpdateTime,
@@ -152,6 +156,17 @@ def _with_conditions(placement: Placement, found: tuple[Condition, ...], *, now:
             condition = structs.replace(condition, message=condition.message[: LONGEST_MESSAGE - 1] + "…")
         known = set_condition(known, condition, now=now.replace(microsecond=0))
     return structs.replace(placement.status, conditions=known)
+
+
+def _with_unscored(
+    status: PlacementStatus, placement: Placement, outcome: Outcome, *, now: datetime
+) -> PlacementStatus:
+    found = unscored_condition(placement, outcome)
+    if found is not None:
+        known = set_condition(status.conditions, found, now=now.replace(microsecond=0))
+    else:
+        known = tuple(each for each in status.conditions if each.type != UNSCORED)
+    return structs.replace(status, conditions=known)
 
 
 def _changed(placement: Placement, status: PlacementStatus) -> PlacementStatus | None:

@@ -1,0 +1,45 @@
+"""The condition of a Placement that ranks by a score which none of its clusters has.
+
+Such a score counts 0 everywhere and decides nothing, so the Placement chooses by name. It is a condition of its own,
+since the messages of OCM's two conditions are compared with what OCM writes.
+"""
+
+from typing import Final
+
+from fairway.api.meta import TRUE, Condition
+from fairway.api.placement import ADD_ON, Placement
+from fairway.engine.outcome import Outcome
+from fairway.fleet import cells
+
+UNSCORED: Final = "fairway.dev/ScoreMissing"
+NOT_PUBLISHED: Final = "ScoreNotPublished"
+MESSAGE: Final = (
+    "no candidate has a score {scores}, so it counts 0 everywhere and decides nothing: check resourceName and "
+    "scoreName, or install the provider that publishes it"
+)
+
+
+def unscored_condition(placement: Placement, outcome: Outcome) -> Condition | None:
+    """None if some candidate has every score that the placement ranks by, or if there are no candidates."""
+    missing: list[str] = []
+    policy = placement.spec.prioritizerPolicy
+    for each in policy.configurations if policy is not None else ():
+        coordinate = each.scoreCoordinate
+        if coordinate is None or coordinate.type != ADD_ON or coordinate.addOn is None or not each.weight:
+            continue
+        wanted = coordinate.addOn
+        if _is_unknown(outcome, wanted.resourceName, wanted.scoreName):
+            missing.append(f"{wanted.resourceName}/{wanted.scoreName}")
+    if not missing:
+        return None
+    return Condition(
+        type=UNSCORED, status=TRUE, reason=NOT_PUBLISHED, message=MESSAGE.format(scores=", ".join(missing))
+    )
+
+
+def _is_unknown(outcome: Outcome, resource: str, score: str) -> bool:
+    present = outcome.snapshot.score_column((cells.SCORE, resource, score)).present
+    if not len(outcome.selected_rows) or present[outcome.selected_rows].any():
+        return False
+    # Only now: the rows that were not selected are worked out anew.
+    return not present[outcome.details.rows].any()
