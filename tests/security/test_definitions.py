@@ -206,10 +206,10 @@ async def test_rules_have_a_cost_when_they_are_written(things: Things) -> None:
     ],
     ids=["nested", "list", "sum", "join", "text"],
 )
-async def test_and_when_they_are_asked(things: Things, rule: str) -> None:
+async def test_rules_have_a_limit_when_they_are_evaluated(things: Things, rule: str) -> None:
     assert (await things.define(ruled(INTEGER, rule))).code == 201
     answer = await things.write(1)
-    assert (answer.code, "cost limit exceeded" in answer.message) == (422, True)
+    assert (answer.code, "exceeded" in answer.message) == (422, True), answer.message
 
 
 async def test_all_rules_of_an_object_share_one_budget(
@@ -217,6 +217,7 @@ async def test_all_rules_of_an_object_share_one_budget(
 ) -> None:
     """Each of them is within its own, and all together are what a definition may have."""
     monkeypatch.setattr(rules, "BUDGET", 500_000)
+    monkeypatch.setattr(rules, "WORK_BUDGET", 10_000_000)
     near = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, a + b + c >= 0)))"
     items = {"type": "integer", "x-kubernetes-validations": [{"rule": near}] * 2}
     assert (await things.define(of_spec({"type": "array", "maxItems": 100, "items": items}))).code == 201
