@@ -313,8 +313,9 @@ async def running(
         of_scores = await stack.enter_async_context(_recorder(client, SCORES_REPORTER, clock=clock))
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
-        # Only if it matters: without the placement controller there need not be a right to ask.
-        calculators = PLACEMENT in settings.controllers and await _serves(client, MANAGED_CLUSTER_SCORES)
+        # Only if it matters: without these controllers there need not be a right to ask.
+        readers = settings.controllers & {PLACEMENT, SCORES}
+        calculators = bool(readers) and await _serves(client, MANAGED_CLUSTER_SCORES)
         if PLACEMENT in settings.controllers and not calculators:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
         wanted = {name for name in settings.controllers if await _has_work(client, name, settings)}
@@ -388,7 +389,12 @@ def _makers(
         ACCEPTANCE: lambda: Acceptance(client, meters=meters, clock=clock),
         ADD_ONS: lambda: AddOns(client, meters=meters, ocm_namespace=settings.ocm_namespace, clock=clock),
         SCORES: lambda: Scores(
-            client, meters=meters, recorder=of_scores, policy=settings.scores, clock=clock
+            client,
+            meters=meters,
+            recorder=of_scores,
+            policy=settings.scores,
+            calculators=calculators,
+            clock=clock,
         ),
         BRIDGE: lambda: Bridge(client, meters=meters, options=settings.bridge, clock=clock),
         RECOVERY: lambda: Recovery(client, meters=meters, policy=settings.recovery, clock=clock),

@@ -45,6 +45,14 @@ UNREADABLE = "{field} cannot be read: {reason}"
 
 DEFAULTS = (BALANCE, STEADY)
 """Prioritizers of every placement that does not list its own exactly, with weight 1."""
+BUILT_INS = (BALANCE, STEADY, TAINT_PREFERENCE, *RESOURCES)
+"""Prioritizers that score clusters by themselves: no ManagedClusterScore of the same name replaces them."""
+_BUILT_IN_OF = {name.lower(): name for name in BUILT_INS}
+
+
+def built_in_named_like(calculator: str | None) -> str | None:
+    """The built-in prioritizer with the name of a calculator, whose scores placements therefore do not read."""
+    return None if calculator is None else _BUILT_IN_OF.get(calculator.lower())
 
 
 class PlacementWorkload:

@@ -18,6 +18,7 @@ from fairway.controllers.scores.mark import BEFORE
 from fairway.fleet.scores import SILENT, is_silent
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTERS,
     Client,
     HubEvents,
@@ -26,6 +27,7 @@ from fairway.kube import (
 )
 from fairway.kube.events import EVENTS, Api
 from fairway.observe.meters import Meters
+from fairway.plugins.placement import BUILT_INS
 
 RESOURCE = "usage"
 LONG = timedelta(hours=1)
@@ -133,3 +135,41 @@ async def test_silent_scores_are_deleted_where_that_is_wanted(hub: HubUnderTest,
         await gone(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         await publish(client, cluster, lasts=LONG, cpu=3)
         assert values(await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)) == {"cpu": 3}
+
+
+async def test_a_calculator_named_like_a_built_in_prioritizer_is_reported_once(
+    hub: HubUnderTest, client: Client
+) -> None:
+    cluster = await joined(client)
+    calculators = [*(name.lower() for name in BUILT_INS), "resourceratiocpu", "memory"]
+    for each in calculators:
+        body = {"metadata": {"name": f"{cluster}-{each}"}}
+        made = await client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
+    async with janitor(hub, Policy()) as stage:
+        await stage.caught_up(MANAGED_CLUSTER_SCORES, made)
+        moment = format_time(datetime.now(UTC))
+        condition = {
+            "type": "ManagedClusterScoreUpdated",
+            "status": "True",
+            "reason": "ManagedClusterScoreUpdated",
+            "message": "",
+            "lastTransitionTime": moment,
+            "lastUpdateTime": moment,
+        }
+        for each in calculators:
+            written = await client.patch(
+                MANAGED_CLUSTER_SCORES,
+                f"{cluster}-{each}",
+                {"status": {"score": 7, "conditions": [condition]}},
+                kind=Patch.MERGE,
+                namespace=cluster,
+                subresource="status",
+            )
+        await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
+        assert await client.get(MANAGED_CLUSTER_SCORES, written.metadata.name, namespace=cluster) == written
+    events = (await client.list(EVENTS, namespace=cluster)).items
+    assert {each.reason for each in events} == {"BuiltInPrioritizer"}
+    reported = sorted(
+        (each.regarding.name, each.note.split(" is a built-in")[0].split()[-1]) for each in events
+    )
+    assert reported == sorted((f"{cluster}-{name.lower()}", name) for name in BUILT_INS)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.event import NORMAL, WARNING
-from fairway.api.score import AddOnPlacementScore
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.scores import mark
@@ -35,9 +35,10 @@ from fairway.controllers.scores.vigil import (
 )
 from fairway.controllers.sources import Sources
 from fairway.controllers.writes import Writes
-from fairway.fleet.scores import is_silent
+from fairway.fleet.scores import calculator_of, is_silent
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
+    MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTERS,
     SYSTEM_CLOCK,
     Added,
@@ -51,6 +52,7 @@ from fairway.kube import (
     Updated,
 )
 from fairway.observe.meters import Meters
+from fairway.plugins.placement import built_in_named_like
 
 log: Final = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ SILENT: Final = "ScoreSilent"
 RETURNED: Final = "ScoreReturned"
 HELD: Final = "SilenceHeld"
 ORPHANED: Final = "ScoreOrphaned"
+UNUSED: Final = "BuiltInPrioritizer"
 """Reasons of events."""
 
 TOLD: Final = "{resource} of cluster {cluster} {why}; {what}"
@@ -84,6 +87,10 @@ TOO_MANY: Final = (
 FEWER: Final = "scores %s: fewer are silent now; those that stay silent are dealt with in %g s"
 ORPHAN: Final = "{resource} is about cluster {cluster}, which is gone; {what}"
 STAYS: Final = "it stays"
+NOT_READ: Final = (
+    "Placements do not read this score: {builtin} is a built-in prioritizer, which scores clusters by itself. "
+    "Publish the score under the name of another calculator, and name that calculator in the placement."
+)
 
 
 class Scores(Reconciler):
@@ -91,6 +98,7 @@ class Scores(Reconciler):
 
     _scores: Informer[AddOnPlacementScore]
     _clusters: Informer[ManagedCluster]
+    _calculated: Informer[ManagedClusterScore] | None = None
 
     def __init__(
         self,
@@ -99,9 +107,11 @@ class Scores(Reconciler):
         meters: Meters,
         recorder: Recorder,
         policy: Policy | None = None,
+        calculators: bool = True,
         workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        """``calculators``: whether the hub has ManagedClusterScores."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._policy = policy or Policy()
         self._recorder = recorder
@@ -115,15 +125,24 @@ class Scores(Reconciler):
         """Resources of which too many are silent at once."""
         self._looked: dict[str, float] = {}
         """When they were last counted."""
+        self._calculators = calculators
+        self._reported_unused: set[Key] = set()
+        """ManagedClusterScores that placements do not read, once an event has reported it."""
 
     def watch(self, sources: Sources) -> None:
         self._scores = sources.of(ADD_ON_PLACEMENT_SCORES)
         self._clusters = sources.of(MANAGED_CLUSTERS)
         self._clusters.subscribe(self._clusters_changed)
         self._scores.subscribe(self._scores_changed)
+        if self._calculators:
+            self._calculated = sources.of(MANAGED_CLUSTER_SCORES)
+            self._calculated.subscribe(self._calculated_changed)
 
     def keys(self) -> Iterator[Key]:
         yield from self._scores.store
+        if self._calculated is not None:
+            found = self._calculated.store.items()
+            yield from [key for key, each in found if built_in_named_like(calculator_of(each))]
 
     async def run(self, leadership: Leadership) -> None:
         self._vigil.blinded(self.clock.monotonic())
@@ -198,9 +217,19 @@ class Scores(Reconciler):
                     self._by_resource[key[1]].discard(key[0])
                     self._by_cluster[key[0]].discard(key[1])
 
+    def _calculated_changed(self, batch: Batch[ManagedClusterScore]) -> None:
+        for change in batch.changes:
+            match change:
+                case Added(new) if built_in_named_like(calculator_of(new)):
+                    self.queue.add((new.metadata.namespace, new.metadata.name))
+                case Deleted(old):
+                    self._reported_unused.discard((old.metadata.namespace, old.metadata.name))
+
     # What is done
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        """``key`` is that of an AddOnPlacementScore, of a ManagedClusterScore, or of both."""
+        self._report_unused(key)
         score = self._scores.get(key[1], namespace=key[0])
         if score is None or score.metadata.deletionTimestamp is not None:
             return
@@ -220,6 +249,17 @@ class Scores(Reconciler):
                 await self._orphan(score, leadership)
         if not is_silent(score) and BEFORE in score.metadata.annotations and not isinstance(found, Silent):
             await self._forget_before(score, leadership)
+
+    def _report_unused(self, key: Key) -> None:
+        """An event, not a condition: publishers replace the conditions of a ManagedClusterScore at every update."""
+        if self._calculated is None or key in self._reported_unused:
+            return
+        score = self._calculated.get(key[1], namespace=key[0])
+        builtin = None if score is None else built_in_named_like(calculator_of(score))
+        if score is None or builtin is None:
+            return
+        self._recorder.event(score, reason=UNUSED, message=NOT_READ.format(builtin=builtin), type_=WARNING)
+        self._reported_unused.add(key)
 
     async def _silent(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
         key = (score.metadata.namespace, score.metadata.name)

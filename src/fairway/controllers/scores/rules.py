@@ -12,6 +12,6 @@ RULES: Final = (
         verbs=("delete", "list", "patch", "watch"),
     ),
     Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",)),
-    Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "watch")),
+    Rule(groups=(GROUP,), resources=("managedclusters", "managedclusterscores"), verbs=("list", "watch")),
     Rule(groups=("events.k8s.io",), resources=("events",), verbs=("create", "patch")),
 )

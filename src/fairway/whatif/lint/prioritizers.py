@@ -17,10 +17,9 @@ from fairway.api.placement import (
 )
 from fairway.api.selector import quote
 from fairway.fleet import bitmap, cells
-from fairway.plugins.allocatable import RESOURCES
 from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.calculator import RATIOS, UNKNOWN
-from fairway.plugins.placement import ADDON_NEEDED, COORDINATE_NEEDED, DEFAULTS, WRONG_MODE
+from fairway.plugins.placement import ADDON_NEEDED, BUILT_INS, COORDINATE_NEEDED, DEFAULTS, WRONG_MODE
 from fairway.plugins.spread import NAME as SPREAD
 from fairway.plugins.steady import NAME as STEADY
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
@@ -65,7 +64,7 @@ RULES: Final = (
 )
 
 LOWEST_WEIGHT, HIGHEST_WEIGHT = -10, 10
-BUILTINS: Final = (BALANCE, STEADY, TAINT_PREFERENCE, *RESOURCES, *RATIOS)
+BUILTINS: Final = (*BUILT_INS, *RATIOS)
 
 _MORE_IS_BETTER: Final = frozenset(
     {"available", "avail", "free", "headroom", "allocatable", "ratio", "remaining", "idle", "spare"}

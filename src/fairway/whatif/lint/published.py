@@ -12,6 +12,7 @@ from fairway.api.selector import quote
 from fairway.fleet.instant import SECOND, Micros, from_micros
 from fairway.fleet.scores import calculator_of, expiry
 from fairway.plugins.calculator import HIGHEST, LOWEST
+from fairway.plugins.placement import built_in_named_like
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
@@ -26,8 +27,20 @@ CLUSTER_UNKNOWN: Final = warning("score-cluster-unknown", "The score is about a 
 NAME_WRONG: Final = warning(
     "cluster-score-name", "A ManagedClusterScore is not named <cluster>-<calculator>, so nobody reads it."
 )
+NAMED_LIKE_BUILT_IN: Final = warning(
+    "cluster-score-built-in",
+    "A ManagedClusterScore has the name of a built-in, which placements use instead.",
+)
 
-RULES: Final = (EXPIRED, EXPIRES_SOON, NEVER_EXPIRES, OUT_OF_RANGE, CLUSTER_UNKNOWN, NAME_WRONG)
+RULES: Final = (
+    EXPIRED,
+    EXPIRES_SOON,
+    NEVER_EXPIRES,
+    OUT_OF_RANGE,
+    CLUSTER_UNKNOWN,
+    NAME_WRONG,
+    NAMED_LIKE_BUILT_IN,
+)
 
 SOON: Final[Micros] = 300 * SECOND
 
@@ -43,8 +56,16 @@ def check(scene: Scene) -> Iterator[Finding]:
     for resource, scores in by_resource.items():
         yield from _ends(scene, resource, scores)
     for each in scene.cluster_scores:
-        cluster = each.metadata.namespace
-        if not calculator_of(each):
+        cluster, calculator = each.metadata.namespace, calculator_of(each)
+        if builtin := built_in_named_like(calculator):
+            yield NAMED_LIKE_BUILT_IN.at(
+                each,
+                "metadata.name",
+                f"placements do not read this score: {builtin} is a built-in prioritizer, "
+                "which scores clusters by itself",
+                "publish the score under the name of another calculator, and name that calculator in the placement",
+            )
+        if not calculator:
             yield NAME_WRONG.at(
                 each,
                 "metadata.name",
