@@ -160,6 +160,7 @@ def test_the_agent_may_do_what_its_providers_need_and_each_once() -> None:
         if each["kind"] == "ClusterRole"
     )
     needed = [rule.document() for rule in (*usage.RULES, *hosted.RULES, *health.RULES)]
+    needed += [rule.document() for rule in hosted.owned_rules(role["metadata"]["name"])]
     assert all(rule in role["rules"] for rule in needed)
     assert all(rule in needed for rule in role["rules"])
     assert len(role["rules"]) == len({str(rule) for rule in role["rules"]})

@@ -19,9 +19,10 @@ from fairway.cli.agent_lease import Pulse
 from fairway.cli.agent_process import CHANGED, NO_HUB, WHICH_CLUSTER
 from fairway.cli.main import run
 from fairway.cli.provider_options import duration
-from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, NotFound
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, CLUSTER_CLAIMS, Client, NotFound
 from fairway.kube.lease import LEASES
 from fairway.providers import health, hosted, usage
+from fairway.providers.hosted.claims import ROLES
 from fairway.providers.rules import LEASE_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER
@@ -30,6 +31,7 @@ from rights import grant
 CLUSTER = "cluster1"
 SCORE = "resource-usage-score"
 AGENT = "agent-of-three"
+ROLE = "resource-usage-collect-agent"
 HOME = "open-cluster-management-agent-addon"
 
 
@@ -122,7 +124,14 @@ async def _hosting(client: Client) -> None:
     """HyperShift, and somebody who may do what the three providers say they need, and renew the lease."""
     for definition in (*crds(), HOSTED_CLUSTER):
         await client.request("POST", DEFINITIONS, body=definition)
-    await grant(client, AGENT, (*usage.RULES, *hosted.RULES, *health.RULES, *LEASE_RULES))
+    await client.create(ROLES, {"metadata": {"name": ROLE}})
+    needed = (*usage.RULES, *hosted.RULES, *hosted.owned_rules(ROLE), *health.RULES, *LEASE_RULES)
+    await grant(client, AGENT, needed)
+
+
+async def _owners_of_claims(client: Client) -> set[str]:
+    claims = (await client.list(CLUSTER_CLAIMS)).items
+    return {owner.name for each in claims for owner in each.metadata.ownerReferences or ()}
 
 
 async def _all_three(client: Client) -> dict[str, dict[str, int]]:
@@ -156,8 +165,9 @@ def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
         scores = act(hubs.hub.kubeconfig, _all_three)
         assert agent.stop() == 0
     assert scores[SCORE]["cpuAvailable"] == 50
-    assert scores["hosted-clusters-score"]["hcpSlotsSmall"] == -80  # one of ten, by its pods
+    assert scores["hosted-clusters-score"]["hcpSlotsSmall"] == 10  # one of ten, by its pods
     assert scores["health-score"]["healthNodes"] == 100
+    assert act(hubs.cluster.kubeconfig, _owners_of_claims) == {ROLE}
     assert [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")] == []
 
 

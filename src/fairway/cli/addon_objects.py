@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def agent(self) -> str:
-        return f"{self.name}-agent"
+        return agent_of(self.name)
 
     @property
     def role(self) -> str:
@@ -90,6 +90,11 @@ class Plan:
     @property
     def chosen_by(self) -> tuple[str, str]:
         return self.placement or (self.namespace, self.name)
+
+
+def agent_of(add_on: str) -> str:
+    """The name of an add-on's agent, and of its ClusterRole, on a managed cluster."""
+    return f"{add_on}-agent"
 
 
 def placement_of(text: str) -> tuple[str, str] | None:
@@ -228,6 +233,7 @@ def _reading(plan: Plan) -> list[Document]:
     from fairway.providers import health, hosted, usage
 
     rules = {each: module.RULES for each, module in zip(READERS, (health, hosted, usage), strict=True)}
+    rules[hosted.NAME] += hosted.owned_rules(plan.agent)
     named = plan.variables.get("PROVIDERS") or plan.provider
     wanted = [each.strip() for each in named.split(",")]
     found: list[Document] = []

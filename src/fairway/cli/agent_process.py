@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairway.cli import confinement, run_signals
+from fairway.cli.addon_objects import agent_of
 from fairway.cli.agent_lease import Pulse
 from fairway.cli.errors import BadInputError, CommandError
 from fairway.cli.provider_options import listening
@@ -234,6 +235,7 @@ class Agent:
             cluster=job.cluster,
             hub=hub,
             local=local,
+            owner=agent_of(job.add_on),
             folder=Path() if job.config is None else job.config.parent,
             environment=self._environment,
         )

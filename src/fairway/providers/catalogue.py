@@ -47,6 +47,8 @@ class Context:
     """Open. None only where there is no hub to speak to."""
     local: "Client | None" = None
     """Of the cluster the process runs on, open; None if nobody said how to reach it."""
+    owner: str | None = None
+    """The ClusterRole on the local cluster that owns what the provider writes there; None: nothing owns it."""
     folder: Path = field(default_factory=Path)
     """Of the file with the options: what they name by a relative path is there."""
     clock: Clock = SYSTEM_CLOCK

@@ -7,15 +7,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fairway.api import crds
-from fairway.kube import CLUSTER_CLAIMS, Added, Batch, Change, Client, Deleted, Updated
+from fairway.kube import CLUSTER_CLAIMS, Added, Batch, Change, Client, Deleted, Informer, Updated
 from fairway.kube.rules import Rule
 from fairway.providers import following
+from fairway.providers.catalogue import Context
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM, scores_of
-from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ZERO, Limits, claimed
+from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ROLES, ZERO, Limits, claimed
 from fairway.providers.hosted.hosts import Hosts
 from fairway.providers.hosted.options import Options
-from fairway.providers.hosted.provider import CANNOT_HOST, CLAIMS_NOT_WRITTEN, NO_HYPERSHIFT
+from fairway.providers.hosted.provider import CANNOT_HOST, CLAIMS_NOT_WRITTEN, NO_HYPERSHIFT, hosted_clusters
 from fairway.providers.provider import ProviderError
 from fairway.providers.usage.brief import PodUse
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER, Cluster, hosting, reading
@@ -178,6 +179,33 @@ async def test_claims_are_written_when_they_change_and_not_before(cluster: Clust
     }
     assert changed == {ZERO}
     assert after[ZERO].metadata.labels["velero.io/exclude-from-backup"] == "true"
+
+
+async def test_claims_are_deleted_with_the_cluster_role_that_owns_them(cluster: Cluster) -> None:
+    await cluster.node("n1")
+    await reading(cluster)  # outside of an add-on: nothing owns the claims
+    assert not any(
+        each.metadata.ownerReferences for each in (await cluster.client.list(CLUSTER_CLAIMS)).items
+    )
+    await cluster.client.create(ROLES, {"metadata": {"name": "collect-agent"}})
+    context = Context(name="hosted-clusters", local=cluster.client, owner="collect-agent", environment={})
+    provider = hosted_clusters({}, context)
+    async with (
+        provider.running(lambda: None),
+        Informer(cluster.client, CLUSTER_CLAIMS) as known,
+    ):
+        assert (await provider.read()).problem == ""
+        (owner,) = {
+            each.metadata.ownerReferences for each in (await cluster.client.list(CLUSTER_CLAIMS)).items
+        }
+        assert [(each.kind, each.name) for each in owner] == [("ClusterRole", "collect-agent")]
+        await known.synced.wait()
+        gone = asyncio.Event()
+        known.subscribe(lambda _: None if known.store else gone.set())
+        await cluster.client.delete(ROLES, "collect-agent")
+        await asyncio.wait_for(gone.wait(), 60)
+        await provider.read()
+        assert await cluster.claims() == {}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ as well, in hosted clusters of each size.
 """
 
 from fairway.providers.hosted.capacity import RESOURCE
+from fairway.providers.hosted.claims import owned_rules
 from fairway.providers.hosted.provider import NAME, RULES, HostedClusters
 
-__all__ = ["NAME", "RESOURCE", "RULES", "HostedClusters"]
+__all__ = ["NAME", "RESOURCE", "RULES", "HostedClusters", "owned_rules"]

@@ -2,14 +2,22 @@
 
 A ClusterClaim on the hosting cluster shows in the status of its ManagedCluster, and placements select by it. The word
 is the cluster's own and has no end of validity: that is what the score beside it is for.
+
+Claims that an add-on's agent writes are owned by the agent's ClusterRole, so that the cluster's garbage collector
+deletes them when the add-on is uninstalled.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from msgspec import Struct
 
 from fairway.api.claim import ClusterClaim
-from fairway.kube import CLUSTER_CLAIMS, Client, Informer, KubeError, NotFound, Patch
+from fairway.api.kinds import encode
+from fairway.api.meta import ObjectMeta, OwnerReference
+from fairway.kube import CLUSTER_CLAIMS, Client, Forbidden, Informer, KubeError, NotFound, Patch, Resource
+from fairway.kube.rules import Rule
 
 MAXIMUM: Final = 80
 THRESHOLD: Final = 60
@@ -26,6 +34,39 @@ LABELS: Final = {
     # A backup that is restored elsewhere shall not bring claims about this cluster with it.
     "velero.io/exclude-from-backup": "true",
 }
+
+
+class Role(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A ClusterRole, of which only the uid is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+ROLES: Final = Resource(
+    group="rbac.authorization.k8s.io",
+    version="v1",
+    plural="clusterroles",
+    kind="ClusterRole",
+    namespaced=False,
+    type=Role,
+)
+
+
+def owned_rules(owner: str) -> tuple[Rule, ...]:
+    """The rights to have claims owned by a ClusterRole, besides those to write them.
+
+    Clusters that restrict owner references, as OpenShift does, let only those set one who may delete the object.
+    """
+    return (
+        Rule(groups=(ROLES.group,), resources=(ROLES.plural,), verbs=("get",), names=(owner,)),
+        Rule(
+            groups=(CLUSTER_CLAIMS.group,),
+            resources=(CLUSTER_CLAIMS.plural,),
+            verbs=("delete",),
+            names=(ABOVE, FULL, HOSTING, ZERO),
+        ),
+    )
+
 
 NOT_WRITTEN: Final = "the claims cannot be written: {why}"
 NOT_SERVED: Final = (
@@ -65,22 +106,31 @@ def _word(truth: bool) -> str:
 
 
 class Claims:
-    """Written when they differ from what the cluster has."""
+    """Written when they differ from what the cluster has. ``owner`` is the ClusterRole that owns them."""
 
-    def __init__(self, client: Client, known: Informer[ClusterClaim]) -> None:
-        self._client, self._known = client, known
+    def __init__(self, client: Client, known: Informer[ClusterClaim], *, owner: str | None = None) -> None:
+        self._client, self._known, self._owner_name = client, known, owner
+        self._owner: OwnerReference | None = None
+        self._asked = owner is None
 
     async def write(self, wanted: Mapping[str, str]) -> str:
         """What went wrong, in words; empty when all is as it should be. What could be written is."""
+        if self._asked and not self._outdated(wanted):
+            return ""
+        try:
+            if not await self._find_owner():
+                return ""
+        except KubeError as error:
+            return NOT_WRITTEN.format(why=error)
         trouble = ""
-        for name, value in wanted.items():
-            there = self._known.get(name)
-            if there is not None and there.spec.value == value:
-                continue
+        for name, value in self._outdated(wanted).items():
+            metadata: dict[str, Any] = {"name": name, "labels": LABELS}
+            if self._owner is not None:
+                metadata["ownerReferences"] = [encode(self._owner)]
             body = {
                 "apiVersion": CLUSTER_CLAIMS.api_version,
                 "kind": CLUSTER_CLAIMS.kind,
-                "metadata": {"name": name, "labels": LABELS},
+                "metadata": metadata,
                 "spec": {"value": value},
             }
             try:
@@ -92,3 +142,28 @@ class Claims:
             except KubeError as error:
                 trouble = NOT_WRITTEN.format(why=error)
         return trouble
+
+    def _outdated(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        return {name: value for name, value in wanted.items() if not self._is_current(name, value)}
+
+    def _is_current(self, name: str, value: str) -> bool:
+        there = self._known.get(name)
+        if there is None or there.spec.value != value:
+            return False
+        owners = there.metadata.ownerReferences or ()
+        return self._owner is None or any(each.uid == self._owner.uid for each in owners)
+
+    async def _find_owner(self) -> bool:
+        """Whether claims may be written: not after their owner was deleted, which means that the add-on is removed."""
+        if self._owner_name is None:
+            return True
+        try:
+            found = await self._client.get(ROLES, self._owner_name)
+        except (Forbidden, NotFound):
+            self._asked = True  # an agent that no add-on installed has no ClusterRole
+            return self._owner is None
+        self._asked = True
+        self._owner = OwnerReference(
+            apiVersion=ROLES.api_version, kind=ROLES.kind, name=self._owner_name, uid=found.metadata.uid
+        )
+        return True

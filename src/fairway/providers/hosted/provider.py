@@ -89,7 +89,8 @@ class HostedClusters(ClusterProvider):
     name = NAME
     resource = RESOURCE
 
-    def __init__(self, client: Client, options: Options | None = None) -> None:
+    def __init__(self, client: Client, options: Options | None = None, *, owner: str | None = None) -> None:
+        """``owner``: the ClusterRole that owns the claims."""
         self.options = options = options or Options()
         self.interval = options.interval
         self.scores = scores_of(options)
@@ -100,7 +101,7 @@ class HostedClusters(ClusterProvider):
         self._hosted: Informer[HostedCluster] = Informer(client, HOSTED_CLUSTERS)
         self._answers = Answers(client, self._nodes)
         self._known_claims = Informer(client, CLUSTER_CLAIMS)
-        self._claims = Claims(client, self._known_claims)
+        self._claims = Claims(client, self._known_claims, owner=owner)
         self._stack: AsyncExitStack | None = None
         self._followed: set[str] = set()
         self._wake: Wake = nobody
@@ -194,4 +195,4 @@ def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClust
     read = Options.read(options, folder=context.folder, environment=context.environment)
     if context.rehearsal:
         read = replace(read, claims=False)
-    return HostedClusters(context.local_client(), read)
+    return HostedClusters(context.local_client(), read, owner=context.owner)
