@@ -14,7 +14,7 @@ from cli.test_agent import CLUSTER, SCORE, Hubs, hubs
 from cli.up_process import logging, until
 from fairway.api import crds
 from fairway.cli.addon_hub import NO_RAW
-from fairway.cli.addon_objects import Plan, documents
+from fairway.cli.addon_objects import ENVIRONMENT, Plan, documents
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
 from fairway.providers.rules import RAW_RULES
@@ -83,16 +83,26 @@ def granted(request: pytest.FixtureRequest, hubs: Hubs, tmp_path: Path) -> Itera
 
 
 def test_raw_values_are_published_with_the_rights_an_installation_gives(
-    hubs: Hubs, granted: tuple[bool, Path]
+    hubs: Hubs, granted: tuple[bool, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With settings that an installation with the option, and with ``--set SCORE_NAME``, hands to the agent."""
     raw, kubeconfig = granted
+    plan = Plan(
+        provider="resource-usage", managed_cluster_scores=True, variables={"SCORE_NAME": "test-score1"}
+    )
+    config = next(each for each in documents(plan) if each["kind"] == "AddOnDeploymentConfig")
+    values = {each["name"]: each["value"] for each in config["spec"]["customizedVariables"]}
+    for name in ENVIRONMENT:
+        monkeypatch.setenv(name, values[name])
 
     def scored(store: Any) -> bool:
-        found = store.get((CLUSTER, f"{CLUSTER}-cpuavailable"))
-        return found is not None and found.status.score == 50  # cores, of which nothing is used
+        wanted = {"cpuavailable": 50, "resourceratiocpu": 100}  # 50 cores, of which nothing is used
+        found = {name: store.get((CLUSTER, f"{CLUSTER}-{name}")) for name in wanted}
+        return all(each is not None and each.status.score == wanted[name] for name, each in found.items())
 
     def published(store: Any) -> bool:
-        found = store.get((CLUSTER, SCORE))
+        assert (CLUSTER, SCORE) not in store
+        found = store.get((CLUSTER, "test-score1"))
         return found is not None and bool(found.status.scores)
 
     with logging("agent", "run", "--hub-kubeconfig", kubeconfig, *hubs.given[2:], OPTION) as agent:
