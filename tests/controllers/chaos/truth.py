@@ -25,6 +25,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.plugins.balance import NAME as BALANCE
+from fairway.plugins.unscored import unscored_condition
 from fairway.plugins.verdict import Verdict
 from fairway.whatif.world import World
 
@@ -73,7 +74,9 @@ def _wrong(
         if found.status.message not in {message for *_, message in said}:
             yield f"does not say {found.status.message!r}: {said}"
         return
-    wanted = {(each.type, each.status, each.reason, each.message) for each in found.conditions}
+    unscored = unscored_condition(placement, found.outcome)
+    conditions = [*found.conditions, *([] if unscored is None else [unscored])]
+    wanted = {(each.type, each.status, each.reason, each.message) for each in conditions}
     if said != wanted:
         yield f"says {sorted(said - wanted)}, should say {sorted(wanted - said)}"
     keeps = placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
