@@ -56,6 +56,7 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 from fairway.plugins.placement import PlacementWorkload
+from fairway.plugins.unscored import unscored_condition
 from fairway.plugins.verdict import Verdict
 from fairway.testing import builders
 from fairway.whatif.world import World
@@ -410,7 +411,9 @@ class Simulation:
         if found.frozen:
             assert found.status.message in {message for *_, message in said}
             return
-        assert said == {(each.type, each.status, each.reason, each.message) for each in found.conditions}
+        unscored = unscored_condition(placement, found.outcome)
+        wanted = [*found.conditions, *([] if unscored is None else [unscored])]
+        assert said == {(each.type, each.status, each.reason, each.message) for each in wanted}
         keeps = placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
         if found.status.code is Code.MISCONFIGURED and keeps:
             return

@@ -262,7 +262,7 @@ def test_a_page_that_was_taken_for_anothers_is_filled_with_the_scores_of_now() -
         ),
     )
     assert planned(pages, by_name([stranger]), refresh=False) == (
-        Fill(pages[0].name, pages[0].decisions, changed=False),
+        Fill(pages[0].name, pages[0].decisions, changed=False, rescored=True),
         Relabel(pages[0]),
     )
 

@@ -58,16 +58,16 @@ async def test_no_lease_or_one_that_ran_out_tells_of_none(answer: Lease | KubeEr
     assert await found(Hub(answer)) is None
 
 
-@given(ago=st.integers(-1000, 1000), lasts=st.integers(1, 500))
+@given(ago=st.integers(-1000, 1000), lasts=st.integers(1, 300))
 async def test_it_lives_as_long_as_its_lease(ago: int, lasts: int) -> None:
     assert (await found(Hub(lease(ago=ago, lasts=lasts))) is not None) == (ago < lasts)
 
 
-async def test_a_time_at_the_end_of_all_times_is_one_to_come() -> None:
+async def test_renew_time_in_a_far_future_is_not_believed() -> None:
     spec = LeaseSpec(
         holderIdentity="somebody", renewTime="9999-12-31T23:59:59.999999Z", leaseDurationSeconds=15
     )
-    assert await found(Hub(Lease(spec=spec))) is not None
+    assert await found(Hub(Lease(spec=spec))) is None
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_message_is_cut_where_the_api_would_refuse_it() -> None:
     assert any(each.message.endswith("…") for each in found.status.conditions)
 
 
-def test_scores_are_told_only_where_an_event_needs_them() -> None:
+def test_scores_that_change_without_a_move_are_listed_for_an_event() -> None:
     placement = builders.placement(spec=PlacementSpec(numberOfClusters=1))
     world = small_world(placement)
     first = proposed(world, placement)
@@ -103,7 +103,7 @@ def test_scores_are_told_only_where_an_event_needs_them() -> None:
     assert [(type(step), isinstance(step, Fill) and step.changed) for step in refreshed.steps] == [
         (Fill, False)
     ]
-    assert refreshed.scores == ""
+    assert refreshed.scores == "c1:200 c2:100 "
 
 
 def test_when_scores_were_recorded_is_told_when_they_are() -> None:
