@@ -1,6 +1,7 @@
 """Hubs that can be killed and come back: the embedded one as a process, and the real one."""
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -55,6 +56,13 @@ class EmbeddedServer:
         arguments += ["--kubeconfig-out", str(self.kubeconfig), *options]
         self.child = self._nursery.start("fairway.cli.main", *arguments, log=self.log, limits=self._limits)
         return self.child
+
+    def lift_limits(self) -> None:
+        """Of the running process and of those launched later."""
+        assert self.child is not None
+        for limit in self._limits or {}:
+            resource.prlimit(self.child.pid, limit, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self._limits = None
 
     async def start(self) -> None:
         self.launch()

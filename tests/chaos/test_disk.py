@@ -44,15 +44,9 @@ def mounted(folder: Path) -> Iterator[Disk]:
 
 
 def limited(folder: Path) -> Iterator[Disk]:
-    """Files that may not grow beyond a size, which nobody needs any rights for."""
-
-    def relieve(server: EmbeddedServer) -> None:
-        assert server.child is not None
-        resource.prlimit(
-            server.child.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        )
-
-    yield Disk(folder=folder, limits={resource.RLIMIT_FSIZE: 600_000}, relieve=relieve)
+    """Files that may not grow beyond a size, which takes no rights to set."""
+    limits = {resource.RLIMIT_FSIZE: 600_000}
+    yield Disk(folder=folder, limits=limits, relieve=EmbeddedServer.lift_limits)
 
 
 @pytest.fixture(params=[mounted, limited], ids=lambda kind: kind.__name__)

@@ -424,6 +424,31 @@ async def test_a_file_that_may_not_grow_makes_the_store_read_only_until_it_may(t
         await store.close()
 
 
+async def test_store_opened_while_its_log_may_not_grow_is_read_only_until_it_may(tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    async with await Store.open(tmp_path / "live") as store:
+        for number in range(20):
+            await put(store, f"n{number}", "x" * 3_000)
+        last, kept = store.revision, values(store)
+        subprocess.run(["cp", "-r", tmp_path / "live", folder], check=True)
+    size = 40_000
+    assert (folder / (FILE + "-wal")).stat().st_size > size
+    with files_limited_to(size):
+        store = await Store.open(folder, first=lambda last: last + 1_000)
+        assert store.read_only is not None
+        assert values(store) == kept
+        with pytest.raises(ReadOnly):
+            await put(store, "more")
+        assert not await store.probe()
+    assert await store.probe()
+    await put(store, "more")
+    await store.close()
+    async with await Store.open(folder) as reopened:
+        assert values(reopened) == kept | {"more": None}
+        with pytest.raises(TooOld):
+            reopened.watch(RESOURCE, since=last + 1)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     mount = tmp_path / "disk"
