@@ -98,6 +98,7 @@ def recount(
     live = [each for each in pods if each["status"]["phase"] not in ("Succeeded", "Failed")]
     totals: dict[str, int] = {}
     largest: dict[str, int] = {}
+    whole: dict[str, int] = {}
     slots = dict.fromkeys([each.name for each in shapes], 0)
     for node in nodes:
         ready = node["status"]["conditions"][0]["status"] == "True"
@@ -126,6 +127,7 @@ def recount(
             if not taints or taints == {name}:
                 totals[name] = totals.get(name, 0) + amount
                 largest[name] = max(largest.get(name, amount), amount)
+                whole[name] = whole.get(name, 0) + amounts_of(node["status"]["allocatable"])[name]
     waiting = [
         each
         for each in live
@@ -149,4 +151,5 @@ def recount(
         ),
         pending={name: amount for name, amount in pending.items() if amount},
         waiting=len(waiting),
+        whole={name: amount for name, amount in whole.items() if amount},
     )
