@@ -17,6 +17,7 @@ from fairway.controllers.placement.proposal import (
 )
 from fairway.controllers.placement.steps import Fill
 from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+from fairway.plugins.unscored import UNSCORED
 from fairway.testing import builders
 from fairway.whatif.world import World
 from strategies import NOW, NOW_MICROS, bound_sets
@@ -91,6 +92,32 @@ def test_a_message_is_cut_where_the_api_would_refuse_it() -> None:
     assert found.status is not None
     assert max(len(each.message) for each in found.status.conditions) == LONGEST_MESSAGE
     assert any(each.message.endswith("…") for each in found.status.conditions)
+
+
+def test_a_message_that_names_many_missing_scores_is_cut_too() -> None:
+    wanted = [builders.addon(f"{number}-" + "x" * 250, 1) for number in range(LONGEST_MESSAGE // 250)]
+    placement = builders.placement(spec=PlacementSpec(prioritizerPolicy=builders.policy(*wanted)))
+    found = proposed(small_world(placement), placement)
+    assert found.status is not None
+    condition = find_condition(found.status.conditions, UNSCORED)
+    assert condition is not None
+    assert len(condition.message) == LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize("annotations", [{}, {ON_MISCONFIGURATION: KEEP}])
+def test_a_mistake_ends_the_condition_of_missing_scores(annotations: dict[str, str]) -> None:
+    """The placement has no candidates then, whether it keeps its decision or not."""
+    policy = builders.policy(builders.addon("cpu", 1))
+    before = builders.placement(spec=PlacementSpec(prioritizerPolicy=policy), annotations=annotations)
+    first = proposed(small_world(before), before)
+    assert first.status is not None
+    assert find_condition(first.status.conditions, UNSCORED) is not None
+    wrong = structs.replace(
+        before, spec=structs.replace(before.spec, predicates=(EMPTY,)), status=first.status
+    )
+    after = proposed(small_world(wrong), wrong)
+    assert after.status is not None
+    assert find_condition(after.status.conditions, UNSCORED) is None
 
 
 def test_scores_that_change_without_a_move_are_listed_for_an_event() -> None:

@@ -16,7 +16,6 @@ from fairway.api.meta import FALSE, Condition, OwnerReference, set_condition
 from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
 from fairway.controllers.placement import steps
 from fairway.controllers.placement.steps import Fill, Step
-from fairway.engine.outcome import Outcome
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.instant import Micros, to_micros
 from fairway.plugins import conditions, pages
@@ -106,14 +105,14 @@ def propose(
         return Proposal(
             placement=placement,
             pages=None,
-            status=_changed(placement, _with_conditions(placement, (_stuck(verdict.status),), now=now)),
+            status=_changed(placement, _with(placement.status, (_stuck(verdict.status),), now=now)),
             until=until,
         )
     if (
         verdict.status.code is Code.MISCONFIGURED
         and placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
     ):
-        kept = _with_conditions(placement, verdict.conditions, now=now)
+        kept = _with_conditions(placement, verdict, now=now)
         return Proposal(placement=placement, pages=None, status=_changed(placement, kept), until=until)
     todo = steps.plan(
         verdict.pages,
@@ -126,9 +125,7 @@ def propose(
     )
     fills = [step for step in todo if isinstance(step, Fill)]
     status = structs.replace(
-        _with_unscored(
-            _with_conditions(placement, verdict.conditions, now=now), placement, verdict.outcome, now=now
-        ),
+        _with_conditions(placement, verdict, now=now),
         numberOfSelectedClusters=verdict.selected,
         decisionGroups=verdict.groups,
         lastScoreUpdateTime=now.replace(microsecond=0) if fills else placement.status.lastScoreUpdateTime,
@@ -149,23 +146,21 @@ def propose(
     )
 
 
-def _with_conditions(placement: Placement, found: tuple[Condition, ...], *, now: datetime) -> PlacementStatus:
-    known = placement.status.conditions
+def _with_conditions(placement: Placement, verdict: Verdict, *, now: datetime) -> PlacementStatus:
+    """A condition that names missing scores is only there as long as some are missing."""
+    unscored = unscored_condition(placement, verdict.outcome)
+    if unscored is not None:
+        return _with(placement.status, (*verdict.conditions, unscored), now=now)
+    known = tuple(each for each in placement.status.conditions if each.type != UNSCORED)
+    return _with(structs.replace(placement.status, conditions=known), verdict.conditions, now=now)
+
+
+def _with(status: PlacementStatus, found: tuple[Condition, ...], *, now: datetime) -> PlacementStatus:
+    known = status.conditions
     for condition in found:
         if len(condition.message) > LONGEST_MESSAGE:
             condition = structs.replace(condition, message=condition.message[: LONGEST_MESSAGE - 1] + "…")
         known = set_condition(known, condition, now=now.replace(microsecond=0))
-    return structs.replace(placement.status, conditions=known)
-
-
-def _with_unscored(
-    status: PlacementStatus, placement: Placement, outcome: Outcome, *, now: datetime
-) -> PlacementStatus:
-    found = unscored_condition(placement, outcome)
-    if found is not None:
-        known = set_condition(status.conditions, found, now=now.replace(microsecond=0))
-    else:
-        known = tuple(each for each in status.conditions if each.type != UNSCORED)
     return structs.replace(status, conditions=known)
 
 
