@@ -129,7 +129,7 @@ async def go_back(stage: Survivors) -> None:
     data = f"--data={stage.data(HUB)}"
     await stage.offline("hub", "backup", data, "--out=hub.backup")
     await stage.create(PODS, pod("later", cpu="2"), server=OTHER)
-    await scored(stage, OTHER, 20)  # 6 of 10 cores are free
+    await scored(stage, OTHER, 60)  # 6 of 10 cores are free
     await stage.fairway("addon", "install", "resource-usage", *SETTINGS, "--set=LOG_FORMAT=text")
     await stage.kill(f"server-{HUB}")
     await stage.offline("hub", "restore", "hub.backup", data, "--force")

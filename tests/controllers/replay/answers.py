@@ -1,6 +1,6 @@
 """What there is to say about one step of a scenario, by the hub and by ``fairway conformance``, in the same form.
 
-The controller does what the recorded one does, with three differences, and they are here:
+The controller does what the recorded one does, with four differences, and they are here:
 
 - A page is created without clusters, as nobody can write a status while creating. The clusters follow, so a page that
   is not to be empty is also updated, and that is told.
@@ -8,6 +8,7 @@ The controller does what the recorded one does, with three differences, and they
   at all. Decisions are left alone here too, but the placement's conditions say why.
 - Of a page of which both clusters and labels change, the recorded one writes the labels at its next look, which that
   very write calls for. Here they are written in one look.
+- A placement that ranks by a score which no candidate has gets a condition of Fairway's own, which OCM has not.
 
 All pages are created before the first is filled, and they are filled in the order in which no cluster is lost, so
 events are compared page by page.
@@ -26,6 +27,7 @@ from fairway.api.meta import FALSE, Condition, set_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.fleet.instant import Micros, to_micros
 from fairway.plugins import conditions, pages
+from fairway.plugins.unscored import UNSCORED
 from fairway.plugins.verdict import Verdict
 from fairway.whatif.world import Key, World
 
@@ -183,6 +185,7 @@ def observed(
         "conditions": _conditions(
             {name: each[name] for name in ("type", "status", "reason", "message")}
             for each in status.get("conditions", ())
+            if each["type"] != UNSCORED
         ),
         "decisionGroups": [
             {

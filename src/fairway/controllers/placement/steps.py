@@ -104,7 +104,7 @@ def plan(
     for page in pages:
         old, before, changed = named.get(page.name), before_of[page.name], changed_of[page.name]
         due = rewritten and before != page.decisions
-        rescored = due and not reported and _scores(before) != _scores(page.decisions)
+        rescored = due and not reported and _is_rescored(before, page.decisions)
         reported = reported or rescored
         fill = Fill(page.name, page.decisions, changed=changed, rescored=rescored)
         if old is None:
@@ -124,8 +124,10 @@ def plan(
     return (*creates, *strangers, *_ordered(fills, current=current, kept=kept), *relabels, *deletes)
 
 
-def _scores(decisions: Sequence[ClusterDecision]) -> list[int | None]:
-    return [each.score for each in decisions]
+def _is_rescored(before: Sequence[ClusterDecision], after: Sequence[ClusterDecision]) -> bool:
+    """Whether a score that was recorded is another one now; recording the first one is no change."""
+    recorded = {each.clusterName: each.score for each in before if each.score is not None}
+    return any(recorded.get(each.clusterName, each.score) != each.score for each in after)
 
 
 def assigned(own: Iterable[PlacementDecision]) -> Counter[tuple[str, str, str]]:
