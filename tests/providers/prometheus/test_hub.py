@@ -32,12 +32,12 @@ async def test_a_query_feeds_the_scores_of_the_fleet(monitoring: Monitoring, fai
             await hub.cluster(name)
         async with running([source], hub=hub.client, settings=SETTINGS) as runner:
             found = await hub.until("c1", RESOURCE, lambda each: bool(each.status.scores))
-            assert scores(found) == {"hub_free": -20}
+            assert scores(found) == {"hub_free": 40}
             assert condition(found) == ("True", "AddOnPlacementScoreUpdated", "hub_free 40 cores")
             assert found.status.validUntil is not None
             assert found.metadata.labels["fairway.dev/provider"] == "prometheus"
             assert scores(await hub.until("c2", RESOURCE, lambda each: bool(each.status.scores))) == {
-                "hub_free": 50
+                "hub_free": 75
             }
             unknown = await hub.until("c3", RESOURCE, lambda each: bool(each.status.conditions))
             assert scores(unknown) == {}
@@ -68,7 +68,7 @@ async def test_while_prometheus_fails_the_last_scores_stay_and_are_not_prolonged
             failed = await hub.until("c1", RESOURCE, lambda each: condition(each)[0] == "False")
             assert condition(failed)[1] == endpoint.UNAVAILABLE
             assert "answers 500: compacting" in condition(failed)[2]
-            assert scores(failed) == scores(before) == {"kept_free": -20, "kept_used": -80}
+            assert scores(failed) == scores(before) == {"kept_free": 40, "kept_used": 10}
             assert before.status.validUntil is not None
             assert failed.status.validUntil is not None
             kept = failed.status.validUntil
@@ -84,7 +84,7 @@ async def test_while_prometheus_fails_the_last_scores_stay_and_are_not_prolonged
             part = await hub.until(
                 "c1",
                 RESOURCE,
-                lambda each: condition(each)[1] == provider.MISSING and scores(each)["kept_free"] == 20,
+                lambda each: condition(each)[1] == provider.MISSING and scores(each)["kept_free"] == 60,
             )
             assert condition(part)[0] == "False"
-            assert scores(part) == {"kept_free": 20, "kept_used": -80}
+            assert scores(part) == {"kept_free": 60, "kept_used": 10}

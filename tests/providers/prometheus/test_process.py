@@ -55,7 +55,7 @@ async def test_a_dry_run_prints_what_it_would_publish(config: Path, fairway_hub:
             each["metadata"]["namespace"]: each["status"]["scores"]
             for each in json.loads(done.stdout)["items"]
         }
-        assert found == {"c1": [{"name": "free", "value": -20}], "c2": [{"name": "free", "value": 50}]}
+        assert found == {"c1": [{"name": "free", "value": 40}], "c2": [{"name": "free", "value": 75}]}
         assert await hub.score("c1", "monitoring-score") is None
         table = ran(command(config, fairway_hub, "--dry-run"))
         assert "free" in table.stdout
@@ -81,7 +81,7 @@ async def test_the_process_publishes_until_it_is_told_to_stop(
         await hub.cluster("c1")
         process = Process(command(config, fairway_hub, "--deadline", "120s"), log=tmp_path / "provider.log")
         try:
-            found = await hub.until("c1", "monitoring-score", lambda each: scores(each) == {"free": -20})
+            found = await hub.until("c1", "monitoring-score", lambda each: scores(each) == {"free": 40})
             assert condition(found) == ("True", "AddOnPlacementScoreUpdated", "free 40 cores")
             assert found.metadata.labels == {
                 "app.kubernetes.io/managed-by": "fairway",

@@ -20,7 +20,7 @@ SCORES = (
 
 def test_scores_are_sorted_and_the_message_names_raw_values() -> None:
     found = assess(Intake(values={"memAvailable": 40.0, "cpuAvailable": 12.5}), SCORES, at=NOW)
-    assert found.scores == (("cpuAvailable", 0), ("memAvailable", 0))
+    assert found.scores == (("cpuAvailable", 50), ("memAvailable", 50))
     assert found.message == "cpuAvailable 12.5 cores, memAvailable 40 GiB"
     assert (found.well, found.reason, found.at) == (True, WELL, NOW)
 
@@ -45,7 +45,7 @@ def test_nothing_is_a_problem() -> None:
 
 def test_smoothed_values_are_scored_and_raw_ones_named() -> None:
     found = assess(Intake(values={"cpuAvailable": 25.0}), SCORES, at=NOW, smoothed={"cpuAvailable": 12.5})
-    assert found.scores == (("cpuAvailable", 0),)
+    assert found.scores == (("cpuAvailable", 50),)
     assert found.message == "cpuAvailable 25 cores"
 
 

@@ -24,7 +24,7 @@ async def test_raw_values_beside_scores(world: World, client: Client) -> None:
         runner = Runner([queue], client=theirs, settings=settings)
         await runner.once()
         assert runner.lanes["queue"].problem == ""
-        await world.scored(cluster, "queue-score", queueFree=50)
+        await world.scored(cluster, "queue-score", queueFree=75)
         raw = await client.get(MANAGED_CLUSTER_SCORES, f"{cluster}-queuefree", namespace=cluster)
         assert raw.status.score == 750
 
@@ -37,9 +37,9 @@ async def test_the_second_form_costs_the_first_nothing(
     settings = Settings(cluster=cluster, managed_cluster_scores=True)
     with caplog.at_level(logging.WARNING, logger="fairway.providers"):
         async with running([queue], hub=connection, settings=settings) as runner:
-            await world.scored(cluster, "queue-score", queueFree=50)
+            await world.scored(cluster, "queue-score", queueFree=75)
             while not runner.lanes["queue"].problem:
-                await world.scored(cluster, "queue-score", queueFree=50)
+                await world.scored(cluster, "queue-score", queueFree=75)
             assert runner.unready() == []
             exposed = values(runner.meters.expose())
             assert runner.lanes["queue"].problem.startswith("ManagedClusterScores: the hub refuses")

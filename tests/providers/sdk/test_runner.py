@@ -330,7 +330,7 @@ async def test_a_fleet_is_scored_and_new_clusters_at_once(world: World, client: 
         await world.scored(first, f"{name}-score", cheap=100)
         await world.scored(second, f"{name}-score", cheap=0)
         await world.cluster("c3")
-        await world.scored(third, f"{name}-score", cheap=0)
+        await world.scored(third, f"{name}-score", cheap=50)
         await until(lambda: runner.unready() == [])
         assert third in price.asked[-1]
 
@@ -346,7 +346,7 @@ async def test_a_cluster_that_is_gone_is_forgotten(world: World, client: Client)
         lane = runner.lanes[name]
         assert second not in lane.publisher.clusters
         runner.wake(name)
-        await world.scored(first, f"{name}-score", cheap=0)
+        await world.scored(first, f"{name}-score", cheap=50)
         assert f'cluster="{second}"' not in runner.meters.expose().decode()
 
 
@@ -391,7 +391,7 @@ async def test_a_fleet_needs_no_more_rights_than_it_says(world: World) -> None:
     await world.cluster("c2")
     connection = await world.account(first, FLEET_RULES, everywhere=True)
     async with running([Price({first: 3}, name=name)], hub=connection):
-        await world.scored(first, f"{name}-score", cheap=0)
+        await world.scored(first, f"{name}-score", cheap=50)
 
 
 async def test_strangers_are_left_out(world: World, client: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -423,7 +423,7 @@ async def test_one_writes_and_the_other_stands_by(world: World) -> None:
 
     async with AsyncExitStack() as stack:
         async with running([leading], hub=connection, settings=settings("one")) as one_runner:
-            await world.scored(first, f"{name}-score", cheap=0)
+            await world.scored(first, f"{name}-score", cheap=50)
             assert one_runner.leading
             other = await stack.enter_async_context(
                 running([waiting], hub=connection, settings=settings("two"))
@@ -434,7 +434,7 @@ async def test_one_writes_and_the_other_stands_by(world: World) -> None:
         await until(lambda: bool(waiting.asked))
         assert other.leading
         await world.delete(first, f"{name}-score")
-        await world.scored(first, f"{name}-score", cheap=0)
+        await world.scored(first, f"{name}-score", cheap=50)
 
 
 # What cannot run
