@@ -50,7 +50,7 @@ async def test_a_query_feeds_the_scores_of_the_fleet(monitoring: Monitoring, fai
                 while runner.unready():
                     await asyncio.sleep(POLL)
             monitoring.exporter.set("hub_free", 90, cluster="c1")
-            await hub.until("c1", RESOURCE, lambda each: scores(each) == {"hub_free": 80})
+            await hub.until("c1", RESOURCE, lambda each: scores(each) == {"hub_free": 90})
 
 
 async def test_while_prometheus_fails_the_last_scores_stay_and_are_not_prolonged(

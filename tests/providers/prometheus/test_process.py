@@ -90,7 +90,7 @@ async def test_the_process_publishes_until_it_is_told_to_stop(
             assert found.status.validUntil is not None
             # A cluster that joins is scored without waiting for an interval of minutes.
             await hub.cluster("c2")
-            await hub.until("c2", "monitoring-score", lambda each: scores(each) == {"free": 50})
+            await hub.until("c2", "monitoring-score", lambda each: scores(each) == {"free": 75})
         finally:
             await process.stop(grace=120)
         assert process.status == 0, process.tail()

@@ -107,6 +107,18 @@ def without(atom: Atom, value: Any, gone: FieldSet) -> Any:
     return kept or None
 
 
+def drop_emptied(result: Any, *, live: Any, applied: Any) -> None:
+    """Remove, in place, the fields that `without` emptied: null now, with a value before, and not applied as null."""
+    if not isinstance(result, dict) or not isinstance(live, dict):
+        return
+    sent = applied if isinstance(applied, dict) else {}
+    for name, inner in list(result.items()):
+        if inner is None and live.get(name) is not None and sent.get(name, {}) is not None:
+            del result[name]
+        else:
+            drop_emptied(inner, live=live.get(name), applied=sent.get(name))
+
+
 def _without_items(atom: Atom, value: list[Any], gone: FieldSet) -> list[Any]:
     kept: list[Any] = []
     for inner in value:

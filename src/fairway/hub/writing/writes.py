@@ -22,6 +22,7 @@ from fairway.hub.moments import timestamp
 from fairway.hub.options import Deletion
 from fairway.hub.patches import apply
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
+from fairway.hub.patches.merging import drop_emptied
 from fairway.hub.registry import Registry
 from fairway.hub.requests import APPLY_PATCH, Admit, Patch, Request
 from fairway.hub.resource import Document, Resource
@@ -372,6 +373,7 @@ class Writer:
             blank=self._intake.nothing(resource),
         )
         self._intake.typed(resource, merged)
+        drop_emptied(merged, live=live, applied=applied)
         merged = self._intake.cleaned(resource, merged, request, applied=True)
         self._intake.single_owners(merged, request, patched=True)
         if item is None:
