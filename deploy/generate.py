@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairway.api import crds
-from fairway.cli.dumper import dump_yaml
 from fairway.controllers import (
     acceptance,
     addons,
@@ -21,6 +20,7 @@ from fairway.controllers import (
     serving,
 )
 from fairway.controllers.placement import rules as placement
+from fairway.documents.writer import dump_yaml
 from fairway.kube.rules import Rule
 from fairway.providers.rules import FLEET_RULES
 

@@ -25,8 +25,8 @@ PATIENCE: Final = 120.0
 """Seconds after which what hasn't happened won't happen."""
 
 PRELOADED: Final = (
-    "fairway.cli.hub",
-    "fairway.cli.hub_serve",
+    "fairway.cli.hub.command",
+    "fairway.cli.hub.process",
     "fairway.kube.informer",
     "fairway.kube.leader",
 )

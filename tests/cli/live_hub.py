@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairway.api.kinds import KubeObject, encode
-from fairway.cli.files import load
-from fairway.cli.live_names import NAMESPACES
-from fairway.cli.live_objects import PLACING
+from fairway.cli.client.names import NAMESPACES
+from fairway.cli.client.objects import PLACING
+from fairway.cli.files.loader import load
 from fairway.kube import AlreadyExists, Client, Patch, Resource
 
 ROOT = Path(__file__).parents[2]

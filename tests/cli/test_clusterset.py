@@ -7,7 +7,7 @@ import yaml
 
 from cli.live_hub import act, fill
 from fairway.api.cluster import CLUSTER_SET_LABEL
-from fairway.cli.live_names import NAMESPACES
+from fairway.cli.client.names import NAMESPACES
 from fairway.cli.main import run
 from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Client
 from fairway.testing.builders import binding, cluster, cluster_set, selector

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cli.live_hub import act, fill
+from fairway.cli.client.names import NAMESPACES
 from fairway.cli.completion import INSTALL, PATIENCE_SECONDS, SHELLS
-from fairway.cli.live_names import NAMESPACES
 from fairway.cli.main import run
 from fairway.kube import Client
 from fairway.testing.builders import cluster, cluster_set, placement, score

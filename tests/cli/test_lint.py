@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fairway.cli.main import run
-from fairway.cli.options import NO_INPUT
+from fairway.cli.options.input import NO_INPUT
 from fairway.whatif.lint import RULES
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"

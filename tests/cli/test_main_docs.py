@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
+from cli.accept.test_accept import Asked, allow, ask, subject, waiting
 from cli.live_hub import EXAMPLE, ROOT, act, fill, write_status
-from cli.test_accept import Asked, allow, ask, subject, waiting
 from fairway.api.kinds import decode, encode
 from fairway.api.placement import Placement
 from fairway.cli import main

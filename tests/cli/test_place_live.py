@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cli.live_hub import EXAMPLE, act, fill
-from fairway.cli.live_objects import PLACING
+from fairway.cli.client.objects import PLACING
 from fairway.cli.main import run
 from fairway.kube import Client
 from fairway.testing.builders import decision

@@ -10,7 +10,7 @@ import yaml
 
 from deploy.documents import ROOT, sections
 from deploy.reader import Reader, reader
-from fairway.cli.run import run
+from fairway.cli.run.command import run
 from fairway.controllers import manager
 from fairway.controllers.availability import Availability
 from fairway.controllers.reconciler import BACKOFF

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import fairway
-from fairway.cli.provider import provider as provider_group
+from fairway.cli.provider.command import provider as provider_group
 from fairway.controllers import manager
 from fairway.controllers.placement import ocm
 from fairway.controllers.placement.shard import Shard
@@ -177,13 +177,13 @@ def test_there_are_two_and_one_may_go() -> None:
 
 
 def test_ports_are_those_of_fairway_run() -> None:
-    from fairway.cli import serving_options
+    from fairway.cli.options import serving
 
     ports = {each["name"]: each["containerPort"] for each in container()["ports"]}
     assert {name: f":{port}" for name, port in ports.items()} == {
-        "health": serving_options.HEALTH,
-        "metrics": serving_options.METRICS,
-        "debug": serving_options.DEBUG,
+        "health": serving.HEALTH,
+        "metrics": serving.METRICS,
+        "debug": serving.DEBUG,
     }
     targets = [port for each in documents("base/services.yaml") for port in each["spec"]["ports"]]
     assert {each["name"]: each["port"] for each in targets} == {

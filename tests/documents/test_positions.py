@@ -3,8 +3,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.cli.documents import json_documents, yaml_documents
-from fairway.cli.places import Place, find, parse_path, places_of
+from fairway.documents.positions import Place, find, parse_path, places_of
+from fairway.documents.reader import json_documents, yaml_documents
 
 YAML = b"""\
 a: 1

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.cli.documents import (
+from fairway.documents.reader import (
     ALIAS_BOMB,
     ALIAS_OF_ITSELF,
     MAX_DEPTH,
@@ -16,7 +16,7 @@ from fairway.cli.documents import (
     value_of,
     yaml_documents,
 )
-from fairway.cli.dumper import dump_yaml
+from fairway.documents.writer import dump_yaml
 
 
 def values(text: str) -> list[object]:

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from fairway.cli.scalars import resolve
+from fairway.documents.scalars import resolve
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from e2e.survivors import (
     survivors,
 )
 from e2e.test_loop import CLUSTER_OF, DECISION, PODS, SCORE_OF, chosen, pod, scored
-from fairway.cli.join_process import FORGOTTEN
+from fairway.cli.join.process import FORGOTTEN
 from fairway.kube import Client, KubeError
 from fairway.kube.transport import Retry
 from fairway.testing.processes import POLL

@@ -12,7 +12,7 @@ import pytest
 
 from clients.talk import Talk
 from disks import small_disk
-from fairway.cli.hub_pki import replace_keys
+from fairway.cli.hub.pki import replace_keys
 from fairway.hub import hub as hub_module
 from fairway.hub.access.certs import CertificateFault
 from fairway.hub.hub import Hub

@@ -17,7 +17,7 @@ import pytest
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import TRUE, find_condition
-from fairway.cli.join_token import bootstrap_token, grant
+from fairway.cli.join.token import bootstrap_token, grant
 from fairway.cli.main import run
 from fairway.controllers.acceptance import Acceptance
 from fairway.controllers.availability import Availability

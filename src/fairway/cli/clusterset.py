@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from fairway.cli.client.session import HubChoice, hub_options, talk, unknown
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_OK, BadInputError
-from fairway.cli.live import HubChoice, hub_options, talk, unknown
 from fairway.cli.output import say
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def bind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) 
     """Let the placements of a namespace choose from the clusters of a set."""
 
     async def work(client: "Client") -> None:
-        from fairway.cli.live_names import NAMESPACES
-        from fairway.cli.live_objects import listed
+        from fairway.cli.client.names import NAMESPACES
+        from fairway.cli.client.objects import listed
         from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 
         wanted = names_in(namespaces, option="-n") or [client.namespace]
@@ -149,7 +149,7 @@ def unbind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice
     """
 
     async def work(client: "Client") -> None:
-        from fairway.cli.live_objects import listed
+        from fairway.cli.client.objects import listed
         from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, NotFound
 
         wanted = names_in(namespaces, option="-n") or [client.namespace]
@@ -205,8 +205,8 @@ def fill(name: str, clusters: tuple[str, ...], dry_run: bool, hub: HubChoice) ->
     async def work(client: "Client") -> None:
         from fairway.api.cluster import CLUSTER_SET_LABEL
         from fairway.api.clusterset import LABEL_SELECTOR
-        from fairway.cli.get_clusters import members
-        from fairway.cli.live_objects import listed
+        from fairway.cli.client.objects import listed
+        from fairway.cli.get.clusters import members
         from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Patch
 
         sets = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTER_SETS)}

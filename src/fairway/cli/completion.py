@@ -76,7 +76,7 @@ def complete(kind: Kind) -> Complete:
 
 
 async def _names(context: click.Context, kind: Kind, typed: str) -> list[str]:
-    from fairway.cli.live_names import names_of
+    from fairway.cli.client.names import names_of
 
     given = context.params
     # Where no option says which namespace, the name has to.

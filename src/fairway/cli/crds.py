@@ -58,7 +58,7 @@ def crds(kinds: tuple[str, ...], output: Format, out: str | None) -> int:
         rows = [_row(each) for each in chosen]
         emit(rows, columns={key: key.replace("_", " ") for key in rows[0]})
         return EXIT_OK
-    from fairway.cli.export import export
+    from fairway.cli.files.export import export
 
     export((crd(each) for each in chosen), out=out, output=output)
     return EXIT_OK

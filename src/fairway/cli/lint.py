@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fairway.cli.client.session import HubChoice
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.live import HubChoice
-from fairway.cli.options import Input, input_options, load_input, moment
+from fairway.cli.options.input import Input, input_options, load_input, moment
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
-    from fairway.cli.documents import Document
-    from fairway.cli.files import LoadedObjects, Origin
-    from fairway.cli.places import Places
+    from fairway.cli.files.loader import LoadedObjects, Origin
+    from fairway.documents.positions import Places
+    from fairway.documents.reader import Document
     from fairway.whatif.lint import Finding
 
 UNKNOWN_RULE: Final = "there is no rule {rule!r}; {remedy}"
@@ -192,7 +192,7 @@ class _Lines:
     """Lines of fields in one file, which is read a second time. What cannot be is known by the object's line."""
 
     def __init__(self, file: str, starts: list[int], max_file_size: int) -> None:
-        from fairway.cli import sources
+        from fairway.cli.files import sources
 
         self._starts = sorted(set(starts))
         self._data = b""
@@ -207,7 +207,7 @@ class _Lines:
         self._json = self._json_documents(file) if self._data else {}
 
     def of(self, origin: "Origin", path: str) -> int:
-        from fairway.cli.places import Place, find
+        from fairway.documents.positions import Place, find
 
         places = self._places.get(origin.document if self._json else origin.line)
         if places is None:
@@ -216,7 +216,7 @@ class _Lines:
         return find(places, path, default=Place(origin.line)).line
 
     def _json_documents(self, file: str) -> "dict[int, Document]":
-        from fairway.cli.documents import DocumentError, json_documents
+        from fairway.documents.reader import DocumentError, json_documents
 
         named = file.lower().removesuffix(".gz").endswith((".json", ".jsonl"))
         if not named and self._data.lstrip()[:1] not in (b"{", b"["):
@@ -227,8 +227,8 @@ class _Lines:
             return {}
 
     def _read(self, origin: "Origin") -> "Places":
-        from fairway.cli.documents import Document
-        from fairway.cli.places import Place, places_of
+        from fairway.documents.positions import Place, places_of
+        from fairway.documents.reader import Document
 
         if self._json:
             document = self._json.get(origin.document)

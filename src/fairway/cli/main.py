@@ -52,25 +52,27 @@ class Verb(NamedTuple):
 
 
 VERBS: Final[dict[str, Verb]] = {
-    "accept": Verb("fairway.cli.accept:accept", "Let clusters in that ask to join."),
-    "addon": Verb("fairway.cli.addon:addon", "Install Fairway's add-on on managed clusters."),
-    "agent": Verb("fairway.cli.agent:agent", "Run the agent of the add-on on a managed cluster."),
+    "accept": Verb("fairway.cli.accept.command:accept", "Let clusters in that ask to join."),
+    "addon": Verb("fairway.cli.addon.command:addon", "Install Fairway's add-on on managed clusters."),
+    "agent": Verb("fairway.cli.agent.command:agent", "Run the agent of the add-on on a managed cluster."),
     "clusterset": Verb("fairway.cli.clusterset:clusterset", "Bind sets to namespaces, and fill them."),
     "completion": Verb("fairway.cli.completion:completion", "Print the completion script of a shell."),
     "conformance": Verb(
         "fairway.cli.conformance:conformance", "Check this version against recorded answers."
     ),
     "crds": Verb("fairway.cli.crds:crds", "Print the CRDs, ready for kubectl apply."),
-    "explain": Verb("fairway.cli.explain:explain", "Say why, why not, and what would change it."),
-    "fleet": Verb("fairway.cli.fleet:fleet", "Generate fleets and look at what files hold."),
-    "get": Verb("fairway.cli.get:get", "Show clusters, sets, placements, scores and decisions."),
-    "hub": Verb("fairway.cli.hub:hub", "Run an embedded Kubernetes API, and look after its data."),
-    "join": Verb("fairway.cli.join:join", "Join a cluster to a hub, and look after it there."),
+    "explain": Verb("fairway.cli.explain.command:explain", "Say why, why not, and what would change it."),
+    "fleet": Verb("fairway.cli.fleet.command:fleet", "Generate fleets and look at what files hold."),
+    "get": Verb("fairway.cli.get.command:get", "Show clusters, sets, placements, scores and decisions."),
+    "hub": Verb("fairway.cli.hub.command:hub", "Run an embedded Kubernetes API, and look after its data."),
+    "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and look after it there."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
-    "provider": Verb("fairway.cli.provider:provider", "Run score providers, and look after their scores."),
-    "run": Verb("fairway.cli.run:run", "Run the controllers against a hub."),
-    "up": Verb("fairway.cli.up:up", "Start a hub with controllers, and a fleet to try things on."),
+    "provider": Verb(
+        "fairway.cli.provider.command:provider", "Run score providers, and look after their scores."
+    ),
+    "run": Verb("fairway.cli.run.command:run", "Run the controllers against a hub."),
+    "up": Verb("fairway.cli.up.command:up", "Start a hub with controllers, and a fleet to try things on."),
 }
 
 

@@ -125,7 +125,7 @@ def to_json(document: object) -> str:
 def to_yaml(document: object) -> str:
     import msgspec
 
-    from fairway.cli.dumper import dump_yaml
+    from fairway.documents.writer import dump_yaml
 
     return dump_yaml(msgspec.to_builtins(document, order="sorted"))
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from fairway.cli.client.session import HubChoice
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.live import HubChoice
-from fairway.cli.options import Input, input_options, load_input, moment, no_placements
+from fairway.cli.options.input import Input, input_options, load_input, moment, no_placements
 from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _asked(given: Input) -> "set[Key]":
 
 
 def _place(world: "World", key: "Key", now: int) -> Placed:
-    from fairway.cli.live_world import recorded
+    from fairway.cli.client.world import recorded
     from fairway.engine.status import Code
     from fairway.whatif.advice import advise, left_alone, satisfied
 

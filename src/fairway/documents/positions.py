@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from fairway.cli.documents import Document
+from fairway.documents.reader import Document
 
 # Mapping keys and list positions from the document's root.
 Path = tuple[str | int, ...]

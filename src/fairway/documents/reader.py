@@ -3,7 +3,7 @@
 YAML is built straight from libyaml's events rather than by PyYAML's constructor. That is several times
 faster, resolves scalars by our rules, keeps timestamps as text, survives deep nesting, and puts a ceiling on
 what aliases may expand to. Where each field stands is not kept while reading, because files are large and
-errors are rare: `fairway.cli.places` reads one document again when somebody asks.
+errors are rare: `fairway.documents.positions` reads one document again when somebody asks.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from fairway.cli.scalars import resolve
+from fairway.documents.scalars import resolve
 
 MAX_DEPTH: Final = 100
 MAX_ALIAS_NODES: Final = 100_000

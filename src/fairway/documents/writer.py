@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from fairway.cli.scalars import resolve
+from fairway.documents.scalars import resolve
 
 
 class _Dumper(yaml.CSafeDumper):

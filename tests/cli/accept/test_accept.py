@@ -15,7 +15,7 @@ from msgspec import structs
 
 from cli.live_hub import act, fill, watch
 from fairway.api.cluster import ManagedCluster
-from fairway.cli.accept_requests import (
+from fairway.cli.accept.requests import (
     ADD_ON_LABEL,
     ARN_ANNOTATION,
     CLUSTER_LABEL,
@@ -27,10 +27,10 @@ from fairway.cli.accept_requests import (
     judged,
     requests_of,
 )
-from fairway.cli.accept_wait import GONE, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing
+from fairway.cli.accept.wait import GONE, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing
+from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, named
 from fairway.cli.errors import BadInputError
 from fairway.cli.main import run
-from fairway.cli.patience import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, named
 from fairway.controllers.acceptance.names import GROUP_PREFIX as SUBJECT_PREFIX
 from fairway.klusterlet.certificates import Subject, new_key
 from fairway.klusterlet.certificates import request_for as request_for_key
@@ -453,7 +453,7 @@ def test_when_the_time_is_up_it_is_told_what_is_missing(
 def test_what_is_missing_is_told_while_it_waits(
     hub: HubAddress, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway.cli.patience.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("fairway.cli.client.wait.QUIET_SECONDS", 0.0)
     assert accept(hub, "old", "--wait", "--timeout", "1") == 1
     what = f"old ({NO_HUB})"
     assert capsys.readouterr().err.splitlines() == [

@@ -17,12 +17,12 @@ from fairway.api.kinds import KINDS, decode
 from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.selector import LabelSelector
-from fairway.cli.addon import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
-from fairway.cli.addon_hub import KINDS as WRITTEN
-from fairway.cli.addon_hub import NO_PLACEMENT
-from fairway.cli.addon_objects import FAIRWAY, MANAGED_BY, NAMESPACE, PART_OF, Document, Plan, documents
-from fairway.cli.addon_selector import label_selector
-from fairway.cli.addon_status import NO_SCORE, NOT_INSTALLED, NOT_YET, NOTHING_SAID
+from fairway.cli.addon.command import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
+from fairway.cli.addon.objects import FAIRWAY, MANAGED_BY, NAMESPACE, PART_OF, Document, Plan, documents
+from fairway.cli.addon.selector import label_selector
+from fairway.cli.addon.status import NO_SCORE, NOT_INSTALLED, NOT_YET, NOTHING_SAID
+from fairway.cli.addon.writer import KINDS as WRITTEN
+from fairway.cli.addon.writer import NO_PLACEMENT
 from fairway.cli.main import run
 from fairway.controllers.addons.rendering import render
 from fairway.controllers.addons.rules import AGENT_ROLE

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.addon.test_addon import NAME, WELL, decide, say_so
 from cli.live_hub import ROOT, act
-from cli.test_addon import NAME, WELL, decide, say_so
 from fairway.cli.main import run
 from fairway.controllers.addons import conditions
 from fairway.kube import Client

@@ -15,7 +15,7 @@ from kube.definitions import known
 pytestmark = pytest.mark.kube
 Capture = pytest.CaptureFixture[str]
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "reference" / "crds"
+PUBLISHED = Path(__file__).parents[4] / "shared" / "reference" / "crds"
 
 
 class Hub:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from cli.addon.test_addon import NAME, WELL, addon, decide, say_so
 from cli.live_hub import act, watch
-from cli.test_addon import NAME, WELL, addon, decide, say_so
 from fairway.api.addon import (
     ConfigReference,
     ConfigSpecHash,
@@ -17,11 +17,11 @@ from fairway.api.addon import (
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.placement import Placement, PlacementStatus
-from fairway.cli.addon_objects import NAMESPACE, Plan
-from fairway.cli.addon_status import NOBODY_CHOSEN, NOT_YET, NOTHING_SAID
-from fairway.cli.addon_wait import NOT_DECIDED, NOT_NEWEST, Config, Scene
+from fairway.cli.addon.objects import NAMESPACE, Plan
+from fairway.cli.addon.status import NOBODY_CHOSEN, NOT_YET, NOTHING_SAID
+from fairway.cli.addon.wait import NOT_DECIDED, NOT_NEWEST, Config, Scene
+from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING
 from fairway.cli.main import run
-from fairway.cli.patience import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING
 from fairway.kube import ADD_ON_TEMPLATES, PLACEMENTS, Added, Client, Deleted, Patch, Updated
 from fairway.testing.hub import HubAddress
 

@@ -15,10 +15,10 @@ from cli.live_hub import act
 from cli.up_process import fairway, logging, until
 from fairway.api import crds
 from fairway.api.meta import find_condition
-from fairway.cli.agent_lease import Pulse
-from fairway.cli.agent_process import CHANGED, NO_HUB, WHICH_CLUSTER
+from fairway.cli.agent.lease import Pulse
+from fairway.cli.agent.process import CHANGED, NO_HUB, WHICH_CLUSTER
 from fairway.cli.main import run
-from fairway.cli.provider_options import duration
+from fairway.cli.provider.options import duration
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, CLUSTER_CLAIMS, Client, NotFound
 from fairway.kube.lease import LEASES
 from fairway.providers import health, hosted, usage

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.addon.test_addon import NAME, addon
+from cli.agent.test_agent import CLUSTER, SCORE, Hubs, hubs
 from cli.live_hub import act
-from cli.test_addon import NAME, addon
-from cli.test_agent import CLUSTER, SCORE, Hubs, hubs
 from cli.up_process import logging, until
 from fairway.api import crds
-from fairway.cli.addon_hub import NO_RAW
-from fairway.cli.addon_objects import ENVIRONMENT, Plan, documents
+from fairway.cli.addon.objects import ENVIRONMENT, Plan, documents
+from fairway.cli.addon.writer import NO_RAW
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
 from fairway.providers.rules import RAW_RULES

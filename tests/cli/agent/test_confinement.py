@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairway.cli.confinement import ELSEWHERE, NO_CONFIG, NO_PROGRAM
+from fairway.cli.agent.confinement import ELSEWHERE, NO_CONFIG, NO_PROGRAM
 from fairway.cli.main import run
 
 Capture = pytest.CaptureFixture[str]

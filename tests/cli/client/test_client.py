@@ -16,12 +16,12 @@ import yaml
 from cli.live_hub import EXAMPLE, act, fill
 from fairway.api import crds
 from fairway.api.crd import RESOURCES
-from fairway.cli import live, live_objects
-from fairway.cli.live import HubChoice
-from fairway.cli.live_objects import listed, read_hub
-from fairway.cli.live_words import NO_HUB, told
+from fairway.cli.client import objects, session
+from fairway.cli.client.messages import NO_HUB, told
+from fairway.cli.client.objects import listed, read_hub
+from fairway.cli.client.session import HubChoice
 from fairway.cli.main import run
-from fairway.cli.options import NO_INPUT
+from fairway.cli.options.input import NO_INPUT
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS, Client, Connection, CredentialError, KubeError
 from fairway.kube.errors import DeadlineExceeded, UnreadableError, error_of
 from fairway.testing.builders import cluster, score
@@ -286,15 +286,15 @@ def test_how_kubectl_is_called_for_the_same_hub() -> None:
 def test_warnings_of_the_hub_go_to_stderr_in_one_visible_line(capsys: Capture) -> None:
     import logging
 
-    with live.notes():
+    with session.notes():
         logging.getLogger("fairway.kube").warning("careful\x1b[31m")
         logging.getLogger("fairway.kube").info("nothing")
     assert capsys.readouterr() == ("", "fairway: careful\\x1b[31m\n")
 
 
 def test_everything_on_a_hub_is_what_the_files_would_have_given(fairway_hub: HubAddress) -> None:
-    from fairway.cli.files import load
-    from fairway.cli.live_overlay import identity
+    from fairway.cli.client.overlay import identity
+    from fairway.cli.files.loader import load
 
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
     found = act(fairway_hub.kubeconfig, read_hub)
@@ -315,7 +315,7 @@ def test_pages_that_the_hub_forgot_are_read_anew(
     from fairway.kube import Expired
 
     fill(fairway_hub.kubeconfig, *(score(f"c{number}", {"cpu": number}) for number in range(7)))
-    monkeypatch.setattr(live_objects, "PAGE", 3)
+    monkeypatch.setattr(objects, "PAGE", 3)
 
     async def read(client: Client) -> list[str]:
         asked = client.request
@@ -339,7 +339,7 @@ def test_progress_for_somebody_who_looks(fairway_hub: HubAddress, monkeypatch: p
     """On a terminal, and only if there is much to read."""
     fill(fairway_hub.kubeconfig, *(cluster(f"c{number}") for number in range(40)))
     code = (
-        "import sys; from fairway.cli import live_objects, main; live_objects._LARGE = {least}; "
+        "import sys; from fairway.cli import main; from fairway.cli.client import objects; objects._LARGE = {least}; "
         "sys.exit(main.run(['place', '--kubeconfig', {kubeconfig!r}]))"
     )
     for least, expected in ((41, False), (40, True)):

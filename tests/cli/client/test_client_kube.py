@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.accept.test_accept import BOOTSTRAP, BOOTSTRAP_GROUP, request_for, subject
+from cli.get.test_get import CLUSTERS
 from cli.live_hub import EXAMPLE, ROOT, watch
-from cli.test_accept import BOOTSTRAP, BOOTSTRAP_GROUP, request_for, subject
-from cli.test_get import CLUSTERS
 from fairway.api import crds
-from fairway.cli.accept_requests import CLUSTER_LABEL, SIGNERS
+from fairway.cli.accept.requests import CLUSTER_LABEL, SIGNERS
 from fairway.cli.main import run
 from fairway.testing.hub import hub_in_thread
 from fairway.testing.kubernetes import (

@@ -7,7 +7,7 @@ import yaml
 
 from fairway.cli.main import run
 
-EXAMPLE = str(Path(__file__).parents[2] / "examples" / "fleet")
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "fleet")
 NOW = "2026-01-03T00:00:00Z"
 Capture = pytest.CaptureFixture[str]
 

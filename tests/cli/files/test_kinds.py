@@ -1,6 +1,6 @@
 import pytest
 
-from fairway.cli.kinds import Finding, classify, distance
+from fairway.cli.files.kinds import Finding, classify, distance
 
 GROUP = "cluster.open-cluster-management.io"
 KNOWN = {

@@ -10,11 +10,11 @@ import pytest
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import Placement
 from fairway.cli.errors import InputProblemsError, Problem
-from fairway.cli.files import DUPLICATE_REMEDY, NO_CLUSTER, NO_NAME, NO_OBJECTS, LoadedObjects, load
+from fairway.cli.files.loader import DUPLICATE_REMEDY, NO_CLUSTER, NO_NAME, NO_OBJECTS, LoadedObjects, load
 from fairway.cli.main import run
 from fairway.whatif.synthetic import generate
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "fleet"
 PLACEMENT = """\
 apiVersion: cluster.open-cluster-management.io/v1beta1
 kind: Placement

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fairway.cli import sources
 from fairway.cli.errors import Problem
+from fairway.cli.files import sources
 
 
 def refused(path: Path | str, *, max_bytes: int = 1 << 20) -> Problem:

@@ -10,8 +10,8 @@ import pytest
 from cli.live_hub import act, merge
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import AddOnPlacementScore
-from fairway.cli.fleet_hub import APPLIED, LABELS
-from fairway.cli.live_names import NAMESPACES
+from fairway.cli.client.names import NAMESPACES
+from fairway.cli.fleet.writer import APPLIED, LABELS
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS, Client, NotFound
 from fairway.testing.builders import cluster

@@ -13,7 +13,7 @@ import yaml
 
 from cli.live_hub import act, fill, watch
 from fairway.api.meta import format_time
-from fairway.cli.live_names import NAMESPACES
+from fairway.cli.client.names import NAMESPACES
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, AlreadyExists, Client, Patch
 from fairway.testing.builders import cluster, cluster_score, score

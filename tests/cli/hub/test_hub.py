@@ -22,9 +22,8 @@ from cryptography import x509
 
 from cli.hub_process import COMMAND, reading, refused, served
 from clients.talk import Talk
-from fairway.cli import hub_serve
-from fairway.cli.hub import MISPLACED
-from fairway.cli.hub_serve import (
+from fairway.cli.hub.command import MISPLACED
+from fairway.cli.hub.process import (
     BAD_NAME,
     BUSY,
     FOREIGN_KUBECONFIG,
@@ -33,6 +32,7 @@ from fairway.cli.hub_serve import (
     NOT_KEPT,
     STOPPING,
     Discreet,
+    _stray,
 )
 from fairway.cli.main import run
 from fairway.hub import upkeep
@@ -168,7 +168,9 @@ def test_a_host_that_is_elsewhere(host: str) -> None:
 def test_a_port_for_which_one_needs_rights(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(hub_serve, "running", failing(OSError(errno.EACCES, "Permission denied")))
+    monkeypatch.setattr(
+        "fairway.cli.hub.process.running", failing(OSError(errno.EACCES, "Permission denied"))
+    )
     assert run(["hub", "--port", "443"]) == 2
     assert capsys.readouterr().err == f"fairway: {NOT_ALLOWED.format(host='127.0.0.1', port=443)}\n"
 
@@ -355,7 +357,7 @@ def failing(error: Exception) -> Any:
 def test_a_fault_of_ours_says_where_but_not_what_it_was_about(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(hub_serve, "running", failing(ValueError(SECRET)))
+    monkeypatch.setattr("fairway.cli.hub.process.running", failing(ValueError(SECRET)))
     monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
     assert run(["hub"]) == 2
     told = capsys.readouterr().err
@@ -387,7 +389,7 @@ def test_the_log_does_not_quote_exceptions() -> None:
 
 
 async def test_what_nobody_waits_for_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
-    hub_serve._stray(
+    _stray(
         asyncio.get_running_loop(),
         {"message": "Task exception was never retrieved", "exception": ValueError(SECRET), "task": SECRET},
     )
@@ -397,7 +399,7 @@ async def test_what_nobody_waits_for_is_logged_without_its_words(caplog: pytest.
 
 
 def test_the_umask_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_serve, "running", failing(OSError(errno.EADDRINUSE, "in use")))
+    monkeypatch.setattr("fairway.cli.hub.process.running", failing(OSError(errno.EADDRINUSE, "in use")))
     before = os.umask(0o022)
     try:
         assert run(["hub"]) == 2
@@ -417,4 +419,4 @@ def test_it_says_what_is_kept_and_who_can_reach_it() -> None:
     assert lines[0].endswith(NOT_KEPT)
     assert "every address" in lines[1]
     assert lines[3] == "  kubectl get namespaces"
-    assert "INFO fairway.cli.hub_serve: stopped" in errors
+    assert "INFO fairway.cli.hub.process: stopped" in errors

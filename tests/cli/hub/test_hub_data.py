@@ -14,8 +14,8 @@ import yaml
 
 from cli.hub_process import reading
 from clients.talk import Talk
-from fairway.cli.hub_backup import KEYS_LEFT, NO_BACKUP, NO_DATA
-from fairway.cli.hub_data import EXISTS, KEYS_BACK, KEYS_LACKING, ONE_PLACE, ONLY_MANIFESTS
+from fairway.cli.hub.backup import KEYS_LEFT, NO_BACKUP, NO_DATA
+from fairway.cli.hub.data import EXISTS, KEYS_BACK, KEYS_LACKING, ONE_PLACE, ONLY_MANIFESTS
 from fairway.cli.main import run
 from fairway.hub.hub import Hub
 from fairway.hub.storage import archive

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import pytest
 
-from fairway.cli.hub import PORT, hub
-from fairway.cli.hub_serve import KUBECONFIG
+from fairway.cli.hub.command import PORT, hub
+from fairway.cli.hub.process import KUBECONFIG
 from fairway.hub import upkeep
 from fairway.hub.access.authn import OPEN_PATHS
 from fairway.hub.hub import NAMESPACES, PROBE_SECONDS
@@ -16,7 +16,7 @@ from fairway.hub.serving.documents import KUBERNETES
 from fairway.hub.storage import lock, log, store
 from fairway.hub.upkeep import expiry
 
-PAGE = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "hub.md").read_text(encoding="utf-8")
 KIB = 1024
 MIB = 1024 * KIB
 

@@ -14,9 +14,10 @@ from cli.live_hub import act
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.cli.errors import BadInputError
-from fairway.cli.join import A_NAME
-from fairway.cli.join_leave import LEFT
-from fairway.cli.join_options import (
+from fairway.cli.join.command import A_NAME
+from fairway.cli.join.leave import LEFT
+from fairway.cli.join.messages import CLOCK, CLUSTER_CONFIG, PLAIN, UNTRUSTED, cluster_words, hub_words
+from fairway.cli.join.options import (
     HALF,
     NO_SERVER,
     NOT_BASE64,
@@ -24,8 +25,7 @@ from fairway.cli.join_options import (
     TWO_WAYS,
     BootstrapChoice,
 )
-from fairway.cli.join_process import FORGOTTEN, NO_BOOTSTRAP, NO_NAME, RUN_OUT
-from fairway.cli.join_words import CLOCK, CLUSTER_CONFIG, PLAIN, UNTRUSTED, cluster_words, hub_words
+from fairway.cli.join.process import FORGOTTEN, NO_BOOTSTRAP, NO_NAME, RUN_OUT
 from fairway.cli.main import run
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
 from fairway.controllers.kinds import CLUSTER_ROLES

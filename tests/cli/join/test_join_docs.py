@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.join.test_join import available
 from cli.live_hub import ROOT, act
-from cli.test_join import available
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.kube import MANAGED_CLUSTERS
 from fairway.testing.hub import hub_in_thread

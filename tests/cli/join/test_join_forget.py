@@ -8,7 +8,7 @@ import pytest
 from cli.live_hub import act
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.cli.clusterset import DRY_RUN
-from fairway.cli.join_forget import ANSWERS, MEMBER, NOTHING, RELEASED, STAY_THERE, STAYS
+from fairway.cli.join.forget import ANSWERS, MEMBER, NOTHING, RELEASED, STAY_THERE, STAYS
 from fairway.cli.main import run
 from fairway.klusterlet.names import AVAILABLE, CLUSTER_LABEL
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Patch

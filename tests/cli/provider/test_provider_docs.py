@@ -15,7 +15,7 @@ import yaml
 from cli.live_hub import ROOT, act
 from fairway.api.kinds import decode
 from fairway.api.placement import Placement
-from fairway.cli.provider import provider
+from fairway.cli.provider.command import provider
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
 from fairway.kube.rules import Rule
 from fairway.providers import intake, isolation, lane, publication, rules, scales

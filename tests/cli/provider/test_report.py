@@ -8,8 +8,8 @@ import pytest
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import ManagedClusterScore
-from fairway.cli.provider_health import Entry, Health, State
-from fairway.cli.provider_report import AddOn, Published, Registry, age, document
+from fairway.cli.provider.health import Entry, Health, State
+from fairway.cli.provider.report import AddOn, Published, Registry, age, document
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GROUP = ("AddOnPlacementScore", "usage-score")

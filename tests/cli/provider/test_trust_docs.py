@@ -12,11 +12,11 @@ import pytest
 import yaml
 from msgspec import structs
 
+from cli.get.test_provider_listing import LONG, publish
 from cli.live_hub import ROOT, act, fill
-from cli.test_get_providers import LONG, publish
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition
-from fairway.cli.run_config import configured
+from fairway.cli.run.config import configured
 from fairway.controllers.manager import Settings
 from fairway.controllers.scores import Orphans, Policy, Silence
 from fairway.kube import Client

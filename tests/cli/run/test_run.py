@@ -12,10 +12,10 @@ from aiohttp import ClientSession
 
 from cli.up_process import fairway, running, until
 from fairway.api.lease import format_micro_time
-from fairway.cli import run_process
-from fairway.cli.run import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
-from fairway.cli.run_options import NAMES, NONE_LEFT, USUAL, chosen
-from fairway.cli.serving_options import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
+from fairway.cli.options.serving import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
+from fairway.cli.run.command import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
+from fairway.cli.run.options import NAMES, NONE_LEFT, USUAL, chosen
+from fairway.cli.run.process import SHADOWING
 from fairway.controllers.manager import ALL, DEFAULT, Settings
 from fairway.controllers.placement import ocm
 from fairway.controllers.placement.shard import Shard
@@ -49,8 +49,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     def note(hub: object, settings: Settings, listening: object) -> None:
         found.update(hub=hub, settings=settings, listening=listening)
 
-    monkeypatch.setattr("fairway.cli.run.serve", note)
-    monkeypatch.setattr("fairway.cli.run.logs.configure", lambda **given: found.update(logs=given))
+    monkeypatch.setattr("fairway.cli.run.command.serve", note)
+    monkeypatch.setattr("fairway.cli.run.command.logs.configure", lambda **given: found.update(logs=given))
     for name in ("KUBERNETES_SERVICE_HOST", "POD_NAME"):
         monkeypatch.delenv(name, raising=False)
     return found
@@ -328,7 +328,7 @@ async def test_a_shadow_writes_nothing(silent_hub: HubAddress) -> None:
         await furnish(client)
         before = await client.newest(PLACEMENTS)
         with running("--kubeconfig", silent_hub.kubeconfig, "--shadow") as process:
-            assert process.lines[-1]["msg"].startswith(run_process.SHADOWING)
+            assert process.lines[-1]["msg"].startswith(SHADOWING)
             # It says so when it has looked, which is after the time a difference must last.
             process.read_until(lambda line: "placement default/p: " in line["msg"])
             assert process.stop() == 0

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fairway.cli.errors import BadInputError
-from fairway.cli.run_config import configured
+from fairway.cli.run.config import configured
 from fairway.controllers import bridge, manager, recovery, scores
 from fairway.controllers.manager import Settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def config(tmp_path: Path, text: str) -> Settings:

@@ -17,9 +17,9 @@ from cli.up_process import FAIRWAY, ROOT, Up, environment, fairway, running, unt
 from fairway.api.decision import PlacementDecision
 from fairway.api.lease import format_micro_time
 from fairway.api.score import AddOnPlacementScore
-from fairway.cli import up_tour
-from fairway.cli.hub_serve import BUSY, HOW_TO_STOP, STOPPING
-from fairway.cli.up_parts import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
+from fairway.cli.hub.process import BUSY, HOW_TO_STOP, STOPPING
+from fairway.cli.up import tour
+from fairway.cli.up.services import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
 from fairway.controllers.manager import DEFAULT
 from fairway.controllers.placement import ocm
 from fairway.hub.storage.entry import LOCKED
@@ -112,7 +112,7 @@ class TestTour:
         assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(DEFAULT)))
         assert lines[2] == FLEET.format(count=2, period=30)
         assert f"  export KUBECONFIG='{data / 'admin.kubeconfig'}'" in lines
-        tries = up_tour.steps(f"{shlex.quote(sys.executable)} -m fairway")
+        tries = tour.steps(f"{shlex.quote(sys.executable)} -m fairway")
         assert [line[2:] for line in lines if line.startswith("  ")][1:] == list(tries)
 
     def test_without_clusters_it_says_how_to_have_some(self, tmp_path: Path) -> None:
@@ -126,18 +126,18 @@ class TestTour:
         assert process.returncode == 0
 
     def test_the_example_is_the_file(self) -> None:
-        assert (ROOT / up_tour.FILE).read_text(encoding="utf-8") == up_tour.EXAMPLE
+        assert (ROOT / tour.FILE).read_text(encoding="utf-8") == tour.EXAMPLE
         printed = fairway("up", "--example")
-        assert (printed.returncode, printed.stdout) == (0, up_tour.EXAMPLE)
+        assert (printed.returncode, printed.stdout) == (0, tour.EXAMPLE)
 
     def test_where_the_file_is_not_at_hand_it_is_printed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        assert up_tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
+        assert tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
         (tmp_path / "examples").mkdir()
-        (tmp_path / up_tour.FILE).write_text("something else")
-        assert up_tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
+        (tmp_path / tour.FILE).write_text("something else")
+        assert tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
 
     def test_it_calls_itself_as_it_was_called(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         program = tmp_path / "my venv" / "bin" / "fairway"
@@ -145,15 +145,15 @@ class TestTour:
         program.touch(mode=0o755)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("PATH", os.defpath)
-        assert up_tour.fairway_command([str(program)]) == "'my venv/bin/fairway'"
+        assert tour.fairway_command([str(program)]) == "'my venv/bin/fairway'"
         monkeypatch.chdir(program.parent)
-        assert up_tour.fairway_command(["./fairway"]) == "./fairway"
+        assert tour.fairway_command(["./fairway"]) == "./fairway"
         monkeypatch.chdir(ROOT)
-        assert up_tour.fairway_command([str(program)]) == f"'{program}'"
+        assert tour.fairway_command([str(program)]) == f"'{program}'"
         monkeypatch.setenv("PATH", str(program.parent))
-        assert up_tour.fairway_command([str(program)]) == "fairway"
-        module = Path(up_tour.__file__).parents[1] / "__main__.py"
-        assert up_tour.fairway_command([str(module)]) == f"{shlex.quote(sys.executable)} -m fairway"
+        assert tour.fairway_command([str(program)]) == "fairway"
+        module = Path(tour.__file__).parents[2] / "__main__.py"
+        assert tour.fairway_command([str(module)]) == f"{shlex.quote(sys.executable)} -m fairway"
 
     def test_help_has_examples(self) -> None:
         printed = fairway("up", "--help").stdout

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from cli.up_process import ROOT, environment, fairway, until, up
-from fairway.cli.hub import PORT
-from fairway.cli.hub_serve import HOW_TO_STOP, NOT_KEPT, READY
-from fairway.cli.up_parts import CONTROLLERS, ELSEWHERE, FLEET, TRY
-from fairway.cli.up_tour import EXAMPLE, steps
+from fairway.cli.hub.command import PORT
+from fairway.cli.hub.process import HOW_TO_STOP, NOT_KEPT, READY
+from fairway.cli.up.services import CONTROLLERS, ELSEWHERE, FLEET, TRY
+from fairway.cli.up.tour import EXAMPLE, steps
 from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.trust import MISSING_SCORE

@@ -9,7 +9,7 @@ import pytest
 from controllers.acceptance.test_renewals import joined, of
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, once_allowed
 from controllers.hubs import HubUnderTest
-from fairway.cli.addon_objects import Plan, documents
+from fairway.cli.addon.objects import Plan, documents
 from fairway.controllers.acceptance import RULES, Acceptance
 from fairway.controllers.addons.names import cluster_group, common_group, user
 from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS

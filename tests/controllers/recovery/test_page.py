@@ -13,7 +13,7 @@ from controllers.clustersets.stage import Stage, at_work
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.recovery.page import Pass, Save, Shell, Type, pieces
-from fairway.cli.run_config import configured
+from fairway.cli.run.config import configured
 from fairway.controllers.bridge import RULES as BRIDGE_RULES
 from fairway.controllers.bridge import Bridge, Options, Range
 from fairway.controllers.kinds import NAMESPACES

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fairway.cli.client.session import HubChoice, hub_options, talk, unknown
+from fairway.cli.client.wait import refuse_contradictions, wait_options
 from fairway.cli.clusterset import DRY_RUN, dry_run_option, names_in
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
-from fairway.cli.live import HubChoice, hub_options, talk, unknown
 from fairway.cli.output import cell, say
-from fairway.cli.patience import refuse_contradictions, wait_options
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
-    from fairway.cli.accept_requests import Request
+    from fairway.cli.accept.requests import Request
     from fairway.kube import Client
 
 ACCEPTED: Final = "cluster {name} is accepted"
@@ -89,7 +89,7 @@ def accept(
     only = frozenset(names_in(requesters, option="--requesters"))
 
     async def work(client: "Client") -> bool:
-        from fairway.cli.live_objects import listed
+        from fairway.cli.client.objects import listed
         from fairway.controllers.acceptance.names import refusal
         from fairway.kube import MANAGED_CLUSTERS
 
@@ -103,7 +103,7 @@ def accept(
             await _accept(client, there[name], anybody=anybody, only=only, dry_run=dry_run) for name in wanted
         ]
         if wait and all(results):
-            from fairway.cli.accept_wait import available
+            from fairway.cli.accept.wait import available
 
             await available(client, wanted, seconds=timeout)
         return all(results)
@@ -115,7 +115,7 @@ async def _accept(
     client: "Client", cluster: "ManagedCluster", *, anybody: bool, only: frozenset[str], dry_run: bool
 ) -> bool:
     """False if requests wait and none could be approved."""
-    from fairway.cli.accept_requests import ARN_ANNOTATION, approve, requests_of
+    from fairway.cli.accept.requests import ARN_ANNOTATION, approve, requests_of
     from fairway.kube import MANAGED_CLUSTERS, Patch
 
     name = cluster.metadata.name

@@ -12,8 +12,8 @@ from typing import Final, Literal
 import msgspec
 
 from fairway.api.meta import format_time
+from fairway.cli.client.objects import listed
 from fairway.cli.errors import BadInputError
-from fairway.cli.live_objects import listed
 from fairway.cli.output import cell
 from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.certification import is_for_a_client

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import TRUE, Condition, find_condition
-from fairway.cli.patience import wait
-from fairway.cli.watching import Feed
+from fairway.cli.client.wait import wait
+from fairway.cli.client.watch import Feed
 from fairway.klusterlet.names import ACCEPTED, AVAILABLE, JOINED
 from fairway.kube import MANAGED_CLUSTERS, Client, Deleted, Updated
 from fairway.kube.change import Change

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fairway.cli.client.session import HubChoice, hub_options, talk
+from fairway.cli.client.wait import refuse_contradictions, wait_options
 from fairway.cli.errors import EXIT_NO, EXIT_OK
-from fairway.cli.live import HubChoice, hub_options, talk
 from fairway.cli.output import OutputFormat, emit, output_option, say
-from fairway.cli.patience import refuse_contradictions, wait_options
 
 if TYPE_CHECKING:
-    from fairway.cli.addon_hub import Step
+    from fairway.cli.addon.writer import Step
     from fairway.kube import Client
 
 WAIT_SECONDS: Final = 60.0
@@ -37,7 +37,7 @@ COLUMNS: Final = {"kind": "kind", "namespace": "namespace", "name": "name", "don
 
 
 def add_on(text: str) -> str:
-    from fairway.cli.addon_objects import ADD_ONS
+    from fairway.cli.addon.objects import ADD_ONS
 
     known = {**{each: each for each in ADD_ONS}, **{name: each for each, name in ADD_ONS.items()}}
     if text not in known:
@@ -48,7 +48,7 @@ def add_on(text: str) -> str:
 
 
 def placement(text: str) -> tuple[str, str]:
-    from fairway.cli.addon_objects import placement_of
+    from fairway.cli.addon.objects import placement_of
 
     found = placement_of(text)
     if found is None:
@@ -153,9 +153,9 @@ def install(
 
     What Fairway wrote before is brought up to date; what somebody else wrote is left alone.
     """
-    from fairway.cli.addon_objects import IMAGE, Plan, documents
-    from fairway.cli.addon_selector import label_selector
-    from fairway.cli.addon_settings import check_settings
+    from fairway.cli.addon.objects import IMAGE, Plan, documents
+    from fairway.cli.addon.selector import label_selector
+    from fairway.cli.addon.settings import check_settings
 
     refuse_contradictions(context)
     if sum((clusters is not None, chosen_by is not None, everywhere)) > 1:
@@ -178,8 +178,8 @@ def install(
         return EXIT_OK
 
     async def work(client: "Client") -> None:
-        from fairway.cli.addon_hub import install as write
-        from fairway.cli.addon_wait import hashes, running
+        from fairway.cli.addon.wait import hashes, running
+        from fairway.cli.addon.writer import install as write
 
         before = await hashes(client, plan) if wait else {}
         steps = await write(client, plan, take_over=take_over, dry_run=dry_run)
@@ -207,13 +207,13 @@ Exit status: 0 it runs and publishes everywhere it is wanted, 1 it does not, or 
 @hub_options
 def status(name: str, output: OutputFormat, hub: HubChoice) -> int:
     """On how many clusters an add-on runs and publishes; and on the others, why not."""
-    from fairway.cli.addon_objects import ADD_ONS
-    from fairway.cli.addon_status import COLUMNS as STATUS_COLUMNS
-    from fairway.cli.addon_status import NOT_INSTALLED, Report, report
+    from fairway.cli.addon.objects import ADD_ONS
+    from fairway.cli.addon.status import COLUMNS as STATUS_COLUMNS
+    from fairway.cli.addon.status import NOT_INSTALLED, Report, report
     from fairway.kube import SYSTEM_CLOCK
 
     async def work(client: "Client") -> Report | None:
-        from fairway.cli.addon_hub import refuse_without_add_ons
+        from fairway.cli.addon.writer import refuse_without_add_ons
 
         await refuse_without_add_ons(client)
         return await report(client, add_on=ADD_ONS[name], provider=name, now=SYSTEM_CLOCK.wall())
@@ -260,7 +260,7 @@ def uninstall(name: str, timeout: float, dry_run: bool, output: OutputFormat, hu
 
     What somebody else wrote stays, and so does the namespace.
     """
-    from fairway.cli.addon_objects import ADD_ONS
+    from fairway.cli.addon.objects import ADD_ONS
 
     async def work(client: "Client") -> "tuple[list[Step], list[str], list[str]]":
         return await _uninstall(client, name, timeout=timeout, dry_run=dry_run)
@@ -288,14 +288,14 @@ async def _uninstall(
     client: "Client", name: str, *, timeout: float, dry_run: bool
 ) -> "tuple[list[Step], list[str], list[str]]":
     """What was removed, clusters that still have an agent, and namespaces that stay."""
-    from fairway.cli.addon_hub import (
+    from fairway.cli.addon.objects import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
+    from fairway.cli.addon.writer import (
         is_offered,
         providers_of,
         refuse_without_add_ons,
         remove,
         written_for,
     )
-    from fairway.cli.addon_objects import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
     from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, NotFound
 
     await refuse_without_add_ons(client)
@@ -343,7 +343,7 @@ async def _gone(client: "Client", add_on_name: str, *, timeout: float) -> list[s
 
 
 def _variables(settings: tuple[str, ...]) -> Mapping[str, str]:
-    from fairway.cli.addon_objects import VARIABLES
+    from fairway.cli.addon.objects import VARIABLES
 
     found: dict[str, str] = {}
     for each in settings:

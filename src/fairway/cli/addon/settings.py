@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import click
 
-from fairway.cli.addon_objects import IMAGE, VARIABLES, Plan, container
-from fairway.cli.agent import run as agent_run
-from fairway.cli.agent_process import READS_FLEET, Job, check
+from fairway.cli.addon.objects import IMAGE, VARIABLES, Plan, container
+from fairway.cli.agent.command import run as agent_run
+from fairway.cli.agent.process import READS_FLEET, Job, check
 from fairway.cli.errors import BadInputError
 from fairway.providers.catalogue import CATALOGUE
 from fairway.providers.loading import NEAR, installed

@@ -11,8 +11,8 @@ from fairway.api.addon import ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.score import AddOnPlacementScore
-from fairway.cli.addon_objects import FAIRWAY, MANAGED_BY, SCORE_LABEL
-from fairway.cli.live_objects import listed
+from fairway.cli.addon.objects import FAIRWAY, MANAGED_BY, SCORE_LABEL
+from fairway.cli.client.objects import listed
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     CLUSTER_MANAGEMENT_ADD_ONS,

@@ -15,14 +15,14 @@ from fairway.api.addon import ConfigReference, ManagedClusterAddOn
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL, Placement
-from fairway.cli.addon_hub import KINDS, Step
-from fairway.cli.addon_objects import Plan
-from fairway.cli.addon_status import NOBODY_CHOSEN, unavailable
-from fairway.cli.live import NOTE
-from fairway.cli.live_objects import listed
+from fairway.cli.addon.objects import Plan
+from fairway.cli.addon.status import NOBODY_CHOSEN, unavailable
+from fairway.cli.addon.writer import KINDS, Step
+from fairway.cli.client.objects import listed
+from fairway.cli.client.session import NOTE
+from fairway.cli.client.wait import wait
+from fairway.cli.client.watch import Feed
 from fairway.cli.output import say
-from fairway.cli.patience import wait
-from fairway.cli.watching import Feed
 from fairway.kube import (
     MANAGED_CLUSTER_ADD_ONS,
     PLACEMENT_DECISIONS,

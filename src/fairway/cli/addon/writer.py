@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from fairway.api.addon import ADD_ON_GROUP
 from fairway.api.meta import ObjectMeta
-from fairway.cli.addon_objects import CLUSTER, FAIRWAY, MANAGED_BY, PART_OF, RBAC, Document, Plan, documents
+from fairway.cli.addon.objects import CLUSTER, FAIRWAY, MANAGED_BY, PART_OF, RBAC, Document, Plan, documents
 from fairway.cli.errors import BadInputError
 from fairway.kube import (
     CLUSTER_MANAGEMENT_ADD_ONS,

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from fairway.cli.log_options import log_options
-from fairway.cli.provider_options import addresses, cluster_name, duration
+from fairway.cli.options.logs import log_options
+from fairway.cli.provider.options import addresses, cluster_name, duration
 from fairway.observe import logs
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def run(
 
     Ready means that the scores of every provider are on the hub, and valid.
     """
-    from fairway.cli.agent_process import Job, serve
+    from fairway.cli.agent.process import Job, serve
 
     logs.configure(format=log_format, level=log_level)
     serve(

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fairway.cli import confinement, run_signals
-from fairway.cli.addon_objects import agent_of
-from fairway.cli.agent_lease import Pulse
+from fairway.cli import signals
+from fairway.cli.addon.objects import agent_of
+from fairway.cli.agent import confinement
+from fairway.cli.agent.lease import Pulse
 from fairway.cli.errors import BadInputError, CommandError
-from fairway.cli.provider_options import listening
-from fairway.cli.serving_options import in_a_pod
+from fairway.cli.options.serving import in_a_pod
+from fairway.cli.provider.options import listening
 from fairway.controllers.serving import Address, serving
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -257,7 +258,7 @@ class Agent:
 
 async def _serve(agent: Agent, connection: Connection) -> None:
     job = agent.job
-    with run_signals.listening() as stop:
+    with signals.listening() as stop:
         async with serving(
             health=job.health,
             metrics=job.metrics,
@@ -265,7 +266,7 @@ async def _serve(agent: Agent, connection: Connection) -> None:
             ready=agent.unready,
             expose=agent.meters.expose,
         ):
-            await run_signals.until(stop, agent.run(connection), on_stop=lambda: log.info(STOPPING))
+            await signals.until(stop, agent.run(connection), on_stop=lambda: log.info(STOPPING))
 
 
 @asynccontextmanager

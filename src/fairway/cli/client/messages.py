@@ -20,7 +20,7 @@ from fairway.kube.errors import (
 )
 
 if TYPE_CHECKING:
-    from fairway.cli.live import HubChoice
+    from fairway.cli.client.session import HubChoice
 
 NO_HUB: Final = (
     "no hub to talk to: there is no kubeconfig; give one with --kubeconfig or in KUBECONFIG, "

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from fairway.cli.files import MORE_UNREADABLE, LoadedObject, LoadedObjects, Origin
+from fairway.cli.files.loader import MORE_UNREADABLE, LoadedObject, LoadedObjects, Origin
 from fairway.cli.output import say
 from fairway.cli.progress import Advance, progress
 from fairway.kube import (

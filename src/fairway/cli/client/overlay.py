@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from fairway.api.kinds import KubeObject
-from fairway.cli.files import LoadedObject, LoadedObjects
+from fairway.cli.files.loader import LoadedObject, LoadedObjects
 
 Identity = tuple[str, str, str]
 """(kind, namespace, name)"""

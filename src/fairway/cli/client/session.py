@@ -62,7 +62,7 @@ class HubChoice:
 
     def connection(self) -> "Connection":
         """Raises HubError."""
-        from fairway.cli.live_words import NO_HUB, is_nowhere
+        from fairway.cli.client.messages import NO_HUB, is_nowhere
         from fairway.kube import Client, KubeError
 
         try:
@@ -127,7 +127,7 @@ def talk(hub: HubChoice, work: "Callable[[Client], Awaitable[_Result]]") -> _Res
 @contextmanager
 def in_words(hub: HubChoice, connection: "Connection") -> Iterator[None]:
     """Turns KubeErrors into HubErrors that say what to do."""
-    from fairway.cli.live_words import told
+    from fairway.cli.client.messages import told
     from fairway.kube import KubeError
 
     try:

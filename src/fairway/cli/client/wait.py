@@ -12,7 +12,7 @@ from fairway.cli.errors import NegativeAnswerError
 from fairway.cli.output import cell, say
 
 if TYPE_CHECKING:
-    from fairway.cli.watching import Feed, Hear
+    from fairway.cli.client.watch import Feed, Hear
     from fairway.kube import Client
 
 WAIT_SECONDS: Final = 120.0
@@ -69,7 +69,7 @@ async def wait(
     client: "Client", feeds: "Sequence[Feed]", *, hear: "Hear", look: Look, seconds: float
 ) -> None:
     """Until ``look`` finds nothing missing. Raises NegativeAnswerError when the time is up, KubeErrors."""
-    from fairway.cli.watching import following
+    from fairway.cli.client.watch import following
 
     loop = asyncio.get_running_loop()
     told = ""

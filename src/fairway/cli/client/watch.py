@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.cli.live_objects import OPTIONAL
+from fairway.cli.client.objects import OPTIONAL
 from fairway.cli.output import say
 from fairway.kube import Batch, Client, Informer, NotFound, Resource
 from fairway.kube.change import Change

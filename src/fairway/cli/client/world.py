@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairway.api.kinds import KubeObject
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.cli.live_overlay import Identity, applied_to, identity
+from fairway.cli.client.overlay import Identity, applied_to, identity
 from fairway.kube import Added, Deleted, Updated
 from fairway.kube.change import Change
 from fairway.whatif.world import Key, World
 
 if TYPE_CHECKING:
-    from fairway.cli.files import LoadedObjects
+    from fairway.cli.files.loader import LoadedObjects
 
 
 def recorded(world: World, key: Key) -> list[str] | None:

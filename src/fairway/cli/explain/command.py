@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from fairway.cli.client.session import HubChoice
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError
-from fairway.cli.live import HubChoice
-from fairway.cli.options import Input, input_options, load_files, load_input, moment, no_placements
+from fairway.cli.options.input import Input, input_options, load_files, load_input, moment, no_placements
 from fairway.cli.output import OutputFormat, emit, output_option, say
 from fairway.cli.resource_names import resource_of, split_name
 
@@ -134,7 +134,7 @@ def explain(
             raise click.UsageError(WATCH_WHAT)
         if now is not None:
             raise click.UsageError(WATCH_NOW)
-        from fairway.cli.explain_watch import follow
+        from fairway.cli.explain.watch import follow
 
         loaded = None
         if files:
@@ -190,9 +190,9 @@ def answer(
     world: "World", key: "Key", cluster: str | None, asked: Question, *, now: int, live: bool
 ) -> str | dict[str, Any]:
     """Text for people, or a document for programs."""
-    from fairway.cli.explain_document import document
-    from fairway.cli.explain_lines import lines
-    from fairway.cli.live_world import recorded
+    from fairway.cli.client.world import recorded
+    from fairway.cli.explain.document import document
+    from fairway.cli.explain.text import lines
     from fairway.whatif.explain import explain as explanation_of
 
     found = explanation_of(world, key, now=now, cluster=cluster)

@@ -6,20 +6,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from fairway.api.meta import format_time
+from fairway.cli.client.objects import PLACING
+from fairway.cli.client.session import HubChoice, talk
+from fairway.cli.client.watch import Feed, following
+from fairway.cli.client.world import LiveWorld
 from fairway.cli.errors import BadInputError
-from fairway.cli.explain import Question, answer, find, show
-from fairway.cli.live import HubChoice, talk
-from fairway.cli.live_objects import PLACING
-from fairway.cli.live_world import LiveWorld
-from fairway.cli.options import NO_PLACEMENTS_ON_HUB
+from fairway.cli.explain.command import Question, answer, find, show
+from fairway.cli.options.input import NO_PLACEMENTS_ON_HUB
 from fairway.cli.output import say
-from fairway.cli.watching import Feed, following
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.instant import to_micros
 from fairway.kube import Client
 
 if TYPE_CHECKING:
-    from fairway.cli.files import LoadedObjects
+    from fairway.cli.files.loader import LoadedObjects
     from fairway.whatif.world import Key, World
 
 HEADING: Final = "\n--- {moment}\n"

@@ -13,8 +13,8 @@ from typing import IO, Any, Final, Literal
 
 import msgspec
 
-from fairway.cli.dumper import dump_yaml
 from fairway.cli.errors import BadInputError
+from fairway.documents.writer import dump_yaml
 
 Format = Literal["yaml", "json", "jsonl"]
 

@@ -18,14 +18,14 @@ from fairway.api.defaults import apply_defaults
 from fairway.api.kinds import KINDS, DecodeError, KubeObject, decode, type_of
 from fairway.api.meta import reason_of, unreadable_fields
 from fairway.api.validation import NO_TIME, check
-from fairway.cli import sources
-from fairway.cli.documents import Document, DocumentError, json_documents, value_of, yaml_documents
 from fairway.cli.errors import InputProblemsError, Problem
-from fairway.cli.expressions import broken_expressions
-from fairway.cli.kinds import Finding, classify, describe
+from fairway.cli.files import sources
+from fairway.cli.files.expressions import broken_expressions
+from fairway.cli.files.kinds import Finding, classify, describe
 from fairway.cli.output import cell, say
-from fairway.cli.places import Place, Places, find, parse_path, places_of
 from fairway.cli.progress import Advance, progress
+from fairway.documents.positions import Place, Places, find, parse_path, places_of
+from fairway.documents.reader import Document, DocumentError, json_documents, value_of, yaml_documents
 
 MALFORMED: Final = "cannot be read as {notation}: {reason}"
 NO_OBJECTS: Final = "holds no object Fairway has a use for"

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import click
 
+from fairway.cli.client.session import HubChoice, hub_options, talk
 from fairway.cli.errors import EXIT_OK
-from fairway.cli.live import HubChoice, hub_options, talk
-from fairway.cli.options import files_options, load_files, moment
+from fairway.cli.options.input import files_options, load_files, moment
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
-    from fairway.cli.fleet_hub import Done, Tally
+    from fairway.cli.fleet.writer import Done, Tally
     from fairway.kube import Client
 
 NOTHING_WRITTEN: Final = "dry run: nothing was written"
@@ -91,7 +91,7 @@ def generate(
     output: Literal["yaml", "json", "jsonl"] | None,
 ) -> None:
     """Make up a realistic fleet: clusters with their scores, cluster sets, bindings and placements."""
-    from fairway.cli.export import export, format_for
+    from fairway.cli.files.export import export, format_for
     from fairway.cli.progress import tracked
     from fairway.whatif.synthetic import generate as make
 
@@ -132,12 +132,12 @@ def apply(
     hub: HubChoice,
 ) -> int:
     """Write the clusters, sets, bindings, scores and placements of files to a hub."""
-    from fairway.cli import fleet_hub
+    from fairway.cli.fleet import writer
 
     objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
 
     async def work(client: "Client") -> "list[Tally]":
-        return await fleet_hub.apply(client, objects, dry_run=dry_run)
+        return await writer.apply(client, objects, dry_run=dry_run)
 
     _report(talk(hub, work), ("created", "changed", "unchanged", "kept"), dry_run=dry_run, output=output)
     return EXIT_OK
@@ -167,12 +167,12 @@ def delete(
     hub: HubChoice,
 ) -> int:
     """Delete from a hub what `fairway fleet apply` wrote from these files."""
-    from fairway.cli import fleet_hub
+    from fairway.cli.fleet import writer
 
     objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
 
     async def work(client: "Client") -> "list[Tally]":
-        return await fleet_hub.delete(client, objects, dry_run=dry_run)
+        return await writer.delete(client, objects, dry_run=dry_run)
 
     _report(talk(hub, work), ("deleted", "kept", "absent"), dry_run=dry_run, output=output)
     return EXIT_OK

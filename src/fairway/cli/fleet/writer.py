@@ -17,8 +17,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from fairway.api.kinds import KubeObject, encode
 from fairway.api.meta import ObjectMeta
+from fairway.cli.client.names import NAMESPACES
 from fairway.cli.errors import BadInputError
-from fairway.cli.live_names import NAMESPACES
 from fairway.cli.progress import Advance, progress
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,

@@ -10,7 +10,7 @@ from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.api.clusterset import LABEL_SELECTOR, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.meta import find_condition
 from fairway.api.selector import Requirement, compile_selector
-from fairway.cli.get_view import Lot, View, Wanted
+from fairway.cli.get.view import Lot, View, Wanted
 from fairway.cli.output import Row
 from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
+from fairway.cli.client.session import HubChoice, hub_options, talk, unknown
 from fairway.cli.completion import Kind, complete
 from fairway.cli.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError
-from fairway.cli.live import HubChoice, hub_options, talk, unknown
 from fairway.cli.output import OutputFormat, output_option
 from fairway.cli.resource_names import ALIASES, NAMES, resource_of, separate_names
 
 if TYPE_CHECKING:
-    from fairway.cli.get_view import Make
+    from fairway.cli.get.view import Make
     from fairway.kube import Client
 
 NAMES_AND_LABELS: Final = "give either names or -l, not both"
@@ -136,7 +136,7 @@ CPU and MEMORY are what all nodes together have. AVAILABLE is empty until the hu
 @_getting("clusters")
 def clusters(hub: HubChoice, clusterset: str | None, **asked: Any) -> int:
     """Show clusters."""
-    from fairway.cli.get_clusters import Clusters
+    from fairway.cli.get.clusters import Clusters
 
     return _get(Clusters, hub, everywhere=True, clusterset=clusterset, **asked)
 
@@ -153,7 +153,7 @@ Examples:
 @_getting("clustersets")
 def clustersets(hub: HubChoice, **asked: Any) -> int:
     """Show cluster sets."""
-    from fairway.cli.get_clusters import ClusterSets
+    from fairway.cli.get.clusters import ClusterSets
 
     return _get(ClusterSets, hub, everywhere=True, **asked)
 
@@ -176,7 +176,7 @@ fairway explain placement NS/NAME says why.
 @_getting("placements")
 def placements(hub: HubChoice, **asked: Any) -> int:
     """Show placements."""
-    from fairway.cli.get_placements import Placements
+    from fairway.cli.get.placements import Placements
 
     return _get(Placements, hub, **asked)
 
@@ -198,7 +198,7 @@ NAME is a placement, or one of its PlacementDecisions.
 @_getting("placements")
 def decisions(hub: HubChoice, **asked: Any) -> int:
     """Show decisions, a line for each chosen cluster."""
-    from fairway.cli.get_placements import Decisions
+    from fairway.cli.get.placements import Decisions
 
     return _get(Decisions, hub, **asked)
 
@@ -229,7 +229,7 @@ NAME is an AddOnPlacementScore, or a ManagedClusterScore. With --watch, a score 
 @_getting("scores")
 def scores(hub: HubChoice, namespace: str | None, **asked: Any) -> int:
     """Show scores."""
-    from fairway.cli.get_scores import Scores
+    from fairway.cli.get.scores import Scores
 
     return _get(Scores, hub, namespace=namespace, everywhere=namespace is None, **asked)
 
@@ -313,10 +313,10 @@ def providers(
         raise click.UsageError(WATCH_AS_TABLE)
 
     async def work(client: "Client") -> None:
-        from fairway.cli import get_providers
+        from fairway.cli.get import provider_listing
 
         if watch:
-            await get_providers.watch(
+            await provider_listing.watch(
                 client,
                 names=names,
                 resource=resource,
@@ -325,7 +325,7 @@ def providers(
                 events=events,
             )
         else:
-            await get_providers.show(
+            await provider_listing.show(
                 client, names=names, resource=resource, cluster=cluster or "", output=output
             )
 
@@ -353,8 +353,8 @@ def _get(
         raise click.UsageError(EVENTS_OF_WHAT)
 
     async def work(client: "Client") -> None:
-        from fairway.cli import get_listing
-        from fairway.cli.get_view import Wanted
+        from fairway.cli.get import listing
+        from fairway.cli.get.view import Wanted
 
         where = None if everywhere else namespace or client.namespace
         selected = labels
@@ -362,9 +362,9 @@ def _get(
             selected = ",".join(filter(None, (labels, await _members(client, clusterset))))
         view = make(Wanted(names=names, namespace=where, labels=selected))
         if watch:
-            await get_listing.watch(client, view, output, events=events)
+            await listing.watch(client, view, output, events=events)
         else:
-            await get_listing.show(client, view, output)
+            await listing.show(client, view, output)
 
     return _talk(hub, work, endless=watch)
 
@@ -381,8 +381,8 @@ def _talk(hub: HubChoice, work: "Callable[[Client], Awaitable[None]]", *, endles
 
 async def _members(client: "Client", name: str) -> str:
     from fairway.api.selector import SelectorError
-    from fairway.cli.get_clusters import members
-    from fairway.cli.live_objects import listed
+    from fairway.cli.client.objects import listed
+    from fairway.cli.get.clusters import members
     from fairway.kube import MANAGED_CLUSTER_SETS
 
     sets = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTER_SETS)}

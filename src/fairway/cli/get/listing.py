@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fairway.cli.get_objects import document_of, whole
-from fairway.cli.get_view import Lines, Lot, View
-from fairway.cli.live_objects import listed, together
+from fairway.cli.client.objects import listed, together
+from fairway.cli.client.watch import Feed, following
+from fairway.cli.get.objects import document_of, whole
+from fairway.cli.get.view import Lines, Lot, View
 from fairway.cli.output import OutputFormat, Row, emit, say
-from fairway.cli.watching import Feed, following
 from fairway.kube import Added, Client, Deleted, Resource, Updated
 from fairway.kube.change import Change
 from fairway.kube.resource import Key, key_of

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Placement
-from fairway.cli.get_view import Lot, View, Wanted
+from fairway.cli.get.view import Lot, View, Wanted
 from fairway.cli.output import Row
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.kube.resource import Key, key_of

@@ -8,13 +8,14 @@ from typing import Any, Final, Literal, cast
 from fairway.api.addon import ADD_ON_GROUP
 from fairway.api.meta import format_time
 from fairway.api.score import ManagedClusterScore
-from fairway.cli import get_listing
-from fairway.cli.get_view import Lines, Lot, View, Wanted
-from fairway.cli.live import unknown
-from fairway.cli.live_objects import listed, together
+from fairway.cli.client.objects import listed, together
+from fairway.cli.client.session import unknown
+from fairway.cli.client.watch import Feed
+from fairway.cli.get import listing
+from fairway.cli.get.view import Lines, Lot, View, Wanted
 from fairway.cli.output import Row, emit, say
-from fairway.cli.provider_health import Health, State
-from fairway.cli.provider_report import (
+from fairway.cli.provider.health import Health, State
+from fairway.cli.provider.report import (
     AddOn,
     Group,
     Published,
@@ -24,7 +25,6 @@ from fairway.cli.provider_report import (
     group_of,
     merged,
 )
-from fairway.cli.watching import Feed
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
@@ -278,7 +278,7 @@ async def watch(
         wide=wide,
         addons=await _serves_addons(client),
     )
-    await get_listing.watch(client, view, "table", events=events)
+    await listing.watch(client, view, "table", events=events)
 
 
 async def _listed(client: Client, resource: Resource[Any]) -> list[Any]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from fairway.cli.live import IN_NAMESPACE, unknown
+from fairway.cli.client.session import IN_NAMESPACE, unknown
+from fairway.cli.client.watch import Feed
 from fairway.cli.output import Row, cell
-from fairway.cli.watching import Feed
 from fairway.kube import Added, Deleted, Resource, Updated
 from fairway.kube.change import Change
 from fairway.kube.resource import Key, key_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairway.cli.hub_faults import private
+from fairway.cli.hub.faults import private
 from fairway.hub.access.certs import write_private
 from fairway.hub.access.jwt import KEY_FILE
 from fairway.hub.access.pki import AUTHORITY_FILE

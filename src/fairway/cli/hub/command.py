@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
-from fairway.cli.hub_data import backup, check, restore
-from fairway.cli.hub_pki import renew_pki
-from fairway.cli.misplaced import refuse_misplaced
+from fairway.cli.hub.data import backup, check, restore
+from fairway.cli.hub.pki import renew_pki
+from fairway.cli.options.misplaced import refuse_misplaced
 from fairway.cli.output import OutputFormat, output_option
 from fairway.hub import upkeep
 
@@ -132,7 +132,7 @@ def hub(
         return
     # Imported here, so that `fairway --help` doesn't wait for a web server.
     from fairway.api import crds as definitions
-    from fairway.cli import hub_serve
+    from fairway.cli.hub import process
     from fairway.hub.hub import Settings
 
     settings = Settings(
@@ -146,7 +146,7 @@ def hub(
         durability="full" if durability == "full" else "normal",
         definitions=tuple(definitions()) if crds else (),
     )
-    hub_serve.serve(settings, kubeconfig=kubeconfig_out, output=output, verbose=verbose)
+    process.serve(settings, kubeconfig=kubeconfig_out, output=output, verbose=verbose)
 
 
 for _command in (backup, restore, check, renew_pki):

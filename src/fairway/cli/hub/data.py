@@ -12,7 +12,7 @@ from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
-    from fairway.cli.hub_manifests import Count
+    from fairway.cli.hub.manifests import Count
 
 Format = Literal["data", "manifests"]
 
@@ -89,8 +89,8 @@ def backup(
         return
     if status:
         raise BadInputError(ONLY_MANIFESTS)
-    from fairway.cli.hub_backup import save
-    from fairway.cli.hub_faults import told
+    from fairway.cli.hub.backup import save
+    from fairway.cli.hub.faults import told
     from fairway.cli.progress import progress
 
     file = Path(out)
@@ -134,8 +134,8 @@ The restored hub continues at a much higher revision, so every watch starts over
 @output_option
 def restore(file: Path, data: Path, force: bool, output: OutputFormat) -> None:
     """Put what `fairway hub backup` saved in FILE into a folder: its objects and its keys."""
-    from fairway.cli.hub_backup import load
-    from fairway.cli.hub_faults import told
+    from fairway.cli.hub.backup import load
+    from fairway.cli.hub.faults import told
     from fairway.cli.progress import progress
 
     with told(), progress("restoring", total=None):
@@ -176,8 +176,8 @@ Exit status: 0 when all is well, 1 when something is damaged, 2 when it cannot b
 @output_option
 def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
     """Read everything a folder or a backup FILE holds, and list what is wrong with it."""
-    from fairway.cli.hub_backup import key_problems, require_data
-    from fairway.cli.hub_faults import told
+    from fairway.cli.hub.backup import key_problems, require_data
+    from fairway.cli.hub.faults import told
     from fairway.cli.progress import progress
     from fairway.hub.storage import archive
 
@@ -215,9 +215,9 @@ def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
 
 
 def _write_manifests(data: Path, out: str, *, status: bool, force: bool, output: OutputFormat) -> None:
-    from fairway.cli.hub_backup import require_data
-    from fairway.cli.hub_faults import private, told
-    from fairway.cli.hub_manifests import targets, write
+    from fairway.cli.hub.backup import require_data
+    from fairway.cli.hub.faults import private, told
+    from fairway.cli.hub.manifests import targets, write
     from fairway.cli.progress import progress
 
     files = targets(out, status=status)

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from fairway.cli.export import export, format_for
-from fairway.cli.hub_data import STDOUT
+from fairway.cli.files.export import export, format_for
+from fairway.cli.hub.data import STDOUT
 from fairway.hub import own_service
 from fairway.hub.access import bootstrap
 from fairway.hub.admission import acceptance

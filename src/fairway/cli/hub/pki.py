@@ -43,7 +43,7 @@ def renew_pki(data: Path, everything: bool, output: OutputFormat) -> None:
 
     Certificates that merely expire need no command: a hub renews them while it runs.
     """
-    from fairway.cli.hub_faults import private, told
+    from fairway.cli.hub.faults import private, told
 
     with told(), private():
         names = replace_keys(data, everything=everything)
@@ -59,7 +59,7 @@ def renew_pki(data: Path, everything: bool, output: OutputFormat) -> None:
 
 def replace_keys(data: Path, *, everything: bool) -> tuple[str, ...]:
     """The files replaced. Done again after a crash, it starts over. Raises StoreErrors and CertificateFaults."""
-    from fairway.cli.hub_backup import require_data
+    from fairway.cli.hub.backup import require_data
     from fairway.hub.access.certs import CertificateFault
     from fairway.hub.access.jwt import KEY_FILE, Key
     from fairway.hub.access.pki import (

@@ -31,9 +31,9 @@ from typing import Any, Final
 
 import yaml
 
-from fairway.cli import run_signals
+from fairway.cli import signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
-from fairway.cli.hub_faults import private, told
+from fairway.cli.hub.faults import private, told
 from fairway.cli.output import OutputFormat, emit, say
 from fairway.hub.access.bearer import StaticTokens, TokenFileFault
 from fairway.hub.hub import RENEWAL_SECONDS, Hub, Settings, running
@@ -190,7 +190,7 @@ def _place(folder: Path | None, chosen: Path | None) -> Iterator[Path]:
 
 async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, beside: Beside) -> None:
     asyncio.get_running_loop().set_exception_handler(_stray)
-    with run_signals.listening() as stop:
+    with signals.listening() as stop:
         async with running(settings) as hub:
             # Schemas and stored objects stay; walking them all would stop the event loop for 50 ms at a time.
             gc.collect()
@@ -206,7 +206,7 @@ async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, bes
             keeping = asyncio.create_task(_keep_kubeconfig(hub, kubeconfig))
             try:
                 attending = _attend(hub, settings, kubeconfig, output, beside)
-                await run_signals.until(stop, attending, on_stop=lambda: _say_stopping(output))
+                await signals.until(stop, attending, on_stop=lambda: _say_stopping(output))
             finally:
                 keeping.cancel()
     log.info("stopped")

@@ -5,19 +5,19 @@ from typing import Final
 
 import click
 
-from fairway.cli.hub import DataGroup
-from fairway.cli.join_forget import forget
-from fairway.cli.join_leave import leave
-from fairway.cli.join_options import (
+from fairway.cli.hub.command import DataGroup
+from fairway.cli.join.forget import forget
+from fairway.cli.join.leave import leave
+from fairway.cli.join.options import (
     MISPLACED,
     TOKEN_VARIABLE,
     BootstrapChoice,
     cluster_options,
     state_option,
 )
-from fairway.cli.join_token import token
-from fairway.cli.log_options import log_options
-from fairway.cli.misplaced import refuse_misplaced
+from fairway.cli.join.token import token
+from fairway.cli.options.logs import log_options
+from fairway.cli.options.misplaced import refuse_misplaced
 from fairway.observe import logs
 
 LEASE_SECONDS: Final = 60
@@ -146,7 +146,7 @@ def join(
     if context.invoked_subcommand is not None:
         refuse_misplaced(context, MISPLACED)
         return
-    from fairway.cli import join_process
+    from fairway.cli.join import process
 
     bootstrap = BootstrapChoice(
         kubeconfig=hub_bootstrap_kubeconfig,
@@ -155,8 +155,8 @@ def join(
         authority=hub_ca,
         authority_data=hub_ca_data,
     )
-    settings = join_process.Settings(
-        name=join_process.checked_name(name),
+    settings = process.Settings(
+        name=process.checked_name(name),
         bootstrap=bootstrap,
         kubeconfig=kubeconfig,
         context=cluster_context,
@@ -168,7 +168,7 @@ def join(
         local_agents=local_agents,
     )
     logs.configure(format=log_format, level=log_level)
-    join_process.serve(settings)
+    process.serve(settings)
 
 
 join.add_command(token)

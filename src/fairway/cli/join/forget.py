@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fairway.cli.client.session import NOTE, HubChoice, hub_options, talk, unknown
 from fairway.cli.clusterset import DRY_RUN, dry_run_option
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, NegativeAnswerError
-from fairway.cli.live import NOTE, HubChoice, hub_options, talk, unknown
 from fairway.cli.output import cell, say
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def forget(name: str, dry_run: bool, hub: HubChoice) -> int:
 async def _refuse_members(client: "Client", name: str) -> None:
     """A namespace that is being deleted has no rights for an agent any more, whatever its cluster is."""
     from fairway.api.meta import TRUE, find_condition
-    from fairway.cli.live_names import NAMESPACES
-    from fairway.cli.live_objects import listed
+    from fairway.cli.client.names import NAMESPACES
+    from fairway.cli.client.objects import listed
     from fairway.controllers.acceptance.names import PREFIX, WORK
     from fairway.controllers.kinds import ROLE_BINDINGS
     from fairway.klusterlet.names import AVAILABLE, CLUSTER_LABEL
@@ -99,7 +99,7 @@ async def _refuse_members(client: "Client", name: str) -> None:
 
 async def _release(client: "Client", name: str, *, dry_run: bool) -> bool:
     from fairway.api.work import MANIFEST_WORK_FINALIZER
-    from fairway.cli.live_objects import listed
+    from fairway.cli.client.objects import listed
     from fairway.kube import MANIFEST_WORKS
 
     found = await listed(client, MANIFEST_WORKS, namespace=name)

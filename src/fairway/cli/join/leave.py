@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from fairway.cli.join_options import cluster_options, default_state, state_option
+from fairway.cli.join.options import cluster_options, default_state, state_option
 from fairway.cli.output import say
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
     import asyncio
 
     from fairway.cli.errors import BadInputError
-    from fairway.cli.join_process import cluster_connection, refusals_in_words
-    from fairway.cli.join_words import cluster_words
+    from fairway.cli.join.messages import cluster_words
+    from fairway.cli.join.process import cluster_connection, refusals_in_words
     from fairway.klusterlet import leaving
     from fairway.klusterlet.state import State
     from fairway.kube import Client, KubeError

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from fairway.api.meta import format_time
-from fairway.cli.live import HubChoice
-from fairway.cli.live_words import is_nowhere, told
+from fairway.cli.client.messages import is_nowhere, told
+from fairway.cli.client.session import HubChoice
 from fairway.kube import Connection
 from fairway.kube.errors import (
     ConfigError,

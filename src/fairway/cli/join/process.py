@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from fairway.api.meta import format_time
-from fairway.cli import run_signals
+from fairway.cli import signals
 from fairway.cli.errors import BadInputError, NegativeAnswerError
-from fairway.cli.join_options import BootstrapChoice, default_state
-from fairway.cli.join_words import cluster_words, hub_words
+from fairway.cli.join.messages import cluster_words, hub_words
+from fairway.cli.join.options import BootstrapChoice, default_state
 from fairway.cli.output import say
 from fairway.controllers.acceptance.names import refusal
 from fairway.klusterlet.certificates import Certificate
@@ -110,9 +110,9 @@ def cluster_connection(kubeconfig: str | None, context: str | None) -> Connectio
 async def _serve(
     settings: Settings, state: State, *, bootstrap: Connection | None, cluster: Connection
 ) -> None:
-    with run_signals.listening() as stop:
+    with signals.listening() as stop:
         work = _work(settings, state, bootstrap=bootstrap, cluster=cluster)
-        await run_signals.until(stop, work, on_stop=lambda: tell(STOPPING.format(name=settings.name)))
+        await signals.until(stop, work, on_stop=lambda: tell(STOPPING.format(name=settings.name)))
 
 
 async def _work(

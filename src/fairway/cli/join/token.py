@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fairway.cli.join_options import TOKEN_VARIABLE
-from fairway.cli.live import HubChoice, hub_options, talk
+from fairway.cli.client.session import HubChoice, hub_options, talk
+from fairway.cli.join.options import TOKEN_VARIABLE
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:

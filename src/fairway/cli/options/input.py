@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from fairway.cli.client.session import HubChoice, NoHubError, hub_options, talk
 from fairway.cli.errors import BadInputError
-from fairway.cli.live import HubChoice, NoHubError, hub_options, talk
 from fairway.cli.output import say
 
 if TYPE_CHECKING:
-    from fairway.cli.files import LoadedObjects
+    from fairway.cli.files.loader import LoadedObjects
 
 BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, such as 2GiB"
 BAD_TIME: Final = "{text!r} is not a time; write it like 2026-01-01T00:00:00Z"
@@ -103,7 +103,7 @@ def load_files(
     files: tuple[str, ...], *, max_file_size: int, verbose: bool, expressions: bool = False
 ) -> "LoadedObjects":
     """Load what `-f` named; with `-v` tells on stderr what was ignored. See `files.load` for `expressions`."""
-    from fairway.cli.files import load
+    from fairway.cli.files.loader import load
 
     loaded = load(files, max_file_size=max_file_size, expressions=expressions)
     if verbose and loaded.ignored:
@@ -140,8 +140,8 @@ def load_input(
         loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=expressions)
         if not with_hub and not hub.given:
             return Input(objects=loaded, files=loaded)
-    from fairway.cli.live_objects import read_hub
-    from fairway.cli.live_overlay import over
+    from fairway.cli.client.objects import read_hub
+    from fairway.cli.client.overlay import over
 
     try:
         connection = hub.connection()

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fairway.cli.client.session import HubChoice, hub_options, talk
 from fairway.cli.clusterset import DRY_RUN, dry_run_option
-from fairway.cli.live import HubChoice, hub_options, talk
 from fairway.cli.output import OutputFormat, emit, output_option, say
-from fairway.cli.provider_options import cluster_name as cluster_of
-from fairway.cli.provider_run import run
+from fairway.cli.provider.options import cluster_name as cluster_of
+from fairway.cli.provider.run import run
 
 if TYPE_CHECKING:
     from fairway.kube import Client
@@ -101,7 +101,7 @@ def cleanup(name: str, cluster_name: str | None, dry_run: bool, output: OutputFo
     """
 
     async def clean(client: "Client") -> None:
-        from fairway.cli.provider_cleanup import cleaned
+        from fairway.cli.provider.cleanup import cleaned
 
         found = await cleaned(client, provider=name, cluster=cluster_name, dry_run=dry_run)
         if output != "table":

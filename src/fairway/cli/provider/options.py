@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from fairway.cli.errors import BadInputError
-from fairway.cli.serving_options import HEALTH, METRICS, address_option
+from fairway.cli.options.serving import HEALTH, METRICS, address_option
 
 BAD_CLUSTER: Final = (
     "{given!r} cannot be the name of a cluster: it is at most 63 lower case letters, digits and '-', with a letter or "

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from fairway.cli import run_signals
+from fairway.cli import signals
+from fairway.cli.client.messages import NO_HUB
+from fairway.cli.client.session import HubChoice, NoHubError, in_words, notes
 from fairway.cli.errors import BadInputError, NegativeAnswerError
-from fairway.cli.live import HubChoice, NoHubError, in_words, notes
-from fairway.cli.live_words import NO_HUB
+from fairway.cli.options.serving import in_a_pod
 from fairway.cli.output import OutputFormat, emit
-from fairway.cli.provider_options import listening
-from fairway.cli.provider_rows import COLUMNS, document, rows
-from fairway.cli.serving_options import in_a_pod
+from fairway.cli.provider.options import listening
+from fairway.cli.provider.rows import COLUMNS, document, rows
 from fairway.controllers.serving import Address, serving
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
 from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
@@ -86,9 +86,9 @@ def serve(
 async def _serve(
     job: Job, factories: Factories, connection: Connection, *, health: Address | None, metrics: Address | None
 ) -> None:
-    with run_signals.listening() as stop:
+    with signals.listening() as stop:
         work = _work(job, factories, connection, health=health, metrics=metrics)
-        await run_signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
+        await signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
 
 
 async def _work(

@@ -11,7 +11,7 @@ from fairway.api.annotation import Time
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.cli.provider_health import ORDER, Entry, Health, State
+from fairway.cli.provider.health import ORDER, Entry, Health, State
 from fairway.fleet.scores import SILENT, calculator_of, is_silent
 from fairway.hub.serving.age import spoken
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from fairway.cli.live import HubChoice, hub_options
-from fairway.cli.log_options import log_options
+from fairway.cli.client.session import HubChoice, hub_options
+from fairway.cli.options.logs import log_options
 from fairway.cli.output import OutputFormat, output_option
-from fairway.cli.provider_options import addresses, cluster_name, duration
+from fairway.cli.provider.options import addresses, cluster_name, duration
 from fairway.observe import logs
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def run(
     Each is a Python file, FILE:NAME for one of several in it, MODULE:NAME, or a name from `fairway provider list`.
     Whatever a provider does wrong is said in the condition of its scores and in the log, and harms no other.
     """
-    from fairway.cli.provider_process import Job, rehearse, serve
+    from fairway.cli.provider.process import Job, rehearse, serve
     from fairway.kube import Timing
     from fairway.kube.leader import unique_identity
     from fairway.providers.runner import Settings

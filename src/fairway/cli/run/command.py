@@ -6,12 +6,12 @@ from typing import Final
 
 import click
 
-from fairway.cli.live import HubChoice, hub_options
-from fairway.cli.log_options import log_options
-from fairway.cli.run_config import configured
-from fairway.cli.run_options import config_option, controllers_option
-from fairway.cli.run_process import serve
-from fairway.cli.serving_options import Listening, serving_options
+from fairway.cli.client.session import HubChoice, hub_options
+from fairway.cli.options.logs import log_options
+from fairway.cli.options.serving import Listening, serving_options
+from fairway.cli.run.config import configured
+from fairway.cli.run.options import config_option, controllers_option
+from fairway.cli.run.process import serve
 from fairway.controllers import manager
 from fairway.controllers.manager import Settings
 from fairway.controllers.placement import ocm

@@ -7,10 +7,10 @@ import socket
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
-from fairway.cli import run_signals
+from fairway.cli import signals
+from fairway.cli.client.session import HubChoice, in_words
 from fairway.cli.errors import BadInputError, NegativeAnswerError
-from fairway.cli.live import HubChoice, in_words
-from fairway.cli.serving_options import Listening, in_a_pod
+from fairway.cli.options.serving import Listening, in_a_pod
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.manager import FIELD_MANAGER, Manager, Settings, running
 from fairway.controllers.placement.ocm import OcmRuns
@@ -66,9 +66,9 @@ async def _serve(connection: Connection, settings: Settings, listening: Listenin
 
 
 async def _until_told(connection: Connection, settings: Settings, listening: Listening) -> None:
-    with run_signals.listening() as stop:
+    with signals.listening() as stop:
         work = _work(connection, settings, listening)
-        await run_signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
+        await signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
 
 
 async def _work(connection: Connection, settings: Settings, listening: Listening) -> None:

@@ -5,10 +5,10 @@ from typing import Final
 
 import click
 
-from fairway.cli.hub import hub
+from fairway.cli.hub.command import hub
 from fairway.cli.output import OutputFormat, output_option
-from fairway.cli.run_options import config_option, controllers_option
-from fairway.cli.up_tour import EXAMPLE
+from fairway.cli.run.options import config_option, controllers_option
+from fairway.cli.up.tour import EXAMPLE
 
 MOST_CLUSTERS: Final = 100_000
 SHARED: Final = ("data", "port", "host", "names", "kubeconfig_out")
@@ -82,23 +82,24 @@ def up(
     """
     # Imported here, so that `fairway --help` doesn't wait for a web server.
     from fairway.api import crds
-    from fairway.cli import hub_serve, up_parts
-    from fairway.cli.run_config import configured
+    from fairway.cli.hub import process
+    from fairway.cli.run.config import configured
+    from fairway.cli.up import services
     from fairway.controllers.manager import Settings as Controllers
     from fairway.hub.hub import Settings
     from fairway.whatif.moving import Motion
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
     motion = Motion(clusters=clusters, seed=seed, period=period)
-    running = Controllers(controllers=controllers, identity=up_parts.IDENTITY)
+    running = Controllers(controllers=controllers, identity=services.IDENTITY)
     if config is not None:
         running = configured(running, config)
-    hub_serve.serve(
+    process.serve(
         settings,
         kubeconfig=kubeconfig_out,
         output=output,
         verbose=verbose,
-        beside=up_parts.beside(motion, running),
+        beside=services.beside(motion, running),
     )
 
 

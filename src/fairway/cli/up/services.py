@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from fairway.cli.errors import CommandError, NegativeAnswerError
-from fairway.cli.hub_serve import Beside, Told
+from fairway.cli.hub.process import Beside, Told
 from fairway.cli.progress import progress
-from fairway.cli.up_tour import CLUSTERS, fairway_command, steps
+from fairway.cli.up.tour import CLUSTERS, fairway_command, steps
 from fairway.controllers.manager import NAMESPACE, Settings, running
 from fairway.controllers.placement.ocm import OcmRuns
 from fairway.hub.hub import Hub

@@ -1,0 +1,1 @@
+"""`fairway run`: run controllers against an existing hub."""
