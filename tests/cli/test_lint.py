@@ -12,7 +12,7 @@ from fairway.cli.options.input import NO_INPUT
 from fairway.whatif.lint import RULES
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
-DOCS = Path(__file__).parents[2] / "docs" / "lint.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "lint.md"
 GROUP = "cluster.open-cluster-management.io"
 
 HUB = f"""\

@@ -1,4 +1,4 @@
-"""docs/cli.md shows what the commands print, on a hub with the example fleet; all of it in the order of the page."""
+"""docs/reference/cli.md shows what the commands print, on a hub with the example fleet; all of it in the order of the page."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from fairway.kube import Client
 from fairway.testing.builders import cluster_set
 from fairway.testing.hub import hub_in_thread
 
-PAGE = ROOT / "docs" / "cli.md"
+PAGE = ROOT / "docs" / "reference" / "cli.md"
 BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
 ELSEWHERE = "# in another terminal: "
 SETS = {"apps": 4, "edge": 1, "global": 9, "hosting": 3}

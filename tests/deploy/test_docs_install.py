@@ -1,4 +1,4 @@
-"""docs/install.md, command by command, on a real hub: as somebody does it who reads it for the first time."""
+"""docs/how-to/install.md, command by command, on a real hub: as somebody does it who reads it for the first time."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from fairway.kube import Client, Forbidden, Invalid
 from fairway.testing.kubernetes import Tools
 from fairway.testing.processes import POLL, Port
 
-PAGE = sections("docs/install.md")
+PAGE = sections("docs/how-to/install.md")
 NOT_RUN = {"docker build -f deploy/Containerfile -t fairway:0.1.0 .\n"}
 """It takes a container runtime and a base image; tests/deploy/test_container.py has what can be said without."""
 OWN, UPGRADE, UNINSTALL = "A hub without OCM", "Upgrade", "Uninstall"
@@ -36,7 +36,7 @@ def test_no_command_is_left_out() -> None:
 
 
 def test_words_that_depend_on_figures() -> None:
-    text = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
     assert ("that lasts for ten seconds" in text, SETTLE_SECONDS) == (True, 10.0)
     assert ("notices within half a minute" in text, OCM_SECONDS) == (True, 30.0)
     assert f"`{manager.NAMESPACE}`" in text

@@ -1,4 +1,4 @@
-"""docs/operate.md: its tables say what is so, and its commands are run on a real hub."""
+"""docs/how-to/operate.md: its tables say what is so, and its commands are run on a real hub."""
 
 import json
 import re
@@ -17,8 +17,8 @@ from fairway.controllers.reconciler import BACKOFF
 from fairway.kube import Timing
 from fairway.testing.kubernetes import Tools
 
-TEXT = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
-PAGE = sections("docs/operate.md")
+TEXT = (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8")
+PAGE = sections("docs/how-to/operate.md")
 FLAGS, ALERTS, LEADS, SHARDS, WHY = (
     "Flags of `fairway run`",
     "Alerts",

@@ -1,4 +1,4 @@
-"""docs/walkthroughs: a reader who pastes the blocks into a terminal sees what the pages show."""
+"""docs/tutorials: a reader who pastes the blocks into a terminal sees what the pages show."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from e2e.stage import CLUSTERS, HUB
 from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
 from fairway.testing.processes import POLL
 
-PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "walkthroughs").glob("*.md"))
-EVERYWHERE = "docs/walkthroughs/extend-scheduling.md"
+PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "tutorials").glob("*.md"))
+EVERYWHERE = "docs/tutorials/extend-scheduling.md"
 """Needs nothing of a hub that Kubernetes has not."""
 ONLY_CONTROLLERS = """\
 fairway run --kubeconfig hub.kubeconfig --no-leader-elect > hub.log 2>&1 &

@@ -16,7 +16,7 @@ from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, va
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
 
 ROOT = Path(__file__).parents[2]
-METRICS_DOCUMENT = ROOT / "docs" / "metrics.md"
+METRICS_DOCUMENT = ROOT / "docs" / "reference" / "metrics.md"
 ALERTS = ROOT / "deploy" / "monitoring" / "alerts.yaml"
 
 

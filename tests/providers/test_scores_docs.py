@@ -15,7 +15,7 @@ from fairway.providers.provider import Scale, Score
 from fairway.providers.scales import Direct, Inverted, Linear, Logarithmic, Share
 from fairway.providers.usage import ResourceUsage
 
-PAGE = (Path(__file__).parents[2] / "docs/scores.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/scores.md").read_text(encoding="utf-8")
 
 
 def rows() -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ pytest_plugins = ["pytester"]
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = [
     pytest.param(example, id=f"{page}-{number}")
-    for page in ("hub.md", "client.md")
+    for page in ("how-to/hub.md", "reference/client.md")
     for number, example in enumerate(
         re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
     )

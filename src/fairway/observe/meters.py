@@ -56,7 +56,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_./:+-]{1,100}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """Of one metric of ours. ``docs/metrics.md`` shows the same words."""
+    """Of one metric of ours. ``docs/reference/metrics.md`` shows the same words."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]

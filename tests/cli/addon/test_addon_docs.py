@@ -1,4 +1,4 @@
-"""docs/addons.md shows what the commands print, in the order of the page; deploy/addons is what is installed."""
+"""docs/how-to/addons.md shows what the commands print, in the order of the page; deploy/addons is what is installed."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ from fairway.controllers.addons import conditions
 from fairway.kube import Client
 from fairway.testing.hub import HubAddress
 
-PAGE = ROOT / "docs" / "addons.md"
+PAGE = ROOT / "docs" / "how-to" / "addons.md"
 BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
 AGENT = "open-cluster-management-agent-addon/resource-usage-collect-agent"
 

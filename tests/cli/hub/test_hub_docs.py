@@ -1,4 +1,4 @@
-"""What docs/hub.md says about options, limits and files is so."""
+"""What docs/how-to/hub.md says about options, limits and files is so."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from fairway.hub.serving.documents import KUBERNETES
 from fairway.hub.storage import lock, log, store
 from fairway.hub.upkeep import expiry
 
-PAGE = (Path(__file__).parents[3] / "docs" / "hub.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "hub.md").read_text(encoding="utf-8")
 KIB = 1024
 MIB = 1024 * KIB
 

@@ -1,4 +1,4 @@
-"""docs/join.md shows what is printed, from the token to leaving; all of it in the order of the page."""
+"""docs/how-to/join.md shows what is printed, from the token to leaving; all of it in the order of the page."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from fairway.testing.hub import hub_in_thread
 from fairway.testing.processes import background
 from klusterlet.fleet import controllers, environment, until
 
-PAGE = ROOT / "docs" / "join.md"
+PAGE = ROOT / "docs" / "how-to" / "join.md"
 BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
 ELSEWHERE = "# in another terminal: "
 

@@ -1,4 +1,4 @@
-"""docs/providers.md: everything on it is run as it is written, in the order of the page, on an embedded hub."""
+"""docs/how-to/providers.md: everything on it is run as it is written, in the order of the page, on an embedded hub."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from fairway.providers import intake, isolation, lane, publication, rules, scale
 from fairway.providers.assessment import NO_VALUES
 from fairway.testing.hub import hub_in_thread
 
-PAGE = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "providers.md").read_text(encoding="utf-8")
 BLOCKS = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 PRICE = "example.com/cents-per-core"
 
@@ -104,7 +104,7 @@ def test_the_first_provider_is_the_example_and_is_short() -> None:
 
 def test_every_piece_of_python_is_python() -> None:
     for source in blocks("python"):
-        exec(compile(source, "docs/providers.md", "exec"), {"__name__": "page"})
+        exec(compile(source, "docs/how-to/providers.md", "exec"), {"__name__": "page"})
 
 
 def test_the_placement_is_one(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""docs/scores/trust.md shows what the commands print, of its own files and of a hub where scores fare as it tells."""
+"""docs/explanation/trust.md shows what the commands print, of its own files and of a hub where scores fare as it tells."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from fairway.kube import Client
 from fairway.testing.builders import cluster
 from fairway.testing.hub import hub_in_thread
 
-PAGE = ROOT / "docs" / "scores" / "trust.md"
+PAGE = ROOT / "docs" / "explanation" / "trust.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
 FILES = re.compile(r"```yaml\n# (\S+)\n(.*?)```", re.DOTALL)

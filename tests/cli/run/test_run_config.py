@@ -121,7 +121,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_the_file_the_documents_show_is_a_good_one(tmp_path: Path) -> None:
     shown = re.findall(
         r"```yaml\n(# fairway.yaml\n.*?)```",
-        (ROOT / "docs/operate.md").read_text(encoding="utf-8"),
+        (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8"),
         re.DOTALL,
     )
     (text,) = shown

@@ -1,4 +1,4 @@
-"""docs/scores/managed-cluster-score.md, command by command: a Placement reads what kubectl published, and so does
+"""docs/reference/managed-cluster-score.md, command by command: a Placement reads what kubectl published, and so does
 recovery; the bridge makes the other kind of it."""
 
 import re
@@ -32,7 +32,7 @@ from fairway.testing.builders import binding, cluster, cluster_set
 from fairway.testing.kubernetes import KUBECTL, Tools
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE = DOCS / "scores" / "managed-cluster-score.md"
+PAGE = DOCS / "reference" / "managed-cluster-score.md"
 SECTION = re.compile(r"```yaml\n((?:recovery|bridge):\n.*?)```", re.DOTALL)
 
 
@@ -129,7 +129,7 @@ async def test_the_page(
 
 
 def test_what_recovery_does_unless_told_otherwise(tmp_path: Path) -> None:
-    (section,) = SECTION.findall((DOCS / "recovery.md").read_text(encoding="utf-8"))
+    (section,) = SECTION.findall((DOCS / "how-to" / "recovery.md").read_text(encoding="utf-8"))
     (tmp_path / "config.yaml").write_text(section)
     assert configured(Settings(), tmp_path / "config.yaml").recovery == Policy()
     assert [line for line in section.splitlines() if "fresh: 5m" in line]

@@ -24,7 +24,7 @@ from fairway.controllers.serving import endpoint
 from fairway.controllers.serving.access import ACCESS_REVIEWS, TOKEN_REVIEWS
 from fairway.testing.kubernetes import KUBECTL, Tools
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 P1 = f"/debug/placements/{TEAM}/p1"
 POST = "/debug/placements/"
 

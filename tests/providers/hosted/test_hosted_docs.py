@@ -14,7 +14,7 @@ from fairway.providers.hosted.options import Options
 from fairway.providers.hosted.sizing import GIBIBYTE, PROFILES
 from fairway.testing.hub import embedded_hub
 
-PAGE = (Path(__file__).parents[3] / "docs/scores/hosted-clusters.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/how-to/hosted-clusters.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""docs/scores/hub-side.md: its files are the examples, its examples work, and it knows every reason."""
+"""docs/how-to/hub-side.md: its files are the examples, its examples work, and it knows every reason."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from providers.tools.publishing import hub_of
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "providers"
-PAGE = (ROOT / "docs" / "scores" / "hub-side.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "hub-side.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", PAGE, re.DOTALL))
 PROVIDERS = {
     "prometheus.yaml": "prometheus",

@@ -1,4 +1,4 @@
-"""What docs/scores/resource-usage.md says of scores, formulas and options."""
+"""What docs/how-to/resource-usage.md says of scores, formulas and options."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from fairway.providers.usage.measures import measures
 from fairway.providers.usage.options import Options
 from fairway.providers.usage.provider import RULES
 
-PAGE = (Path(__file__).parents[3] / "docs" / "scores" / "resource-usage.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "resource-usage.md").read_text(encoding="utf-8")
 SCALES = {"linear": Linear, "logarithmic": Logarithmic, "logarithmic, inverted": Inverted}
 NUMBERS = (1, 4, 16, 100, 1000)
 

@@ -20,7 +20,7 @@ from fairway.whatif.lint import RULES, Finding, Severity, lint
 NOW: Final = to_micros(datetime(2026, 1, 1, 12, tzinfo=UTC))
 GROUP: Final = "cluster.open-cluster-management.io"
 CASES: Final = Path(__file__).parent / "cases"
-DOCS: Final = Path(__file__).parents[3] / "docs" / "lint.md"
+DOCS: Final = Path(__file__).parents[3] / "docs" / "reference" / "lint.md"
 
 ORDINARY: Final[dict[str, Any]] = yaml.safe_load("""
 clusters:

@@ -30,7 +30,7 @@ Examples:
   fairway provider run prometheus --config prometheus.yaml
   fairway provider cleanup queue
 
-docs/providers.md says how to write one in ten minutes.
+docs/how-to/providers.md says how to write one in ten minutes.
 """,
 )
 def provider() -> None:

@@ -39,7 +39,7 @@ NOT_TOGETHER: Final = (
 )
 NEEDS_CONFIG: Final = (
     "{target} does nothing without options: give a file of them with --config; "
-    "docs/scores/hub-side.md shows one"
+    "docs/how-to/hub-side.md shows one"
 )
 NOT_OPTIONS: Final = "{path}: options must be a mapping of names to values"
 FACTORY_FAILED: Final = "{target}: it could not be made: {error}"

@@ -54,5 +54,5 @@ config_option: Final = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Per-controller settings, as YAML: docs/operate.md.",
+    help="Per-controller settings, as YAML: docs/how-to/operate.md.",
 )

@@ -53,7 +53,7 @@ CUSTOM_SIGNER: Final = (
 )
 BIND_REFUSED: Final = (
     "the hub does not let Fairway bind ClusterRole {role} to the agent: {why}; let it `bind` that role, as "
-    "docs/addons.md shows"
+    "docs/how-to/addons.md shows"
 )
 ROLE_MISSING: Final = "ClusterRole {role}, which the template names, is not there"
 PROGRESS_MESSAGE: Final = "the cluster does not run the newest configuration yet"

@@ -24,7 +24,7 @@ USUAL_LEASE: Final = 137
 RUNS: Final = (
     "OCM's own placement controller is at work on this hub: {holder} holds the lease {namespace}/{name}. "
     "Two controllers that write the same decisions would undo each other's work. Stop that one first (see "
-    "docs/install.md), compare with it by --shadow, or, if you know that it does not write, say --beside-ocm"
+    "docs/how-to/install.md), compare with it by --shadow, or, if you know that it does not write, say --beside-ocm"
 )
 CANNOT_TELL: Final = (
     "cannot find out whether OCM's own placement controller is at work here (%s); "
