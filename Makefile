@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.ready
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube kube-tools lint bench bench-hub bench-fairness bench-controllers bench-scores lock clean
+.PHONY: help setup run test test-kube kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -42,14 +42,28 @@ test-kube: $(STAMP) ## run the tests against a real kube-apiserver, which are sk
 kube-tools: $(STAMP) ## build kube-apiserver, etcd, kubectl, kube-controller-manager and kwok (once; needs Go)
 	@$(BIN)/python tests/kube/tools/build.py
 
-lint: $(STAMP) ## ruff, mypy --strict and the import law
+lint: $(STAMP) ## check code, types, imports, words, spelling and docs
 	@echo "==> ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy
-	@echo "==> import law"
+	@echo "==> imports"
 	@$(BIN)/lint-imports
+	@echo "==> words and spelling"
+	@$(BIN)/python tools/words.py
+	@$(BIN)/codespell src docs tools benchmarks deploy examples *.md
+	@echo "==> docs"
+	@$(SPHINX)
+
+SPHINX := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs .cache/site
+
+docs: $(STAMP) ## build the documentation site in .cache/site; broken links fail
+	@$(SPHINX)
+	@echo "==> .cache/site/index.html"
+
+reference: $(STAMP) ## write the generated parts of docs/reference from the code
+	@$(BIN)/python tools/reference.py
 
 bench: $(STAMP) ## measure placements at 1k, 10k, 100k and 1M clusters
 	@$(BIN)/python -m benchmarks.placement $(ARGS)
