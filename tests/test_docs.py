@@ -31,8 +31,8 @@ def shown(document: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("command", "output"), shown("README.md"), ids=lambda text: text[:60])
-def test_the_readme_shows_what_is_printed(command: str, output: str) -> None:
+@pytest.mark.parametrize(("command", "output"), shown("docs/start/from-files.md"), ids=lambda text: text[:60])
+def test_the_first_page_shows_what_is_printed(command: str, output: str) -> None:
     arguments = [sys.executable, "-m", "fairway", *shlex.split(command)[1:]]
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
     run = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -40,8 +40,8 @@ def test_the_readme_shows_what_is_printed(command: str, output: str) -> None:
     assert run.returncode == 0
 
 
-def test_the_readme_shows_something() -> None:
-    assert len(shown("README.md")) >= 4
+def test_the_first_page_has_examples() -> None:
+    assert len(shown("docs/start/from-files.md")) >= 4
 
 
 def test_every_decision_and_page_a_document_links_to_is_there() -> None:

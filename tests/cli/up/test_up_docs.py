@@ -1,4 +1,4 @@
-"""What the README says about `make run` is what happens."""
+"""docs/start/first-run.md shows what `make run` prints."""
 
 import re
 import shlex
@@ -18,17 +18,17 @@ from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.trust import MISSING_SCORE
 from fairway.whatif.moving import AGENT, LEASE_SECONDS, STOPPED, Motion
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "start" / "first-run.md").read_text(encoding="utf-8")
 CLUSTERS, PERIOD = 12, 10
 
 
 def blocks() -> list[str]:
     """Of no language: what is printed."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     return [text for language, text in found if not language]
 
 
-def test_the_recipe_is_what_the_readme_says() -> None:
+def test_make_run_starts_what_the_page_says() -> None:
     printed = subprocess.run(
         ["make", "--dry-run", "--always-make", "run", "ARGS=--port 0"],
         capture_output=True,
@@ -42,7 +42,7 @@ def test_the_recipe_is_what_the_readme_says() -> None:
     assert f'echo "==> fairway up {options}"' in printed
 
 
-def test_what_make_run_prints() -> None:
+def test_page_shows_what_make_run_prints() -> None:
     (shown,) = (block for block in blocks() if block.startswith("hub ready"))
     printed = [
         READY.format(url=f"https://127.0.0.1:{PORT}", kept=NOT_KEPT),
@@ -59,7 +59,7 @@ def test_what_make_run_prints() -> None:
     assert shown.splitlines() == printed
 
 
-async def test_what_explain_answers(tmp_path: Path) -> None:
+async def test_page_shows_what_explain_prints(tmp_path: Path) -> None:
     (shown,) = (block for block in blocks() if block.startswith("default/most-free-cpu"))
     with up(tmp_path, "--clusters", CLUSTERS, "--period", 86400) as started:
         async with started.client() as client:
@@ -81,17 +81,17 @@ async def test_what_explain_answers(tmp_path: Path) -> None:
     assert done.stdout.startswith(shown)
 
 
-def test_the_plug() -> None:
-    assert f"{AGENT}={STOPPED}`. Its score expires within a minute" in README
+def test_the_page_names_the_label_and_times_of_an_outage() -> None:
+    assert f"{AGENT}={STOPPED}`. Its score expires within a minute" in PAGE
     assert Motion(period=PERIOD).validity(CLUSTERS) <= 60
     assert yaml.safe_load(EXAMPLE)["metadata"]["annotations"] == {MISSING_SCORE: "exclude"}
-    assert "Five minutes later, as on any OCM hub" in README
+    assert "Five minutes later, as on any OCM hub" in PAGE
     assert 5 * LEASE_SECONDS == 300
 
 
 @pytest.mark.parametrize("words", [("get", "decisions", "--watch"), ("explain", "placement"), ("run",)])
-def test_commands_that_are_named_are_there(words: tuple[str, ...]) -> None:
-    assert f"fairway {' '.join(words)}" in README
+def test_commands_named_on_the_page_exist(words: tuple[str, ...]) -> None:
+    assert f"fairway {' '.join(words)}" in PAGE
     verbs = [word for word in words if not word.startswith("--")][: 2 if words[0] == "get" else 1]
     helped = fairway(*verbs, "--help")
     assert helped.returncode == 0

@@ -1,0 +1,35 @@
+"""Sphinx configuration. `make docs` builds the site; a broken link or a request to another host fails the build."""
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.errors import SphinxError
+
+from fairway import __version__
+
+project = "Fairway"
+copyright = "the Fairway authors"  # noqa: A001 (Sphinx's name)
+release = __version__
+extensions = ["myst_parser"]
+myst_heading_anchors = 4
+html_theme = "furo"
+html_title = "Fairway"
+html_copy_source = False
+html_show_sphinx = False
+nitpicky = True
+
+REMOTE = re.compile(
+    r'<(?:script|img|iframe|link rel="(?:stylesheet|preload|icon)")[^>]*(?:src|href)="(?:https?:)?//[^"]*"'
+)
+
+
+def check_hosts(app: Sphinx, exception: Exception | None) -> None:
+    if exception is None and app.builder.format == "html":
+        for page in Path(app.outdir).rglob("*.html"):
+            if found := REMOTE.search(page.read_text(encoding="utf-8")):
+                raise SphinxError(f"{page.name} requests another host: {found.group()}")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("build-finished", check_hosts)
