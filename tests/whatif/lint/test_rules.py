@@ -20,7 +20,6 @@ from fairway.whatif.lint import RULES, Finding, Severity, lint
 NOW: Final = to_micros(datetime(2026, 1, 1, 12, tzinfo=UTC))
 GROUP: Final = "cluster.open-cluster-management.io"
 CASES: Final = Path(__file__).parent / "cases"
-DOCS: Final = Path(__file__).parents[3] / "docs" / "reference" / "lint.md"
 
 ORDINARY: Final[dict[str, Any]] = yaml.safe_load("""
 clusters:
@@ -207,12 +206,3 @@ def test_long_lists_stay_short() -> None:
     }
     (finding,) = found(world)
     assert "6 candidates (c0, c1, c2 and 3 more)" in finding.message
-
-
-def test_the_documentation_shows_what_is_said_of_the_first_case_of_every_rule() -> None:
-    text = DOCS.read_text("utf-8").replace("\\<", "<")
-    first = {case.rule: case for case in reversed(every_case()) if not case.good}
-    for rule, case in first.items():
-        (finding,) = (each for each in found(case.world) if each.rule == rule)
-        section = text.partition(f"### `{rule}` ")[2].partition("\n## ")[0].partition("\n### ")[0]
-        assert f"{finding.message}.\n\nTo do: {finding.remedy}.\n" in section, rule

@@ -1,4 +1,7 @@
-"""All rules over all objects."""
+"""Apply all rules to all objects.
+
+To add a rule: declare it in the module of its family, yield its findings from ``check``, and add it to ``RULES`` there.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, cast
@@ -20,38 +23,38 @@ from fairway.whatif.lint import (
 from fairway.whatif.lint.finding import Finding, Identity, Rule, Thing, identity_of
 from fairway.whatif.lint.scene import Scene
 
-Family = Callable[[Scene], Iterator[Finding]]
+Check = Callable[[Scene], Iterator[Finding]]
 
-_FAMILIES: Final[tuple[tuple[Family, tuple[Rule, ...]], ...]] = tuple(
-    (module.check, module.RULES)
-    for module in (
-        sets,
-        predicates,
-        expressions,
-        tolerations,
-        prioritizers,
-        scores,
-        published,
-        trust,
-        strategy,
-        spreads,
-        quantities,
-    )
+_FAMILIES: Final[tuple[tuple[str, Check, tuple[Rule, ...]], ...]] = (
+    ("Cluster sets and bindings", sets.check, sets.RULES),
+    ("Predicates", predicates.check, predicates.RULES),
+    ("CEL expressions", expressions.check, expressions.RULES),
+    ("Tolerations", tolerations.check, tolerations.RULES),
+    ("Prioritizers", prioritizers.check, prioritizers.RULES),
+    ("Scores that placements rank by", scores.check, scores.RULES),
+    ("Published scores", published.check, published.RULES),
+    ("Score annotations", trust.check, trust.RULES),
+    ("Number, groups and metadata", strategy.check, strategy.RULES),
+    ("Spread constraints", spreads.check, spreads.RULES),
+    ("Quantities", quantities.check, quantities.RULES),
 )
 
-RULES: Final[Mapping[str, Rule]] = {rule.id: rule for _, rules in _FAMILIES for rule in rules}
-"""Every rule by its id, families together."""
+FAMILIES: Final[Mapping[str, tuple[Rule, ...]]] = {title: rules for title, _, rules in _FAMILIES}
+"""Rules by the title of their family."""
+
+RULES: Final[Mapping[str, Rule]] = {rule.id: rule for rules in FAMILIES.values() for rule in rules}
+"""Every rule by its id."""
 
 
 def lint(objects: Iterable[object], *, now: Micros, only: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Findings in the order of the objects. ``only``: ids of the rules to apply, all when empty."""
+    """Return findings in the order of the objects. ``only`` lists the ids of the rules to apply; empty applies all."""
     scene = Scene(objects, now=now)
     order: dict[Identity, int] = {}
     for at, each in enumerate(scene.objects):
         order.setdefault(identity_of(cast("Thing", each)), at)
     found = [
         finding
-        for check, rules in _FAMILIES
+        for _, check, rules in _FAMILIES
         if not only or any(rule.id in only for rule in rules)
         for finding in check(scene)
         if not only or finding.rule in only
