@@ -1,4 +1,4 @@
-"""docs/reference/cli.md shows what the commands print, on a hub with the example fleet; all of it in the order of the page."""
+"""docs/reference/cli.md shows what the commands print on a hub with the example fleet, in the order of the page."""
 
 import json
 import os

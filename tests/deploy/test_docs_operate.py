@@ -66,7 +66,7 @@ def test_every_alert_is_there_and_no_other() -> None:
 def test_words_that_depend_on_figures() -> None:
     timing = Timing()
     assert ("is replaced after 15 seconds" in TEXT, timing.lease) == (True, 15)
-    assert ("gives up by itself 10 seconds after" in TEXT, timing.renew) == (True, 10.0)
+    assert ("stops leading 10 seconds after" in TEXT, timing.renew) == (True, 10.0)
     assert ("not ready after a minute" in TEXT, manager.STALE_SECONDS) == (True, 60.0)
     assert ("noticed within 30 s" in TEXT, manager.OCM_SECONDS) == (True, 30.0)
     assert ("back-off up to a minute" in TEXT, BACKOFF.cap) == (True, 60.0)

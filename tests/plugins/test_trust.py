@@ -209,7 +209,7 @@ def test_clusters_without_the_score_are_not_feasible() -> None:
     assert [(trace.host(name).rejected_by, trace.host(name).reason) for name in ("c2", "c3")] == [
         (
             "MissingScore",
-            "AddOnPlacementScore default ran out at 2026-03-01T11:59:59Z, "
+            "AddOnPlacementScore default expired at 2026-03-01T11:59:59Z, "
             "and by annotation fairway.dev/missing-score such clusters are excluded",
         ),
         (
@@ -233,7 +233,7 @@ def test_whoever_never_had_a_score_is_no_news() -> None:
 def test_a_silent_score_excludes() -> None:
     found = seen(silent(score("c1", {"free": 99})), score("c2", {"free": 1}), says="exclude")
     assert found.outcome.selected == ["c2"]
-    assert "was declared silent" in Trace(found.outcome).host("c1").reason
+    assert "was marked silent" in Trace(found.outcome).host("c1").reason
 
 
 def test_a_calculator_excludes_too() -> None:
@@ -295,14 +295,14 @@ def test_a_trace_says_why_a_score_is_what_it_is() -> None:
     published = (score("c1", {"free": 1}), late("c2"), score("c3", {"mem": 1}))
     assert notes("worst", *published) == [
         "",
-        "AddOnPlacementScore default ran out at 2026-03-01T11:59:59Z, "
+        "AddOnPlacementScore default expired at 2026-03-01T11:59:59Z, "
         "which counts as the worst by annotation fairway.dev/missing-score",
         "AddOnPlacementScore default has no score free, "
         "which counts as the worst by annotation fairway.dev/missing-score",
     ]
     assert notes("zero", *published, silent(score("c1", {"free": -100}))) == [
-        "AddOnPlacementScore default was declared silent, and what stands there is not what its provider wrote",
-        "AddOnPlacementScore default ran out at 2026-03-01T11:59:59Z, which counts 0",
+        "AddOnPlacementScore default was marked silent, and what stands there is not what its provider wrote",
+        "AddOnPlacementScore default expired at 2026-03-01T11:59:59Z, which counts 0",
         "AddOnPlacementScore default has no score free, which counts 0",
     ]
 
@@ -332,10 +332,10 @@ def test_expressions_do_not_see_what_has_run_out() -> None:
     found = chosen(late("c1"), late("c2", until=SOON), silent(score("c3", {"free": 5})))
     assert found.outcome.selected == ["c2"]
     assert Trace(found.outcome).host("c1").reason == (
-        f"CEL expression {HAS_FREE!r} fails: failed to get score: AddOnPlacementScore default ran out at "
+        f"CEL expression {HAS_FREE!r} fails: failed to get score: AddOnPlacementScore default expired at "
         "2026-03-01T11:59:59Z, and counts as absent by annotation fairway.dev/expired-scores"
     )
-    assert "was declared silent" in Trace(found.outcome).host("c3").reason
+    assert "was marked silent" in Trace(found.outcome).host("c3").reason
 
 
 @pytest.mark.parametrize("says", ["present", "nonsense"])

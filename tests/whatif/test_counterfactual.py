@@ -262,7 +262,7 @@ def test_a_score_that_ran_out_is_published_again_without_what_else_counts() -> N
     found = ask(where, "c2")
     (edit,) = found.edits
     assert edit.describe() == (
-        "publish score default/cpu of cluster c2 again, which ran out at 2026-03-01T11:59:00Z, as 6"
+        "publish score default/cpu of cluster c2 again, which expired at 2026-03-01T11:59:00Z, as 6"
     )
     with applied(where, found.edits):
         published = where.fleet.snapshot().score_object("c2", "default")
@@ -556,7 +556,7 @@ def test_edits_for_programs() -> None:
         "old": 1,
         "value": 2,
     }
-    score = PublishScore(cluster="c1", resource="r", score="s", base=3, value=1, ran_out="then")
+    score = PublishScore(cluster="c1", resource="r", score="s", base=3, value=1, expired_at="then")
     assert score.document()["ranOut"] == "then"
     assert score.turned(5).value == -2
     assert replace(score, value=9).turned(5).value == 8

@@ -302,6 +302,6 @@ def test_what_would_make_a_cluster_win_that_is_left_out_for_its_score() -> None:
     old = builders.score("c2", {"cpu": 90}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
     assert asked("exclude") == ("publish score default/cpu for cluster c2, which has none, as 0",)
     assert asked("exclude", old) == (
-        "publish score default/cpu of cluster c2 again, which ran out at 2026-01-01T00:00:00Z, as 0",
+        "publish score default/cpu of cluster c2 again, which expired at 2026-01-01T00:00:00Z, as 0",
     )
     assert asked("worst") == ("publish score default/cpu for cluster c2, which has none, as -39",)

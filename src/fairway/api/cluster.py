@@ -99,8 +99,8 @@ class ManagedCluster(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     apiVersion: str = "cluster.open-cluster-management.io/v1"
     kind: str = "ManagedCluster"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[ManagedClusterSpec, Field("What is wanted of the cluster.")] = ManagedClusterSpec()
-    status: Annotated[ManagedClusterStatus, Field("What is known of the cluster.")] = ManagedClusterStatus()
+    spec: Annotated[ManagedClusterSpec, Field("Desired state of the cluster.")] = ManagedClusterSpec()
+    status: Annotated[ManagedClusterStatus, Field("Observed state of the cluster.")] = ManagedClusterStatus()
 
 
 def cluster_as_json(

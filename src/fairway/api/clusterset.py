@@ -63,7 +63,9 @@ class ManagedClusterSet(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
         ManagedClusterSetSpec,
         Field("What the set consists of.", default={"clusterSelector": {"selectorType": EXCLUSIVE_LABEL}}),
     ] = ManagedClusterSetSpec()
-    status: Annotated[ManagedClusterSetStatus, Field("What is known of the set.")] = ManagedClusterSetStatus()
+    status: Annotated[ManagedClusterSetStatus, Field("Observed state of the set.")] = (
+        ManagedClusterSetStatus()
+    )
 
 
 class ManagedClusterSetBindingSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

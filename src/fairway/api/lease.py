@@ -13,9 +13,9 @@ MicroTime = Annotated[str, Field(format="date-time")]
 
 
 class LeaseSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    holderIdentity: Annotated[str, Field("Who holds the lease; absent when nobody does.")] = ""
+    holderIdentity: Annotated[str, Field("Identity of the holder; absent when the lease is free.")] = ""
     leaseDurationSeconds: Annotated[
-        Int32, Field("How long others wait, from when they saw it renewed, before they take it.")
+        Int32, Field("Seconds after the last observed renewal until other candidates may take the lease.")
     ] = 0
     acquireTime: Annotated[MicroTime, Field("When the holder took it, by its own clock.")] = ""
     renewTime: Annotated[MicroTime, Field("When the holder last renewed it, by its own clock.")] = ""

@@ -71,7 +71,7 @@ class DeleteOption(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     ] = None
     ttlSecondsAfterFinished: Annotated[
         Int64 | None,
-        Field("How long a work that is Complete is kept before it is deleted; for ever when absent."),
+        Field("Seconds after which a Complete work is deleted; never when absent."),
     ] = None
 
 
@@ -284,7 +284,7 @@ class ManifestResourceStatus(Struct, frozen=True, kw_only=True, gc=False, omit_d
 
 class ManifestWorkStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     conditions: Conditions = ()
-    resourceStatus: Annotated[ManifestResourceStatus, Field("What is known of each manifest.")] = (
+    resourceStatus: Annotated[ManifestResourceStatus, Field("Observed state of each manifest.")] = (
         ManifestResourceStatus()
     )
 

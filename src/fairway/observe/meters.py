@@ -1,8 +1,7 @@
-"""What Fairway counts and measures, in the names Prometheus reads.
+"""Prometheus metrics of the controllers.
 
-Every ``Meters`` has a registry of its own, so that several managers, and tests, live in one process without counting
-into each other's figures. A measurement is taken on the way of every decision, so it costs a microsecond and never
-raises: a figure that makes no sense is worth less than the work it is about.
+Every ``Meters`` has its own registry, so that several managers, and tests, can share a process. Metrics are recorded on
+the path of every decision, so recording costs about a microsecond and never raises: an invalid value is dropped.
 """
 
 import math
@@ -27,7 +26,7 @@ from prometheus_client.registry import Collector
 from fairway import __version__
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-"""Of what ``expose`` returns."""
+"""Content type of the output of ``expose``."""
 
 CYCLE_BUCKETS: Final = (
     *(1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3),
@@ -47,8 +46,8 @@ FOLLOWED: Final = "followed"
 SCRATCH: Final = "scratch"
 
 MANY: Final = 1000
-"""So many combinations of labels one metric tells apart. The words come from our code and from a hub's refusals;
-the latter shall not be able to fill our memory or that of the Prometheus that asks us."""
+"""Maximum number of label combinations of one metric. Some labels come from error reasons of a hub, which must not be
+able to exhaust the memory of this process or of Prometheus."""
 OTHER: Final = "other"
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_./:+-]{1,100}")
@@ -56,7 +55,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_./:+-]{1,100}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """Of one metric of ours. ``docs/reference/metrics.md`` shows the same words."""
+    """Name, type, meaning and labels of a metric. ``docs/reference/metrics.md`` is generated from them."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]
@@ -78,38 +77,38 @@ def _histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]
 
 
 QUEUE_DEPTH: Final = _gauge(
-    "fairway_workqueue_depth", "Keys that wait for a worker of the controller.", "controller"
+    "fairway_workqueue_depth", "Keys waiting for a worker of the controller.", "controller"
 )
 QUEUE_ADDS: Final = _counter(
     "fairway_workqueue_adds_total",
-    "Keys queued. A key that waits already is not counted again.",
+    "Keys added to the queue. A key that is already queued is not counted again.",
     "controller",
 )
 QUEUE_RETRIES: Final = _counter(
-    "fairway_workqueue_retries_total", "Keys queued again because dealing with them failed.", "controller"
+    "fairway_workqueue_retries_total", "Keys requeued because their reconcile failed.", "controller"
 )
 QUEUE_WAIT: Final = _histogram(
     "fairway_workqueue_wait_seconds",
-    "From the first change of a key to the worker that takes it.",
+    "Time from the first change of a key until a worker takes it.",
     "controller",
     buckets=WORK_BUCKETS,
 )
 QUEUE_WORK: Final = _histogram(
     "fairway_workqueue_work_seconds",
-    "That a worker was occupied with one key, its writes included.",
+    "Time that a worker takes for one key, including writes.",
     "controller",
     buckets=WORK_BUCKETS,
 )
 CYCLE: Final = _histogram(
     "fairway_cycle_seconds",
-    "Computing of one placement, without reading or writing. "
-    "path is followed if it went on from the last cycle, scratch if it looked at every cluster.",
+    "Time to compute one placement, without I/O. "
+    "path is followed for an incremental cycle, scratch for one over all clusters.",
     "path",
     buckets=CYCLE_BUCKETS,
 )
 DECISIONS_CHANGED: Final = _counter(
     "fairway_decisions_changed_total",
-    "PlacementDecisions written, by what was done: created, updated (clusters changed), refreshed (only scores "
+    "PlacementDecisions written, by change: created, updated (clusters changed), refreshed (only scores "
     "or reasons changed), relabelled, deleted.",
     "change",
 )
@@ -120,39 +119,37 @@ WRITES: Final = _counter(
 )
 WRITE_ERRORS: Final = _counter(
     "fairway_write_errors_total",
-    "Writes the hub did not carry out, with the reason it gave. "
-    "A few of reason Conflict are normal: somebody else wrote first, and it is tried again.",
+    "Writes that the hub rejected, by reason. "
+    "A few with the reason Conflict are normal: another client wrote first, and the write is retried.",
     *("controller", "resource", "verb", "reason"),
 )
 CELLS_CHANGED: Final = _counter(
     "fairway_cells_changed_total",
-    "Cells of the fleet's table that differed from what was known, by the kind of object that told.",
+    "Changed cells of the fleet's columns, by kind of object.",
     "kind",
 )
-LEADER: Final = _gauge(
-    "fairway_leader", "1 if this process holds the lease and writes, 0 if it waits for it.", "lease"
-)
-OBJECTS: Final = _gauge("fairway_objects", "Objects of the hub that are known here.", "kind")
+LEADER: Final = _gauge("fairway_leader", "1 if this process holds the lease, 0 if it waits for it.", "lease")
+OBJECTS: Final = _gauge("fairway_objects", "Objects of the hub in the cache.", "kind")
 LAG: Final = _gauge(
     "fairway_informer_lag_seconds",
-    "For so long what is known of the resource may be behind the hub; +Inf before the first list.",
+    "Maximum age of the cache of the resource; +Inf before the first list.",
     "resource",
 )
 UNREADABLE: Final = _gauge(
     "fairway_unreadable_fields",
-    "Objects in which the field cannot be read, and counts as the safest value it could have.",
+    "Objects with a field that cannot be decoded and is replaced by the safest value.",
     *("kind", "field"),
 )
 REACTION: Final = _histogram(
     "fairway_reaction_seconds",
-    "From a change being seen here to the decision it made necessary having been written.",
+    "Time from an observed change to the written decision.",
     buckets=REACTION_BUCKETS,
 )
 DIFFERENCES: Final = _gauge(
     "fairway_shadow_differences",
-    "Placements whose decisions on the hub differ from what Fairway would write; only told with --shadow.",
+    "Placements whose decisions on the hub differ from what Fairway would write; only with --shadow.",
 )
-BUILD: Final = _gauge("fairway_build_info", "Always 1; the label tells the version of Fairway.", "version")
+BUILD: Final = _gauge("fairway_build_info", "Always 1; the label is the version of Fairway.", "version")
 
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
@@ -162,12 +159,12 @@ DEFINITIONS: Final = (
 
 
 def word(value: str) -> str:
-    """``value`` if it can be a label, OTHER if not."""
+    """Return ``value`` if it is a valid label, else OTHER."""
     return value if _WORD.fullmatch(value) else OTHER
 
 
 class _Counters:
-    """One counter, its children at hand."""
+    """A counter with cached children."""
 
     def __init__(self, definition: Definition, registry: CollectorRegistry) -> None:
         self._metric = Counter(definition.name, definition.meaning, definition.labels, registry=registry)
@@ -210,13 +207,13 @@ def _made(definition: Definition, registry: CollectorRegistry) -> Histogram:
 
 
 def _observe(histogram: Histogram, seconds: float) -> None:
-    # A clock that was set back makes a negative duration, and the sum of a histogram must never go down.
+    # A clock that was set back causes a negative duration, and the sum of a histogram must never decrease.
     if math.isfinite(seconds):
         histogram.observe(seconds if seconds > 0.0 else 0.0)
 
 
 class QueueMeter:
-    """Of one controller's queue. It has the methods a work queue's observer has."""
+    """Metrics of a controller's queue; implements the observer of a work queue."""
 
     __slots__ = ("_adds", "_depth", "_retries", "_wait", "_work")
 
@@ -241,7 +238,7 @@ class QueueMeter:
 
 
 class Meters:
-    """With a ``registry`` given, it counts into that one, which then must not have these names yet."""
+    """Metrics of one process. A given ``registry`` must not contain these names yet."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
@@ -257,7 +254,7 @@ class Meters:
         self._reaction = _made(REACTION, made)
         self._decisions = _Counters(DECISIONS_CHANGED, made)
         for change in CHANGES:
-            self._decisions.child(change)  # shown as 0 from the start: a rate needs a first value
+            self._decisions.child(change)  # exported as 0 from the start: a rate needs a first value
         self._writes = _Counters(WRITES, made)
         self._write_errors = _Counters(WRITE_ERRORS, made)
         self._cells = _Counters(CELLS_CHANGED, made)
@@ -273,7 +270,7 @@ class Meters:
         GCCollector(registry=made)
 
     def queue(self, controller: str) -> QueueMeter:
-        """The same one for the same controller."""
+        """Return the meter of a controller; always the same object."""
         meter = self._queues.get(controller)
         if meter is None:
             name = word(controller)
@@ -287,11 +284,11 @@ class Meters:
         return meter
 
     def cycle(self, *, seconds: float, followed: bool) -> None:
-        """``followed``: it went on from the last cycle of the same placement."""
+        """``followed`` is true for a cycle that continued the last one of the same placement."""
         _observe(self._followed if followed else self._scratch, seconds)
 
     def reaction(self, seconds: float) -> None:
-        """From the change seen to the decision written."""
+        """Record the time from the observed change to the written decision."""
         _observe(self._reaction, seconds)
 
     def decision(self, change: str) -> None:
@@ -299,7 +296,7 @@ class Meters:
         self._decisions.child(change).inc()
 
     def write(self, *, controller: str, resource: str, verb: str, error: str = "") -> None:
-        """One request to the hub. ``error`` is the reason it gave for not doing it, such as Conflict."""
+        """Record a request to the hub. ``error`` is the reason of a rejection, such as Conflict."""
         self._writes.child(controller, resource, verb).inc()
         if error:
             self._write_errors.child(controller, resource, verb, error).inc()
@@ -318,7 +315,7 @@ class Meters:
         self._lag.child(resource).set(seconds)
 
     def unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """How many objects, by kind and field. What is not among them any more is shown as 0."""
+        """Set the number of objects by kind and field. Combinations that are no longer present become 0."""
         shown = dict.fromkeys(self._unreadable_shown, 0)
         for labels, count in counts.items():
             known = labels if labels in shown or len(shown) < MANY else (OTHER, OTHER)
@@ -328,18 +325,18 @@ class Meters:
         self._unreadable_shown.update(shown)
 
     def differences(self, count: int) -> None:
-        """Not shown before the first call: without a shadow there is nothing that could differ."""
+        """Set the gauge, which is exported only after the first call, because only a shadow has one."""
         if self._differences is None:
             self._differences = Gauge(DIFFERENCES.name, DIFFERENCES.meaning, registry=self.registry)
         self._differences.set(count)
 
     def expose(self) -> bytes:
-        """Everything, as CONTENT_TYPE says."""
-        return generate_latest(without_births(self.registry))
+        """Return all metrics in the format of CONTENT_TYPE."""
+        return generate_latest(without_created(self.registry))
 
 
-def without_births(registry: CollectorRegistry) -> Collector:
-    """Without the moments at which each series was made: they double it and nobody asks for them."""
+def without_created(registry: CollectorRegistry) -> Collector:
+    """Return a collector without the ``_created`` series, which would double the output."""
     return _Plain(registry)
 
 
@@ -354,6 +351,6 @@ class _Plain(Collector):
 
 
 def values(exposed: bytes) -> Mapping[str, float]:
-    """What was exposed, by ``name{label="value"}``: for whoever looks at figures without a Prometheus at hand."""
+    """Parse the output of ``expose`` into values by ``name{label="value"}``."""
     lines = (line.rpartition(" ") for line in exposed.decode().splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in lines}

@@ -1,4 +1,4 @@
-"""What providers count and measure. As with ``meters``: cheap, and never raises."""
+"""Prometheus metrics of providers. As in ``meters``, recording is cheap and never raises."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -8,55 +8,55 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairway.observe.meters import MANY, OTHER, WORK_BUCKETS, Definition, without_births, word
+from fairway.observe.meters import MANY, OTHER, WORK_BUCKETS, Definition, without_created, word
 
 READINGS: Final = Definition(
     name="fairway_provider_readings_total",
     type="counter",
-    meaning="Readings begun by a provider, successful or not.",
+    meaning="Readings started by a provider, successful or not.",
     labels=("provider",),
 )
 READING_FAILURES: Final = Definition(
     name="fairway_provider_reading_failures_total",
     type="counter",
-    meaning="Readings that failed, or of which something could not be used, by reason.",
+    meaning="Readings that failed completely or partly, by reason.",
     labels=("provider", "reason"),
 )
 READING_SECONDS: Final = Definition(
     name="fairway_provider_reading_seconds",
     type="histogram",
-    meaning="That one reading took.",
+    meaning="Duration of a reading.",
     labels=("provider",),
     buckets=WORK_BUCKETS,
 )
 PROVIDER_WRITES: Final = Definition(
     name="fairway_provider_writes_total",
     type="counter",
-    meaning="Scores of a cluster written to the hub.",
+    meaning="Score objects written to the hub.",
     labels=("provider",),
 )
 WRITE_FAILURES: Final = Definition(
     name="fairway_provider_write_failures_total",
     type="counter",
-    meaning="Scores of a cluster that the hub did not take, by reason.",
+    meaning="Score objects that the hub rejected, by reason.",
     labels=("provider", "reason"),
 )
 AVOIDED: Final = Definition(
     name="fairway_provider_writes_avoided_total",
     type="counter",
-    meaning="Readings of a cluster that were not worth a write: nothing moved by its deadband.",
+    meaning="Readings that were not written because no score moved by its deadband.",
     labels=("provider",),
 )
 EXPIRY: Final = Definition(
     name="fairway_provider_expiry_seconds",
     type="gauge",
-    meaning="Until the first published score of the provider runs out; negative once one has.",
+    meaning="Time until the first published score of the provider expires; negative after that.",
     labels=("provider",),
 )
 SCORE: Final = Definition(
     name="fairway_provider_score",
     type="gauge",
-    meaning="The score as it was last written.",
+    meaning="The last written score.",
     labels=("provider", "cluster", "score"),
 )
 
@@ -71,7 +71,7 @@ def _counter(definition: Definition, registry: CollectorRegistry) -> Counter:
 
 
 class ProviderMeters:
-    """With a ``registry`` given, it counts into that one, such as that of ``Meters``."""
+    """Metrics of the providers of one process, in ``registry`` if given."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
@@ -142,7 +142,7 @@ class ProviderMeters:
         self._shown.pop((provider, cluster), None)
 
     def expose(self) -> bytes:
-        return generate_latest(without_births(self.registry))
+        return generate_latest(without_created(self.registry))
 
     def _reason(self, provider: str, reason: str) -> str:
         """A provider makes up its reasons; they shall not fill our memory."""

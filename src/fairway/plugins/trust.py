@@ -36,8 +36,8 @@ NO_EFFECT: Final = "annotation {annotation}: {words}, so it has no effect"
 
 NO_OBJECT: Final = "there is no AddOnPlacementScore {resource}"
 NO_ITEM: Final = "AddOnPlacementScore {resource} has no score {score}"
-RAN_OUT: Final = "AddOnPlacementScore {resource} ran out at {moment}"
-SILENCED: Final = "AddOnPlacementScore {resource} was declared silent"
+EXPIRED_AT: Final = "AddOnPlacementScore {resource} expired at {moment}"
+SILENCED: Final = "AddOnPlacementScore {resource} was marked silent"
 NO_CALCULATOR: Final = "there is no ManagedClusterScore {calculator}"
 COUNTS_ZERO: Final = "{why}, which counts 0"
 COUNTS_WORST: Final = f"{{why}}, which counts as the worst by annotation {MISSING_SCORE}"
@@ -132,7 +132,7 @@ def _read(part: str, policies: dict[str, Missing]) -> str:
 
 
 def lapsed(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Mask:
-    """Of which rows the object has run out or was declared silent; not of those that have none."""
+    """Of which rows the object has run out or was marked silent; not of those that have none."""
     column = snapshot.score_column((cells.SCORE_OBJECT, resource))
     late: Mask = column.expires[rows] < now
     late |= column.values[rows] != 0
@@ -151,7 +151,7 @@ def why_lapsed(score: AddOnPlacementScore) -> str:
     resource = score.metadata.name
     if is_silent(score):
         return SILENCED.format(resource=resource)
-    return RAN_OUT.format(resource=resource, moment=format_time(from_micros(expiry(score))))
+    return EXPIRED_AT.format(resource=resource, moment=format_time(from_micros(expiry(score))))
 
 
 def why_missing(snapshot: Snapshot, resource: str, score: str, row: int, *, now: Micros) -> str:

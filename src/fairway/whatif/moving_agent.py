@@ -30,8 +30,8 @@ BURST: Final = 20
 IDLE: Final = {"cpuAvailable": 50, "memAvailable": 50}
 """Where a walk begins if nothing was published yet."""
 
-FAILED: Final = "the agent of %s is disturbed: %s"
-BROKE: Final = "the agent of %s failed in a way that was not foreseen; it goes on"
+FAILED: Final = "agent of %s failed, retrying: %s"
+BROKE: Final = "agent of %s: unexpected error; retrying"
 
 Values = Mapping[str, int]
 

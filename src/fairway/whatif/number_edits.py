@@ -36,9 +36,10 @@ _COARSE_FROM: Final = 10
 class PublishScore(NumericEdit):
     """Another value of one score of an AddOnPlacementScore, one point a step.
 
-    ``base`` is what counts now: for a score that is missing or has run out, what the placement has it count, mostly 0.
-    ``ran_out`` says when it did, ``silenced`` that it was declared silent. Publishing again would bring back everything
-    else in the object too; what the placement weighs of it (``weighed``) is left out, so that an edit moves one number.
+    ``base`` is the current value; for a missing or expired score, what the placement counts for it, mostly 0.
+    ``expired_at`` is the time of the expiry, ``silenced`` is true for a score that was marked silent. Publishing again
+    would also renew the other scores of the object; those that the placement ranks by (``weighed``) are dropped, so
+    that an edit changes one number.
     """
 
     preference = 9
@@ -48,7 +49,7 @@ class PublishScore(NumericEdit):
     base: int
     value: int
     missing: bool = False
-    ran_out: str = ""
+    expired_at: str = ""
     weighed: tuple[str, ...] = ()
     silenced: bool = False
 
@@ -65,12 +66,13 @@ class PublishScore(NumericEdit):
 
     def describe(self) -> str:
         name = f"score {self.resource}/{self.score}"
-        if self.ran_out:
-            return f"publish {name} of cluster {self.cluster} again, which ran out at {self.ran_out}, as {self.value}"
-        if self.silenced:
+        if self.expired_at:
             return (
-                f"publish {name} of cluster {self.cluster} again, which was declared silent, as {self.value}"
+                f"publish {name} of cluster {self.cluster} again, which expired at {self.expired_at}, "
+                f"as {self.value}"
             )
+        if self.silenced:
+            return f"publish {name} of cluster {self.cluster} again, which was marked silent, as {self.value}"
         if self.missing:
             return f"publish {name} for cluster {self.cluster}, which has none, as {self.value}"
         return _moved(name, self.cluster, self.base, self.value)
@@ -87,7 +89,7 @@ class PublishScore(NumericEdit):
         if source is None:
             meta = ObjectMeta(name=self.resource, namespace=self.cluster)
             return AddOnPlacementScore(metadata=meta, status=AddOnPlacementScoreStatus(scores=(item,)))
-        lapsed = bool(self.ran_out) or self.silenced
+        lapsed = bool(self.expired_at) or self.silenced
         dropped = {self.score, *self.weighed} if lapsed else {self.score}
         kept = tuple(each for each in source.status.scores if each.name not in dropped)
         until = None if lapsed else source.status.validUntil
@@ -115,14 +117,14 @@ def score_edit(
     ``missing``: what a score counts that is not there. ``wary``: whether one that was declared silent is not, either.
     """
     source = world.fleet.snapshot().score_object(cluster, resource)
-    value, ran_out, silenced = None, "", False
+    value, expired_at, silenced = None, "", False
     if source is not None:
         value = next((each.value for each in reversed(source.status.scores) if each.name == score), None)
         until = source.status.validUntil
         if until is not None and to_micros(until) < now:
-            ran_out = format_time(until)
-        silenced = wary and not ran_out and is_silent(source)
-    base = missing if value is None or ran_out or silenced else value
+            expired_at = format_time(until)
+        silenced = wary and not expired_at and is_silent(source)
+    base = missing if value is None or expired_at or silenced else value
     bound = max(base, HIGHEST_SCORE) if up else min(base, LOWEST_SCORE)
     edit = PublishScore(
         cluster=cluster,
@@ -131,7 +133,7 @@ def score_edit(
         base=base,
         value=bound,
         missing=value is None,
-        ran_out=ran_out,
+        expired_at=expired_at,
         weighed=weighed,
         silenced=silenced,
     )

@@ -156,7 +156,7 @@ def test_figures_are_on_the_page() -> None:
         True,
     )
     assert (lane.DEBOUNCE_SECONDS, lane.ELSEWHERE_SECONDS) == (1.0, 60.0)
-    assert "(2 unless told otherwise)" in PAGE
+    assert "(2 by default)" in PAGE
 
 
 @pytest.mark.parametrize("scale", ["Linear", "Logarithmic", "Direct", "Inverted", "Quantile", "Spread"])

@@ -255,7 +255,7 @@ def test_who_it_is() -> None:
 def test_moments_instead_of_ages() -> None:
     found = health(cluster("c1"), score("c1", until=-180, written=-360), absolute=True)
     assert found.entries[0].why.startswith(
-        "usage-score ran out at 2026-03-01T11:57:00Z (last written at 2026-03-01T11:54:00Z by "
+        "usage-score expired at 2026-03-01T11:57:00Z (last written at 2026-03-01T11:54:00Z by "
     )
 
 

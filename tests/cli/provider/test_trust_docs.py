@@ -1,4 +1,4 @@
-"""docs/explanation/trust.md shows what the commands print, of its own files and of a hub where scores fare as it tells."""
+"""docs/explanation/trust.md shows what the commands print, for its files and for a hub with scores in every state."""
 
 import os
 import re

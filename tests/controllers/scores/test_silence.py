@@ -59,7 +59,7 @@ async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was
         assert condition is not None
         assert (condition.status, condition.reason) == ("True", "ScoreExpired")
         assert condition.message == (
-            "usage ran out at 2026-03-01T12:03:00Z and was not renewed. Its values are the worst there are until its "
+            "usage expired at 2026-03-01T12:03:00Z and was not renewed. Its values are the worst there are until its "
             "provider publishes again. It said: cpu 10, mem -30"
         )
         assert json.loads(score.metadata.annotations[BEFORE]) == {
@@ -71,7 +71,7 @@ async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was
             (
                 "c",
                 "ScoreSilent",
-                "usage of cluster c ran out at 2026-03-01T12:03:00Z and was not renewed; "
+                "usage of cluster c expired at 2026-03-01T12:03:00Z and was not renewed; "
                 "its values are replaced by the worst",
             )
         ]

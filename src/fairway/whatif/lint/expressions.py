@@ -43,7 +43,7 @@ ALWAYS_TRUE: Final = info("expression-always-true", "The expression is true for 
 ALWAYS_FALSE: Final = warning("expression-always-false", "The expression is true for no candidate.")
 ALWAYS_FAILS: Final = warning("expression-always-fails", "The expression fails for every candidate.")
 SCORES_UNPUBLISHED: Final = warning(
-    "expression-scores-unpublished", "The expression asks for scores that nobody publishes."
+    "expression-scores-unpublished", "The expression reads scores that no provider publishes."
 )
 COULD_SELECT: Final = info("expression-could-be-selector", "A label selector says the same.")
 

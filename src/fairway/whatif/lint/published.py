@@ -17,15 +17,18 @@ from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
 
-EXPIRED: Final = warning("score-expired", "Scores have run out.")
-EXPIRES_SOON: Final = info("score-expires-soon", "Scores run out within minutes.")
+EXPIRED: Final = warning("score-expired", "Scores have expired.")
+EXPIRES_SOON: Final = info("score-expires-soon", "Scores expire within minutes.")
 NEVER_EXPIRES: Final = info(
-    "score-never-expires", "Scores have no end, so a dead provider is believed forever."
+    "score-never-expires", "Scores have no validUntil, so a dead provider goes unnoticed."
 )
 OUT_OF_RANGE: Final = error("score-out-of-range", "A score is outside -100 to 100.")
-CLUSTER_UNKNOWN: Final = warning("score-cluster-unknown", "The score is about a cluster that does not exist.")
+CLUSTER_UNKNOWN: Final = warning(
+    "score-cluster-unknown", "The score belongs to a cluster that does not exist."
+)
 NAME_WRONG: Final = warning(
-    "cluster-score-name", "A ManagedClusterScore is not named <cluster>-<calculator>, so nobody reads it."
+    "cluster-score-name",
+    "A ManagedClusterScore is not named <cluster>-<calculator>, so no placement reads it.",
 )
 NAMED_LIKE_BUILT_IN: Final = warning(
     "cluster-score-built-in",
@@ -69,7 +72,8 @@ def check(scene: Scene) -> Iterator[Finding]:
             yield NAME_WRONG.at(
                 each,
                 "metadata.name",
-                f"{quote(each.metadata.name)} does not start with {quote(f'{cluster.lower()}-')}, so nobody reads it",
+                f"{quote(each.metadata.name)} does not start with {quote(f'{cluster.lower()}-')}, "
+                "so no placement reads it",
                 f"name it like {quote(managed_cluster_score_name(cluster=cluster, calculator='ResourceRatioCPU'))}",
             )
         if scene.populated and cluster not in known:
@@ -104,21 +108,21 @@ def _ends(scene: Scene, resource: str, scores: Sequence[AddOnPlacementScore]) ->
         yield EXPIRED.at(
             expired[0],
             path,
-            f"{len(expired)} {total} ran out: {_when(expired)}",
-            "see why the provider is silent",
+            f"{len(expired)} {total} expired: {_when(expired)}",
+            "check why the provider stopped publishing",
         )
     if soon:
         yield EXPIRES_SOON.at(
             soon[0],
             path,
-            f"{len(soon)} {total} will run out soon: {_when(soon)}",
-            "see that the provider runs",
+            f"{len(soon)} {total} will expire soon: {_when(soon)}",
+            "check that the provider runs",
         )
     if endless:
         yield NEVER_EXPIRES.at(
             endless[0],
             "status",
-            f"{len(endless)} {total} without validUntil: if the provider dies, its last word is believed forever",
+            f"{len(endless)} {total} without validUntil: a dead provider would go unnoticed",
             "have the provider set validUntil a few periods ahead",
         )
 

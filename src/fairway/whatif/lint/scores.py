@@ -26,7 +26,7 @@ RESOURCE_UNPUBLISHED: Final = warning(
     "score-resource-unpublished", "No cluster has an AddOnPlacementScore of this name."
 )
 NAME_UNPUBLISHED: Final = warning(
-    "score-name-unpublished", "The AddOnPlacementScore exists, but nowhere with this score."
+    "score-name-unpublished", "The AddOnPlacementScore exists, but no cluster has this score in it."
 )
 CALCULATOR_UNPUBLISHED: Final = warning(
     "score-calculator-unpublished", "No ManagedClusterScore of this calculator exists."
@@ -36,13 +36,13 @@ MISSING_WINS: Final = warning(
     "score-missing-wins", "Candidates without the score count 0, which beats candidates that have it."
 )
 USED_EXPIRED: Final = warning(
-    "score-used-expired", "Scores the placement ranks by have run out for some candidates."
+    "score-used-expired", "Scores that the placement ranks by have expired for some candidates."
 )
 EXPIRED_EVERYWHERE: Final = warning(
-    "score-expired-everywhere", "A score the placement ranks by has run out for every candidate."
+    "score-expired-everywhere", "A score that the placement ranks by has expired for every candidate."
 )
 SILENCE_WINS: Final = warning(
-    "score-silence-wins", "A candidate whose score ran out would count 0 and beat others that have it."
+    "score-silence-wins", "A candidate whose score expires would count 0 and beat others that have it."
 )
 
 RULES: Final = (
@@ -60,12 +60,12 @@ ANNOTATE: Final = f"annotate the placement {MISSING_SCORE}: exclude (or worst)"
 _COUNTS: Final = {
     Missing.ZERO: "count 0",
     Missing.WORST: "count as the worst, by annotation",
-    Missing.EXCLUDE: "are left out, by annotation",
+    Missing.EXCLUDE: "are excluded, by annotation",
 }
 _COUNTS_THEN: Final = {
     Missing.ZERO: "it counts 0 there",
     Missing.WORST: "it counts as the worst there, by annotation",
-    Missing.EXCLUDE: "without it clusters are left out, by annotation",
+    Missing.EXCLUDE: "clusters without it are excluded, by annotation",
 }
 
 
@@ -105,7 +105,7 @@ def _addon(
         yield NAME_UNPUBLISHED.at(
             placement,
             f"{path}.scoreName",
-            f"AddOnPlacementScore {quote(resource)} exists but nowhere has a score {quote(score)}; "
+            f"AddOnPlacementScore {quote(resource)} exists, but on no cluster with a score {quote(score)}; "
             f"it has {some(sorted(known), shown=5)}",
             guess(score, known, otherwise="correct the name; until then every cluster counts 0"),
         )
@@ -145,8 +145,8 @@ def _coverage(
         yield (EXPIRED_EVERYWHERE if everywhere else USED_EXPIRED).at(
             placement,
             path,
-            f"{named} has run out for {who}: {some(clusters)}; {_COUNTS_THEN[missing_counts]}{ranks}",
-            "see why its provider is silent: fairway get providers",
+            f"{named} has expired for {who}: {some(clusters)}; {_COUNTS_THEN[missing_counts]}{ranks}",
+            "check why its provider stopped publishing: fairway get providers",
         )
     missing = _names(scene, rows[~usable])
     if not missing:
@@ -168,14 +168,14 @@ def _coverage(
             f"only {said}; the others ({some(missing)}) count 0"
             + (", which with a negative weight is best" if weight < 0 else "")
             + f" and beat the {beaten} with a {better} score",
-            _keep_out(key, lacking=not present.all(), ran_out=bool(expired.any())),
+            _keep_out(key, lacking=not present.all(), expired=bool(expired.any())),
         )
     else:
         yield PARTLY_PUBLISHED.at(
             placement,
             path,
             f"only {said}; the others ({some(missing)}) {_COUNTS[missing_counts]}",
-            "have the provider publish it for these clusters, or keep them out with a predicate",
+            "have the provider publish it for these clusters, or exclude them with a predicate",
         )
 
 
@@ -191,7 +191,7 @@ def _unseen(
         yield SILENCE_WINS.at(
             placement,
             f"{path}.addOn",
-            f"a cluster whose score {addon.resourceName}/{addon.scoreName} ran out would count 0, which with a "
+            f"a cluster whose score {addon.resourceName}/{addon.scoreName} expires would count 0, which with a "
             "negative weight beats every positive score",
             ANNOTATE,
         )
@@ -214,22 +214,22 @@ def _silence(
     yield SILENCE_WINS.at(
         placement,
         path,
-        f"a candidate whose {named} ran out would count 0{best}, and beat {beaten} of {len(values)} that have it",
+        f"a candidate whose {named} expires would count 0{best}, and beat {beaten} of {len(values)} that have it",
         ANNOTATE,
     )
 
 
-def _keep_out(key: Key, *, lacking: bool, ran_out: bool) -> str:
+def _keep_out(key: Key, *, lacking: bool, expired: bool) -> str:
     if key[0] != cells.SCORE:
-        return f"{ANNOTATE}, or have it published for these clusters, or keep them out with a predicate"
+        return f"{ANNOTATE}, or have it published for these clusters, or exclude them with a predicate"
     if not lacking:
-        again = "see that its provider publishes it again"
-        return f"{ANNOTATE}, and {again}; no predicate can tell that a score has run out"
+        again = "make its provider publish it again"
+        return f"{ANNOTATE}, and {again}; no predicate can detect an expired score"
     remedy = (
-        f"{ANNOTATE}, or ask for the score in a predicate, in CEL: managedCluster.scores({quote(key[1])})"
+        f"{ANNOTATE}, or require the score in a CEL predicate: managedCluster.scores({quote(key[1])})"
         f".exists(s, s.name == {quote(key[2])})"
     )
-    return f"{remedy}; that does not keep out those whose score has run out" if ran_out else remedy
+    return f"{remedy}; that does not exclude clusters whose score has expired" if expired else remedy
 
 
 def _names(scene: Scene, rows: Rows) -> list[str]:

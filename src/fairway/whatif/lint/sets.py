@@ -132,7 +132,7 @@ def _set(scene: Scene, source: ManagedClusterSet) -> Iterator[Finding]:
         yield SET_BROKEN.at(
             source,
             "spec.clusterSelector",
-            f"{compiled.error}: placements that may use the set keep what they have until it is mended",
+            f"{compiled.error}: placements that may use the set keep what they have until it is corrected",
             "correct selectorType and labelSelector",
         )
     elif how.selectorType == LABEL_SELECTOR and how.labelSelector is None:

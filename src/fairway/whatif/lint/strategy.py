@@ -260,7 +260,7 @@ def _groups(scene: Scene, placement: Placement) -> Iterator[Finding]:
             yield GROUP_TWICE.at(
                 placement,
                 f"{path}.groupName",
-                f"decisionGroups[{first}] is named {quote(group.groupName)} too, and nobody can tell them apart",
+                f"decisionGroups[{first}] is named {quote(group.groupName)} too, so the groups cannot be distinguished",
                 "rename one, or merge the selectors",
             )
         try:

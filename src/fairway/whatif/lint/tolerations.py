@@ -146,7 +146,7 @@ def _times(placement: Placement, tolerations: Sequence[Toleration], at: int) -> 
         yield TIME_IGNORED.at(
             placement,
             f"{path}.tolerationSeconds",
-            "a PreferNoSelect taint keeps no cluster out, so there is nothing that could run out",
+            "a PreferNoSelect taint keeps no cluster out, so there is nothing that could expire",
             "remove tolerationSeconds",
         )
         return

@@ -20,14 +20,15 @@ from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
 
 MISSING_UNUSED: Final = warning(
-    "missing-score-unused", "The annotation is about a score that the placement does not rank by."
+    "missing-score-unused", "The annotation names a score that the placement does not rank by."
 )
 EXPIRED_UNUSED: Final = info(
-    "expired-scores-unused", "The annotation is about expressions on scores, and there are none."
+    "expired-scores-unused",
+    "The annotation affects expressions that read scores, and the placement has none.",
 )
 SEES_EXPIRED: Final = warning(
     "expression-expired-scores",
-    "The expression asks for scores that have run out, and sees them as they were.",
+    "The expression reads expired scores, with their last values.",
 )
 VACUOUS: Final = warning(
     "expression-all-vacuous", "all() over some scores of a cluster is true if it has none of them."
@@ -64,7 +65,7 @@ def _missing(scene: Scene, placement: Placement) -> Iterator[Finding]:
         yield MISSING_UNUSED.at(
             placement,
             path,
-            f"the placement does not rank by {quote(name)}, so what is said of it has no effect",
+            f"the placement does not rank by {quote(name)}, so its setting has no effect",
             guess(name, weighed, otherwise="remove it, or name a score of spec.prioritizerPolicy"),
         )
     if said.default is not Missing.ZERO and not weighed:
@@ -99,8 +100,8 @@ def _expired(scene: Scene, placement: Placement, texts: list[tuple[str, str]]) -
         yield EXPIRED_UNUSED.at(
             placement,
             f"metadata.annotations[{EXPIRED_SCORES}]",
-            "no expression of the placement asks for scores, so the annotation has no effect",
-            f"remove it; what a score that has run out counts in the ranking is for {MISSING_SCORE} to say",
+            "no expression of the placement reads scores, so the annotation has no effect",
+            f"remove it; {MISSING_SCORE} sets what an expired score counts in the ranking",
         )
 
 
@@ -115,9 +116,9 @@ def _believed(scene: Scene, placement: Placement, path: str, text: str) -> Itera
             yield SEES_EXPIRED.at(
                 placement,
                 path,
-                f"AddOnPlacementScore {quote(name)} has run out for {count(len(names), 'candidate')} ({some(names)}), "
-                "and expressions see what it said",
-                f"annotate the placement {EXPIRED_SCORES}: absent, and see why its provider is silent",
+                f"AddOnPlacementScore {quote(name)} has expired for {count(len(names), 'candidate')} ({some(names)}), "
+                "and expressions read its last values",
+                f"annotate the placement {EXPIRED_SCORES}: absent, and check why its provider stopped publishing",
             )
 
 
