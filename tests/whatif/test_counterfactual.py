@@ -556,7 +556,7 @@ def test_edits_for_programs() -> None:
         "old": 1,
         "value": 2,
     }
-    score = PublishScore(cluster="c1", resource="r", score="s", base=3, value=1, expired_at="then")
+    score = PublishScore(cluster="c1", resource="r", score="s", base=3, value=1, ran_out="then")
     assert score.document()["ranOut"] == "then"
     assert score.turned(5).value == -2
     assert replace(score, value=9).turned(5).value == 8

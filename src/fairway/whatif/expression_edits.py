@@ -65,7 +65,7 @@ def hinted(
                     edit, _ = score_edit(
                         world, cluster, resource, name, up=True, now=now, weighed=(), wary=wary
                     )
-                    if number != edit.base or edit.missing or edit.expired_at or edit.silenced:
+                    if number != edit.base or edit.missing or edit.ran_out or edit.silenced:
                         yield replace(edit, value=number)
 
 

@@ -37,7 +37,7 @@ class PublishScore(NumericEdit):
     """Another value of one score of an AddOnPlacementScore, one point a step.
 
     ``base`` is the current value; for a missing or expired score, what the placement counts for it, mostly 0.
-    ``expired_at`` is the time of the expiry, ``silenced`` is true for a score that was marked silent. Publishing again
+    ``ran_out`` is the time of the expiry, ``silenced`` is true for a score that was marked silent. Publishing again
     would also renew the other scores of the object; those that the placement ranks by (``weighed``) are dropped, so
     that an edit changes one number.
     """
@@ -49,7 +49,7 @@ class PublishScore(NumericEdit):
     base: int
     value: int
     missing: bool = False
-    expired_at: str = ""
+    ran_out: str = ""
     weighed: tuple[str, ...] = ()
     silenced: bool = False
 
@@ -66,9 +66,9 @@ class PublishScore(NumericEdit):
 
     def describe(self) -> str:
         name = f"score {self.resource}/{self.score}"
-        if self.expired_at:
+        if self.ran_out:
             return (
-                f"publish {name} of cluster {self.cluster} again, which expired at {self.expired_at}, "
+                f"publish {name} of cluster {self.cluster} again, which expired at {self.ran_out}, "
                 f"as {self.value}"
             )
         if self.silenced:
@@ -89,7 +89,7 @@ class PublishScore(NumericEdit):
         if source is None:
             meta = ObjectMeta(name=self.resource, namespace=self.cluster)
             return AddOnPlacementScore(metadata=meta, status=AddOnPlacementScoreStatus(scores=(item,)))
-        lapsed = bool(self.expired_at) or self.silenced
+        lapsed = bool(self.ran_out) or self.silenced
         dropped = {self.score, *self.weighed} if lapsed else {self.score}
         kept = tuple(each for each in source.status.scores if each.name not in dropped)
         until = None if lapsed else source.status.validUntil
@@ -117,14 +117,14 @@ def score_edit(
     ``missing``: what a score counts that is not there. ``wary``: whether one that was declared silent is not, either.
     """
     source = world.fleet.snapshot().score_object(cluster, resource)
-    value, expired_at, silenced = None, "", False
+    value, ran_out, silenced = None, "", False
     if source is not None:
         value = next((each.value for each in reversed(source.status.scores) if each.name == score), None)
         until = source.status.validUntil
         if until is not None and to_micros(until) < now:
-            expired_at = format_time(until)
-        silenced = wary and not expired_at and is_silent(source)
-    base = missing if value is None or expired_at or silenced else value
+            ran_out = format_time(until)
+        silenced = wary and not ran_out and is_silent(source)
+    base = missing if value is None or ran_out or silenced else value
     bound = max(base, HIGHEST_SCORE) if up else min(base, LOWEST_SCORE)
     edit = PublishScore(
         cluster=cluster,
@@ -133,7 +133,7 @@ def score_edit(
         base=base,
         value=bound,
         missing=value is None,
-        expired_at=expired_at,
+        ran_out=ran_out,
         weighed=weighed,
         silenced=silenced,
     )
