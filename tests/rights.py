@@ -6,7 +6,7 @@ from typing import Final
 
 from fairway.kube import Client, Connection
 from fairway.kube.credentials import Impersonation
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 
 RBAC: Final = "rbac.authorization.k8s.io"
 

@@ -21,7 +21,7 @@ from unittest.mock import patch
 from benchmarks.measure import percentile
 from fairway.controllers.leadership import Elected, Leadership
 from fairway.controllers.placement.controller import PlacementController
-from fairway.controllers.placement.precedence import Precedence
+from fairway.controllers.placement.write_limiter import WriteLimiter
 from fairway.controllers.reconciler import Key
 
 PHASES = ("own write", "worker", "look", "lease", "turn", "answer")
@@ -42,7 +42,7 @@ class Phases:
     def noted(self) -> Iterator[None]:
         """Of controllers that are made within."""
         wake, reconcile = PlacementController._wake, PlacementController.reconcile
-        batch, turn = Elected.batch, Precedence.turn
+        batch, turn = Elected.batch, WriteLimiter.turn
 
         def woken(controller: PlacementController, owner: Key) -> None:
             if owner not in self._woken:
@@ -75,7 +75,7 @@ class Phases:
                 yield
 
         @asynccontextmanager
-        async def allowed(precedence: Precedence, *, urgent: bool) -> AsyncIterator[None]:
+        async def allowed(precedence: WriteLimiter, *, urgent: bool) -> AsyncIterator[None]:
             marks = _marks.get()
             async with turn(precedence, urgent=urgent):
                 first = urgent and "sent" not in marks
@@ -89,7 +89,7 @@ class Phases:
             patch.object(PlacementController, "_wake", woken),
             patch.object(PlacementController, "reconcile", reconciled),
             patch.object(Elected, "batch", proven),
-            patch.object(Precedence, "turn", allowed),
+            patch.object(WriteLimiter, "turn", allowed),
         ):
             yield
 

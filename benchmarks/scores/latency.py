@@ -21,8 +21,8 @@ from fairway.api.pod import Pod
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES
 from fairway.kube.core import PODS
-from fairway.providers.lane import DEBOUNCE_SECONDS
 from fairway.providers.provider import HIGHEST
+from fairway.providers.provider_loop import DEBOUNCE_SECONDS
 from fairway.providers.scales import Linear
 
 CORES = 100

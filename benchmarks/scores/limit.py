@@ -17,16 +17,18 @@ from pathlib import Path
 from benchmarks.controllers.process import answer, questions
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Patch, load
 from fairway.providers.assessment import WELL, summary
-from fairway.providers.placement_scores import AddOnPlacementScores, held_of, status_of
+from fairway.providers.placement_scores import AddOnPlacementScores, status_of, stored_publication
 from fairway.providers.publication import Publication
-from fairway.providers.sink import Held, field_manager
+from fairway.providers.sink import StoredPublication, field_manager
 from fairway.providers.usage.measures import measures
-from fairway.providers.usage.options import Options
+from fairway.providers.usage.options import UsageOptions
 
 APPLY, MERGE = "apply", "merge"
 PROVIDER = "limit"
 ACCELERATORS = ("gpu", "tpu")
-SCORES = tuple(each.score for each in measures(Options()) if not each.score.name.startswith(ACCELERATORS))
+SCORES = tuple(
+    each.score for each in measures(UsageOptions()) if not each.score.name.startswith(ACCELERATORS)
+)
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 Write = Callable[[str, Publication], Awaitable[None]]
@@ -51,7 +53,7 @@ class Writer:
     def __init__(self, client: Client, way: str) -> None:
         self._client = client
         self._sink = AddOnPlacementScores(client, provider=PROVIDER, resource=f"limit-{way}")
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, StoredPublication] = {}
         self._turns: dict[str, int] = {}
         self.write: Write = self.apply if way == APPLY else self.merge
 
@@ -78,7 +80,7 @@ class Writer:
             subresource="status",
             field_manager=field_manager(PROVIDER),
         )
-        self._held[cluster] = held_of(written)
+        self._held[cluster] = stored_publication(written)
 
 
 async def shared(

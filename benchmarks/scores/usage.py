@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.controllers.process import Child, child, cpu_seconds
 from benchmarks.measure import percentile, resident, table, timed, write_json
 from fairway.kube import Client, Connection
-from fairway.providers.usage import Options, ResourceUsage
+from fairway.providers.usage import ResourceUsage, UsageOptions
 from fairway.providers.usage.accounting import Accounting
 
 SHAPES = {"web": {"cpu": "500m", "memory": "1Gi"}, "train": {"cpu": "8", "nvidia.com/gpu": "4"}}
@@ -134,7 +134,7 @@ async def measure(given: Any) -> dict[str, Any]:
         figures["bytes per pod on the wire"] = address["pod_bytes"]
         async with Client(Connection(server=address["address"])) as client:
             provider = ResourceUsage(
-                client, Options.read({"shapes": SHAPES, "basis": "requests"}, environment={})
+                client, UsageOptions.read({"shapes": SHAPES, "basis": "requests"}, environment={})
             )
             note(f"{given.nodes:,} nodes and {given.pods:,} pods")
             await load(provider, cluster, figures, given=given)

@@ -16,7 +16,7 @@ from fairway.hub.storage.log import Log
 from fairway.hub.storage.store import Store
 from fairway.kube import kubeconfig
 from fairway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
 from fairway.testing.hub import embedded_hub

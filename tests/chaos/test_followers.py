@@ -23,7 +23,7 @@ from chaos.things import CONFIG_MAPS, body
 from fairway.hub.access import jwt, tokens
 from fairway.hub.storage import archive
 from fairway.kube.errors import AlreadyExists, NotFound, Unauthorized
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.rest import Client
 
 NAMES = ("one", "two", "three", "four", "five", "six")

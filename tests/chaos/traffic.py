@@ -13,7 +13,7 @@ import msgspec
 from chaos.record import Listing, Look, Record, State, Verb, Watching, Write
 from chaos.things import RESOURCES, Thing, body, event_of, key_of, state_of
 from fairway.kube.errors import AlreadyExists, Conflict, Expired, NotFound, TransportError
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.resource import Resource
 from fairway.kube.rest import Client
 

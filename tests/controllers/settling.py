@@ -9,8 +9,8 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from controllers.figures import writes
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.manager import Manager
-from fairway.controllers.sources import Sources
 from fairway.kube import Client, Informer, Resource
 from fairway.kube.resource import T
 
@@ -53,7 +53,11 @@ async def settled(client: Client, manager: Manager) -> None:
 
 
 async def settle(
-    client: Client, sources: Sources, *, quiet: Callable[[], Awaitable[None]], doing: Callable[[], object]
+    client: Client,
+    sources: InformerFactory,
+    *,
+    quiet: Callable[[], Awaitable[None]],
+    doing: Callable[[], object],
 ) -> None:
     """The same for whoever looks by ``sources``. What they are ``doing`` is another thing once they did something."""
     async with asyncio.timeout(DEADLINE):

@@ -8,9 +8,9 @@ from typing import ClassVar, cast
 
 import pytest
 
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
 from fairway.kube import (
     AlreadyExists,
     Client,
@@ -21,7 +21,7 @@ from fairway.kube import (
     TransportError,
 )
 from fairway.kube.errors import StatusCause, StatusDetails
-from fairway.kube.notice import RACES
+from fairway.kube.log_throttle import RACES
 from fairway.observe.meters import Meters
 
 pytestmark = pytest.mark.looptime
@@ -41,7 +41,7 @@ class Insistent(Reconciler):
         self.left = {("", str(number)) for number in range(MANY)}
         self.refused = 0
 
-    def watch(self, sources: Sources) -> None: ...
+    def watch(self, sources: InformerFactory) -> None: ...
 
     def keys(self) -> Iterable[Key]:
         return tuple(self.left)

@@ -9,9 +9,9 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from controllers.world import World
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement import PlacementController
-from fairway.controllers.sources import Sources
 from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Client
 from fairway.observe.meters import Meters
 
@@ -49,7 +49,7 @@ async def test_the_time_it_stood_by_is_no_time_to_react(client: Client, world: W
     controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
     namespace = world.namespace
     await client.create(PLACEMENTS, {"metadata": {"name": "p"}, "spec": {}}, namespace=namespace)
-    sources = Sources(client)
+    sources = InformerFactory(client)
     controller.watch(sources)
     async with sources:
         await sources.synced()

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from fairway.api.meta import Condition, ObjectMeta
+from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.writes import Writes
 from fairway.kube import MANAGED_CLUSTERS, Client, Conflict, Invalid, Lost, Patch, TransportError
 from fairway.kube.errors import StatusCause, StatusDetails
 from fairway.observe.meters import Meters, values
@@ -41,8 +41,8 @@ class Over:
         raise Lost("another one leads")
 
 
-def writes(wire: Wire, meters: Meters | None = None) -> Writes:
-    return Writes(cast("Client", wire), meters=meters or Meters(), controller="suite")
+def writes(wire: Wire, meters: Meters | None = None) -> FencedWriter:
+    return FencedWriter(cast("Client", wire), meters=meters or Meters(), controller="suite")
 
 
 async def test_a_merge_patch_names_what_it_is_based_on() -> None:

@@ -43,7 +43,7 @@ from fairway.kube import (
     Patch,
     Resource,
 )
-from fairway.kube.options import Propagation
+from fairway.kube.request_options import Propagation
 from fairway.kube.resource import T
 from fairway.testing import builders
 

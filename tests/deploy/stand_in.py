@@ -13,7 +13,7 @@ from typing import Any
 
 from deploy.kubelet import Kubelet, Pod
 from fairway.controllers.manager import PLACEMENT, Settings, running
-from fairway.controllers.placement.ocm import LEASE, NAMESPACE
+from fairway.controllers.placement.ocm_detection import LEASE, NAMESPACE
 from fairway.kube import Client, Connection, Elector, HubLease, Timing
 from fairway.testing.processes import LOOPBACK, POLL, Port, Process
 

@@ -11,7 +11,7 @@ from deploy.documents import ROOT, sections
 from deploy.reader import Reader, reader, told
 from fairway.controllers import manager
 from fairway.controllers.manager import OCM_SECONDS
-from fairway.controllers.placement.ocm import NAMESPACE
+from fairway.controllers.placement.ocm_detection import NAMESPACE
 from fairway.controllers.placement.shadow import SETTLE_SECONDS
 from fairway.kube import Client, Forbidden, Invalid
 from fairway.testing.kubernetes import Tools

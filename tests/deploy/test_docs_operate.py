@@ -12,7 +12,7 @@ from deploy.documents import ROOT, sections
 from deploy.reader import Reader, reader
 from fairway.cli.run.command import run
 from fairway.controllers import manager
-from fairway.controllers.availability import Availability
+from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.reconciler import BACKOFF
 from fairway.kube import Timing
 from fairway.testing.kubernetes import Tools
@@ -71,7 +71,7 @@ def test_words_that_depend_on_figures() -> None:
     assert ("noticed within 30 s" in TEXT, manager.OCM_SECONDS) == (True, 30.0)
     assert ("back-off up to a minute" in TEXT, BACKOFF.cap) == (True, 60.0)
     assert ("is silent for 5 minutes" in TEXT, manager.Settings().grace) == (True, 5.0)
-    assert Availability.name == manager.AVAILABILITY
+    assert AvailabilityController.name == manager.AVAILABILITY
 
 
 def test_no_command_is_left_out() -> None:

@@ -13,11 +13,11 @@ import yaml
 import fairway
 from fairway.cli.provider.command import provider as provider_group
 from fairway.controllers import manager
-from fairway.controllers.placement import ocm
+from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.shard import Shard
 from fairway.observe.meters import DEFINITIONS
 from fairway.providers.catalogue import Context
-from fairway.providers.rules import LEASE_RULES
+from fairway.providers.rbac import LEASE_RULES
 from fairway.providers.static.provider import create as static
 from fairway.testing.restricted import known
 
@@ -149,7 +149,7 @@ def test_ocm_is_looked_for_and_held_off_in_the_same_place() -> None:
     policy, binding = documents("ocm/policy.yaml")
     constraints = policy["spec"]["matchConstraints"]
     selected = constraints["namespaceSelector"]["matchLabels"]
-    assert selected == {"kubernetes.io/metadata.name": ocm.NAMESPACE}
+    assert selected == {"kubernetes.io/metadata.name": ocm_detection.NAMESPACE}
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
 
 

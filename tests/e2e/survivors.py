@@ -30,9 +30,9 @@ from e2e.test_loop import (
     is_valid,
 )
 from fairway.kube import Client, KubeError
-from fairway.providers.rehearsal import Rehearsal
+from fairway.providers.dry_run import DryRunSink
 from fairway.providers.runner import Runner, Settings
-from fairway.providers.usage.options import Options
+from fairway.providers.usage.options import UsageOptions
 from fairway.providers.usage.provider import ResourceUsage
 from fairway.testing.processes import POLL, Port
 
@@ -172,8 +172,8 @@ class Survivors(Stage):
     async def recounted(self, cluster: str) -> dict[str, int]:
         """Its scores, by somebody who has not seen it before."""
         async with Client.from_kubeconfig(self.kubeconfig(cluster)) as client:
-            options = Options.read({}, environment={"MAXCPUCOUNT": "10", "MAXMEMCOUNT": "20Gi"})
-            counted = Rehearsal()
+            options = UsageOptions.read({}, environment={"MAXCPUCOUNT": "10", "MAXMEMCOUNT": "20Gi"})
+            counted = DryRunSink()
             runner = Runner(
                 [ResourceUsage(client, options)],
                 client=None,

@@ -17,7 +17,7 @@ from e2e.stage import AGENT_NAMESPACE, HUB, NODE, SECRET, Stage, servers
 from e2e.test_loop import CLUSTER_OF, SCORE_OF, has_condition, is_valid
 from fairway.hub import hub as embedded
 from fairway.hub.access.authn import Authenticator
-from fairway.klusterlet.folder import Folder
+from fairway.klusterlet.atomic_directory import AtomicDirectory
 from fairway.kube import Client, Unauthorized, load
 from fairway.testing.kubernetes import Tools
 
@@ -108,7 +108,7 @@ async def test_an_agent_goes_on_with_a_new_certificate(stage: Stage, clock: HubC
     await stage.fairway("accept", CLUSTER)
     first = await identity(stage)
     # As a kubelet mounts it: all files are replaced at once.
-    mounted = Folder(stage.folder / f"hub-of-{CLUSTER}")
+    mounted = AtomicDirectory(stage.folder / f"hub-of-{CLUSTER}")
     mounted.write(first)
     await stage.agent(CLUSTER)
     score = SCORE_OF.format(cluster=CLUSTER)

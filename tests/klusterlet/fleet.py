@@ -19,17 +19,17 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import TRUE, find_condition
 from fairway.cli.join.token import bootstrap_token, grant
 from fairway.cli.main import run
-from fairway.controllers.acceptance import Acceptance
-from fairway.controllers.availability import Availability
-from fairway.controllers.clustersets import ClusterSets
+from fairway.controllers.acceptance import AcceptanceController
+from fairway.controllers.availability import AvailabilityController
+from fairway.controllers.clustersets import ClusterSetController
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
-from fairway.controllers.sources import Sources
 from fairway.klusterlet.names import ACCEPTED
 from fairway.klusterlet.registration import Introduction, register
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, Informer, Resource
-from fairway.kube.credentials import Held
+from fairway.kube.credentials import StoredCredentials
 from fairway.kube.resource import T
 from fairway.observe.meters import Meters
 
@@ -46,11 +46,11 @@ def fresh(word: str = "c") -> str:
 async def controllers(kubeconfig: Path, *, sets: bool = False) -> AsyncIterator[None]:
     """Those that let clusters in, at work on a hub as the only ones; and with ``sets``, that of cluster sets."""
     async with Client.from_kubeconfig(kubeconfig) as client:
-        sources = Sources(client)
+        sources = InformerFactory(client)
         made: list[Reconciler] = [
-            Acceptance(client, meters=Meters()),
-            Availability(client, meters=Meters()),
-            *([ClusterSets(client, meters=Meters())] if sets else []),
+            AcceptanceController(client, meters=Meters()),
+            AvailabilityController(client, meters=Meters()),
+            *([ClusterSetController(client, meters=Meters())] if sets else []),
         ]
         for each in made:
             each.watch(sources)
@@ -81,7 +81,9 @@ class Fleet:
             await grant(admin)
             token = (await bootstrap_token(admin, seconds=3600))["token"]
             known = admin.connection
-        return Connection(server=known.server, authority=known.authority, credentials=Held(token=token))
+        return Connection(
+            server=known.server, authority=known.authority, credentials=StoredCredentials(token=token)
+        )
 
     def bootstrap_file(self, folder: Path) -> Path:
         file = folder / "bootstrap.kubeconfig"

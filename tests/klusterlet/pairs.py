@@ -6,10 +6,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fairway.klusterlet.certificates import Pair, Subject, new_key
+from fairway.klusterlet.certificates import KeyPair, Subject, new_key
 
 
-def signed(subject: Subject, *, begins: datetime, life: timedelta, key: bytes | None = None) -> Pair:
+def signed(subject: Subject, *, begins: datetime, life: timedelta, key: bytes | None = None) -> KeyPair:
     key = key or new_key()
     private = serialization.load_pem_private_key(key, password=None)
     assert isinstance(private, ec.EllipticCurvePrivateKey)
@@ -23,4 +23,4 @@ def signed(subject: Subject, *, begins: datetime, life: timedelta, key: bytes | 
         .not_valid_after(begins + life)
         .sign(private, hashes.SHA256())
     )
-    return Pair(key, certificate.public_bytes(serialization.Encoding.PEM))
+    return KeyPair(key, certificate.public_bytes(serialization.Encoding.PEM))

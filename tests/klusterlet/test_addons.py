@@ -22,7 +22,7 @@ from fairway.api.meta import Condition, ObjectMeta, find_condition
 from fairway.cli.accept.requests import Request, approve
 from fairway.klusterlet import names
 from fairway.klusterlet.addon_health import NOT_FOUND, RENEWED, STOPPED, AddOnHealth
-from fairway.klusterlet.addons import AddOns, identities
+from fairway.klusterlet.addons import AddOnCredentials, identities
 from fairway.klusterlet.kinds import SECRETS, Secret
 from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, SYSTEM_CLOCK, Client, Informer, Patch, load
@@ -84,8 +84,8 @@ async def approving(admin: Client, cluster: str) -> None:
 
 
 @asynccontextmanager
-async def looked_after(member: Joined, **options: Any) -> AsyncIterator[AddOns]:
-    add_ons = AddOns(member.hub, member.cluster, member.state, **options)
+async def looked_after(member: Joined, **options: Any) -> AsyncIterator[AddOnCredentials]:
+    add_ons = AddOnCredentials(member.hub, member.cluster, member.state, **options)
     async with at_work(add_ons.run(), approving(member.admin, member.name)):
         yield add_ons
 

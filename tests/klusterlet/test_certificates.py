@@ -9,8 +9,8 @@ from fairway.klusterlet.certificates import (
     NOT_A_CERTIFICATE,
     OTHER_KEY,
     Certificate,
-    CertificateFault,
-    Pair,
+    CertificateError,
+    KeyPair,
     Subject,
     new_key,
     request_for,
@@ -55,10 +55,10 @@ def test_when_a_part_of_a_life_is_left() -> None:
 def test_a_certificate_for_another_key_is_noticed() -> None:
     pair = signed(Subject(user="u"), begins=NOON, life=timedelta(hours=1))
     for key in (new_key(), b"nonsense"):
-        with pytest.raises(CertificateFault, match=OTHER_KEY):
-            Pair(key, pair.chain).check()
-    with pytest.raises(CertificateFault, match=NOT_A_CERTIFICATE):
-        Pair(pair.key, b"nonsense").check()
+        with pytest.raises(CertificateError, match=OTHER_KEY):
+            KeyPair(key, pair.chain).check()
+    with pytest.raises(CertificateError, match=NOT_A_CERTIFICATE):
+        KeyPair(pair.key, b"nonsense").check()
 
 
 def test_a_request_bears_further_names() -> None:

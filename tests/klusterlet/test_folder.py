@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway.klusterlet.folder import CURRENT, BadName, Folder, replace_private
+from fairway.klusterlet.atomic_directory import CURRENT, AtomicDirectory, InvalidName, replace_private
 
 
 def mode(path: Path) -> int:
@@ -16,7 +16,7 @@ def mode(path: Path) -> int:
 
 
 def test_what_was_written_is_read_by_its_plain_name(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "deep" / "hub")
+    folder = AtomicDirectory(tmp_path / "deep" / "hub")
     assert folder.read() == {}
     assert folder.write({"a": b"1", "b": b"2"})
     assert (folder.path / "a").read_bytes() == b"1"
@@ -24,7 +24,7 @@ def test_what_was_written_is_read_by_its_plain_name(tmp_path: Path) -> None:
 
 
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "hub")
+    folder = AtomicDirectory(tmp_path / "hub")
     folder.write({"key": b"secret"})
     assert mode(folder.path) == 0o700
     assert mode(folder.path / "key") == 0o600
@@ -32,7 +32,7 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
 
 
 def test_the_same_again_is_not_written(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = AtomicDirectory(tmp_path)
     folder.write({"a": b"1"})
     before = (folder.path / CURRENT).readlink()
     assert not folder.write({"a": b"1"})
@@ -40,7 +40,7 @@ def test_the_same_again_is_not_written(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_goes_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = AtomicDirectory(tmp_path)
     folder.write({"a": b"1", "b": b"2"})
     folder.write({"b": b"3", "c": b"4"})
     assert folder.read() == {"b": b"3", "c": b"4"}
@@ -49,7 +49,7 @@ def test_what_is_left_out_goes_and_nothing_is_left_behind(tmp_path: Path) -> Non
 
 
 def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Folder(tmp_path)
+    folder = AtomicDirectory(tmp_path)
     folder.write({"a": b"1"})
 
     def full(_: int) -> None:
@@ -67,10 +67,10 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     "name", ["../x", "no/such", "/etc/x", "..data", "..", ".", "", "a b", "x\n", "a\0", "\u00e4", "n" * 254]
 )
 def test_a_name_that_would_be_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
-    folder = Folder(tmp_path / "in")
+    folder = AtomicDirectory(tmp_path / "in")
     folder.write({"a": b"1"})
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(BadName):
+    with pytest.raises(InvalidName):
         folder.write({"a": b"2", name: b""})
     assert sorted(tmp_path.rglob("*")) == before
     assert folder.read() == {"a": b"1"}
@@ -78,7 +78,7 @@ def test_a_name_that_would_be_elsewhere_is_refused(tmp_path: Path, name: str) ->
 
 def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
     """Through the one link that is replaced: both files are of the same state."""
-    folder = Folder(tmp_path)
+    folder = AtomicDirectory(tmp_path)
     folder.write({"key": b"0", "certificate": b"0"})
     over, first = threading.Event(), threading.Event()
     seen: list[tuple[bytes, bytes]] = []

@@ -12,7 +12,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.cli.main import run
 from fairway.klusterlet import names
-from fairway.klusterlet.grounds import KINDS
+from fairway.klusterlet.bootstrap import KINDS
 from fairway.klusterlet.kinds import DEFINITIONS
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Patch

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from fairway.klusterlet.grounds import prepare
+from fairway.klusterlet.bootstrap import prepare
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.local_agents import (
     LOOKED_AFTER,

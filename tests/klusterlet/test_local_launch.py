@@ -29,7 +29,7 @@ from fairway.klusterlet.local_options import (
     NUL,
     OUTSIDE,
     VARIABLES,
-    Unlaunchable,
+    NotLaunchable,
 )
 from fairway.providers.hosted import options as hosted
 from fairway.providers.usage import options as usage
@@ -305,7 +305,7 @@ def test_its_service_account() -> None:
     ],
 )
 def test_what_cannot_be_had_here_is_said(parts: dict[str, Any], fault: str) -> None:
-    with pytest.raises(Unlaunchable) as refused:
+    with pytest.raises(NotLaunchable) as refused:
         launched(**parts)
     assert str(refused.value) == fault
 
@@ -332,7 +332,7 @@ def test_what_cannot_be_had_here_is_said(parts: dict[str, Any], fault: str) -> N
     ],
 )
 def test_no_other_option_gets_through(option: str) -> None:
-    with pytest.raises(Unlaunchable, match=NO_OPTION.partition("{")[0]):
+    with pytest.raises(NotLaunchable, match=NO_OPTION.partition("{")[0]):
         launched(args=[option], **HUB)
 
 
@@ -360,7 +360,7 @@ def test_no_other_option_gets_through(option: str) -> None:
 def test_no_other_file_is_read(path: str) -> None:
     for args in ([f"--hub-kubeconfig={path}"], ["--hub-kubeconfig", path]):
         with pytest.raises(
-            Unlaunchable, match=OUTSIDE.partition("{value")[0].format(name="--hub-kubeconfig")
+            NotLaunchable, match=OUTSIDE.partition("{value")[0].format(name="--hub-kubeconfig")
         ):
             launched(args=args, **HUB)
 
@@ -380,7 +380,7 @@ def test_no_other_file_is_read(path: str) -> None:
     ],
 )
 def test_no_code_is_brought_along(providers: str) -> None:
-    with pytest.raises(Unlaunchable, match="is not the name of a provider"):
+    with pytest.raises(NotLaunchable, match="is not the name of a provider"):
         launched(args=[f"--providers={providers}"])
 
 

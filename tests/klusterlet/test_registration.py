@@ -25,8 +25,8 @@ from fairway.klusterlet.registration import (
 )
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, Client, Patch, Unauthorized
-from fairway.kube.credentials import Held
-from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
+from fairway.kube.credentials import StoredCredentials
+from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
 from klusterlet.fleet import DEADLINE, Fleet, Joined, fresh, gone, until
 
 
@@ -63,7 +63,7 @@ async def decide(admin: Client, name: str, kind: str, message: str) -> None:
     )
 
 
-async def requests_of(admin: Client, cluster: str) -> list[SigningRequest]:
+async def requests_of(admin: Client, cluster: str) -> list[CertificateSigningRequest]:
     labels = f"open-cluster-management.io/cluster-name={cluster}"
     return list((await admin.list(SIGNING_REQUESTS, labels=labels)).items)
 
@@ -228,7 +228,7 @@ async def test_the_identity_counts_for_nothing_before_the_cluster_is_accepted(
 
 
 async def test_a_token_of_nobody_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
-    connection = replace(await fleet.bootstrap(), credentials=Held(token="x.y.z"))
+    connection = replace(await fleet.bootstrap(), credentials=StoredCredentials(token="x.y.z"))
     async with Client(connection) as bootstrap:
         with State.held(tmp_path / "c", cluster="c") as state, pytest.raises(Unauthorized):
             await Guest(bootstrap, state).task

@@ -10,17 +10,17 @@ import pytest
 from cryptography import x509
 
 from fairway.api.meta import Condition, find_condition
-from fairway.controllers.acceptance.names import PREFIX
+from fairway.controllers.acceptance.reserved_names import PREFIX
 from fairway.controllers.kinds import CLUSTER_ROLE_BINDINGS
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
-from fairway.klusterlet.enrolment import Wanted
-from fairway.klusterlet.klusterlet import StateVault
+from fairway.klusterlet.enrolment import CertificateSpec
+from fairway.klusterlet.klusterlet import StateCredentialStore
 from fairway.klusterlet.membership import Membership
 from fairway.klusterlet.registration import wanted_of
 from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED, Renewal
 from fairway.kube import MANAGED_CLUSTERS, Informer, Patch
-from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
+from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
 from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, gone, joined, until
 
@@ -50,7 +50,7 @@ def renewal_of(
     return Renewal(
         member.hub,
         wanted_of(member.state, seconds=LIFE),
-        StateVault(member.state),
+        StateCredentialStore(member.state),
         pending=member.state.pending("hub"),
         say=say,
         beside=beside,
@@ -95,7 +95,7 @@ async def test_the_client_goes_on_with_the_new_one(member: Joined) -> None:
     assert by[member.state.agent].spec.expiration_seconds == LIFE
 
 
-class FullDisk(StateVault):
+class FullDisk(StateCredentialStore):
     full = True
 
     async def write(self, files: Mapping[str, bytes]) -> None:
@@ -128,7 +128,7 @@ async def test_what_could_not_be_kept_is_not_asked_for_again(member: Joined) -> 
     assert member.state.pending("hub").read() is None
 
 
-async def asked_under(member: Joined, prefix: str) -> SigningRequest:
+async def asked_under(member: Joined, prefix: str) -> CertificateSigningRequest:
     """The request whose name begins so, once it is made."""
     async with (
         asyncio.timeout(DEADLINE),
@@ -145,8 +145,8 @@ async def asked_under(member: Joined, prefix: str) -> SigningRequest:
 async def test_an_identity_for_somebody_else_is_replaced(member: Joined) -> None:
     """As of an add-on whose registration changed."""
     said = Said()
-    vault = StateVault(member.state)
-    other = Wanted(subject=Subject(user="somebody"), prefix=f"{member.name}-x-")
+    vault = StateCredentialStore(member.state)
+    other = CertificateSpec(subject=Subject(user="somebody"), prefix=f"{member.name}-x-")
     looking = Renewal(member.hub, other, vault, pending=member.state.pending("x"), say=said)
     task = asyncio.create_task(looking.look())
     found = await asked_under(member, f"{member.name}-x-")
@@ -193,7 +193,7 @@ async def test_the_hub_is_told(member: Joined) -> None:
         renewal = Renewal(
             member.hub,
             wanted_of(member.state, seconds=LIFE),
-            StateVault(member.state),
+            StateCredentialStore(member.state),
             pending=member.state.pending("hub"),
             say=membership.say,
             clock=clock,

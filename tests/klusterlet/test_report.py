@@ -5,7 +5,7 @@ from fairway.api.cluster import ClusterClaim as Told
 from fairway.api.cluster import ClusterVersion, ManagedClusterStatus
 from fairway.api.meta import ObjectMeta
 from fairway.api.node import Node, NodeSpec, NodeStatus
-from fairway.klusterlet.report import SPOKE_ONLY, Report, claims, totals
+from fairway.klusterlet.report import SPOKE_ONLY, ClusterReport, claims, totals
 
 
 def node(name: str, *, unschedulable: bool = False, **amounts: str) -> Node:
@@ -65,7 +65,7 @@ def test_what_is_for_the_cluster_only_is_not_told() -> None:
 
 
 def test_what_the_hub_knows_already_is_recognised() -> None:
-    report = Report(
+    report = ClusterReport(
         version="v1.36.3",
         capacity={"cpu": "4"},
         allocatable={"cpu": "3500m"},
@@ -79,9 +79,13 @@ def test_what_the_hub_knows_already_is_recognised() -> None:
     )
     assert report.is_in(known)
     assert not report.is_in(ManagedClusterStatus())
-    assert Report(version="v1.36.3", capacity={}, allocatable={}, claims=(("a", "1"),)).is_in(known)
-    assert not Report(version="v1.36.3", capacity={"gpu": "0"}, allocatable={}, claims=(("a", "1"),)).is_in(
+    assert ClusterReport(version="v1.36.3", capacity={}, allocatable={}, claims=(("a", "1"),)).is_in(known)
+    assert not ClusterReport(
+        version="v1.36.3", capacity={"gpu": "0"}, allocatable={}, claims=(("a", "1"),)
+    ).is_in(known)
+    assert not ClusterReport(version="v1.36.3", capacity={}, allocatable={}, claims=(("a", "2"),)).is_in(
         known
     )
-    assert not Report(version="v1.36.3", capacity={}, allocatable={}, claims=(("a", "2"),)).is_in(known)
-    assert not Report(version="v1.37.0", capacity={}, allocatable={}, claims=(("a", "1"),)).is_in(known)
+    assert not ClusterReport(version="v1.37.0", capacity={}, allocatable={}, claims=(("a", "1"),)).is_in(
+        known
+    )

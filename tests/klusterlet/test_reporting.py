@@ -8,9 +8,9 @@ from typing import Any
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.klusterlet import names
-from fairway.klusterlet.grounds import prepare
+from fairway.klusterlet.bootstrap import prepare
 from fairway.klusterlet.membership import Membership
-from fairway.klusterlet.reporting import UNAVAILABLE, Reporting
+from fairway.klusterlet.status_reporter import UNAVAILABLE, StatusReporter
 from fairway.kube import CLUSTER_CLAIMS, MANAGED_CLUSTERS, Client, Connection, Patch
 from fairway.kube.core import NODES
 from fairway.kube.transport import Retry
@@ -25,7 +25,7 @@ async def reported(member: Joined, **options: Any) -> AsyncIterator[None]:
     await prepare(member.cluster, name=member.name)
     async with (
         Membership(member.hub, member.name) as membership,
-        at_work(Reporting(member.hub, member.cluster, membership, **options).run()),
+        at_work(StatusReporter(member.hub, member.cluster, membership, **options).run()),
     ):
         yield
 
@@ -126,7 +126,7 @@ async def test_a_cluster_whose_api_is_away_for_long_is_not_available(member: Joi
     await prepare(member.cluster, name=member.name)
     nowhere = Connection(server="http://127.0.0.1:9")
     async with Client(nowhere, retry=QUICK) as cluster, Membership(member.hub, member.name) as membership:
-        reporting = Reporting(member.hub, cluster, membership, clock=clock)
+        reporting = StatusReporter(member.hub, cluster, membership, clock=clock)
         heard = asyncio.Event()
         membership.subscribe(heard.set)
         while not membership.accepted:

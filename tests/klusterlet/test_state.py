@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairway.klusterlet.certificates import Subject
-from fairway.klusterlet.enrolment import Asked
+from fairway.klusterlet.enrolment import SubmittedRequest
 from fairway.klusterlet.errors import StateError
 from fairway.klusterlet.state import (
     BROKEN,
@@ -143,7 +143,7 @@ def test_a_lock_is_not_followed_elsewhere(tmp_path: Path) -> None:
 
 def test_what_is_waited_for_may_have_a_long_name(tmp_path: Path) -> None:
     with State.held(tmp_path, cluster="c1") as state:
-        asked = Asked(name="r", key=b"k", user="u")
+        asked = SubmittedRequest(name="r", key=b"k", user="u")
         state.pending(f"{'a' * 250}-example.com/signer").write(asked)
         assert state.pending(f"{'a' * 250}-example.com/signer").read() == asked
         assert state.pending(f"{'a' * 250}-example.com/other").read() is None

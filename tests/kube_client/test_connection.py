@@ -14,7 +14,7 @@ import pytest
 
 from fairway.kube import connection as connections
 from fairway.kube.connection import Connection, Proxy, proxy_of_environment
-from fairway.kube.credentials import Held, Impersonation
+from fairway.kube.credentials import Impersonation, StoredCredentials
 from fairway.kube.errors import ConfigError, KubeError, TransportError, UntrustedError
 from fairway.kube.kubeconfig import load
 from fairway.kube.rest import Client
@@ -113,7 +113,7 @@ users:
         authority = Authority()
         server = authority.serving(authority.server("127.0.0.1"), tmp_path, asks_clients=True)
         chain, key = Authority().client("stranger").write(tmp_path, "client")
-        credentials = Held(chain=Pem(path=str(chain)), key=Pem(path=str(key)))
+        credentials = StoredCredentials(chain=Pem(path=str(chain)), key=Pem(path=str(key)))
         async with (
             serving(server) as hub,
             Client(trusting(authority, hub, credentials=credentials), retry=QUICK) as client,
@@ -187,7 +187,7 @@ class TestProxies:
                 authority,
                 hub,
                 tls_server_name="hub.example",
-                credentials=Held(token="secret"),
+                credentials=StoredCredentials(token="secret"),
                 proxy=Proxy.parse(f"http://me:pass@{proxy.address}"),
             )
             assert await ask(connection) == 200
@@ -286,7 +286,7 @@ async def test_a_redirection_is_not_followed(hub: FaultyHub) -> None:
 def test_nothing_private_is_printed() -> None:
     connection = Connection(
         server="https://x",
-        credentials=Held(token="secret"),
+        credentials=StoredCredentials(token="secret"),
         proxy=Proxy.parse("http://me:secret@p"),
         authority=Pem(data=b"secret"),
     )

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fairway.kube import credentials
 from fairway.kube.connection import NOT_IN_A_POD, Connection
-from fairway.kube.credentials import Held, Proof
+from fairway.kube.credentials import Proof, StoredCredentials
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.tls import Certificate, File, Pem, context_of
 from kube_client.authority import Authority
@@ -26,7 +26,7 @@ def replace(path: Path, content: str | bytes) -> None:
 async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "token"
     replace(path, "one\n")
-    held = Held(token_file=str(path))
+    held = StoredCredentials(token_file=str(path))
     first = await held.proof()
     assert first.authorization == "Bearer one"
     assert await held.proof() is first
@@ -39,7 +39,7 @@ async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> Non
 async def test_a_token_file_that_goes_away_leaves_what_it_said(tmp_path: Path) -> None:
     path = tmp_path / "token"
     replace(path, "one")
-    held = Held(token_file=str(path))
+    held = StoredCredentials(token_file=str(path))
     await held.proof()
     path.unlink()
     assert (await held.proof()).authorization == "Bearer one"
@@ -48,7 +48,7 @@ async def test_a_token_file_that_goes_away_leaves_what_it_said(tmp_path: Path) -
 async def test_a_token_file_that_changed_within_its_timestamp_is_found_after_a_401(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one", encoding="ascii")
-    held = Held(token_file=str(path))
+    held = StoredCredentials(token_file=str(path))
     first = await held.proof()
     before = path.stat()
     path.write_text("two", encoding="ascii")
@@ -72,14 +72,14 @@ async def test_token_files_without_a_token(tmp_path: Path, content: str | None, 
     if content is not None:
         path.write_text(content, encoding="utf-8")
     with pytest.raises(CredentialError) as caught:
-        await Held(token_file=str(path)).proof()
+        await StoredCredentials(token_file=str(path)).proof()
     assert str(caught.value) == message.format(path=path)
 
 
 async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     authority = Authority()
     chain, key = authority.client("jane").write(tmp_path, "jane")
-    held = Held(chain=Pem(path=str(chain)), key=Pem(path=str(key)))
+    held = StoredCredentials(chain=Pem(path=str(chain)), key=Pem(path=str(key)))
     first = await held.proof()
     assert await held.proof() is first
     other = authority.client("jane")
@@ -92,7 +92,7 @@ async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path)
 
 
 async def test_nothing_held_is_a_proof_of_nothing() -> None:
-    held = Held()
+    held = StoredCredentials()
     assert await held.proof() == Proof()
     assert not await held.renew(Proof())
 
@@ -157,12 +157,12 @@ class TestContexts:
 def test_nothing_private_is_printed() -> None:
     shown = [
         repr(Proof("Bearer secret", Certificate(b"secret", b"secret"))),
-        repr(Held(token="secret", chain=Pem(data=b"secret"), key=Pem(data=b"secret"))),
-        repr(Held(username="jane", password="secret")),
+        repr(StoredCredentials(token="secret", chain=Pem(data=b"secret"), key=Pem(data=b"secret"))),
+        repr(StoredCredentials(username="jane", password="secret")),
         repr(Pem(data=b"secret")),
     ]
     assert not any("secret" in each for each in shown)
-    assert repr(Held(token_file="/x")) == "<Held: token file>"
+    assert repr(StoredCredentials(token_file="/x")) == "<Held: token file>"
 
 
 class TestInCluster:

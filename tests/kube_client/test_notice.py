@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 
 LOG = logging.getLogger("test.notices")
 
 
 def test_the_same_topic_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
-    notices = Notices(LOG, every=10, clock=lambda: now)
+    notices = LogThrottle(LOG, every=10, clock=lambda: now)
     with caplog.at_level(logging.INFO):
         for now in (0.0, 1.0, 9.9):
             notices.say(logging.INFO, "hub", "away: %s", now)
@@ -29,7 +29,7 @@ def test_the_same_topic_is_not_repeated(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_topics_do_not_pile_up(caplog: pytest.LogCaptureFixture) -> None:
-    notices = Notices(LOG, clock=lambda: 0.0)
+    notices = LogThrottle(LOG, clock=lambda: 0.0)
     with caplog.at_level(logging.INFO):
         for number in range(2500):
             notices.say(logging.INFO, number, "x")

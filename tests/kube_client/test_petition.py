@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.kube.petition import Unreadable, agent_of, read
+from fairway.kube.csr import InvalidRequest, agent_of, read
 
 _KEY = ec.generate_private_key(ec.SECP256R1())
 
@@ -76,7 +76,7 @@ def test_white_space_around_it_does_not_matter(form: bytes) -> None:
     ],
 )
 def test_what_two_could_read_differently_is_no_request(form: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidRequest):
         read(form)
 
 
@@ -84,7 +84,7 @@ def test_what_two_could_read_differently_is_no_request(form: bytes) -> None:
 def test_nothing_around_it_makes_another_of_it(before: bytes, after: bytes) -> None:
     try:
         found = read(before + PLAIN + after)
-    except Unreadable:
+    except InvalidRequest:
         return
     assert found.user == "user"
     assert not (before + after).strip()

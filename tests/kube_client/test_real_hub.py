@@ -20,7 +20,7 @@ from fairway.kube.errors import (
     UnsupportedMediaType,
 )
 from fairway.kube.informer import Informer
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
 from fairway.testing.kubernetes import ALICE, API_SERVER, ETCD, RealHub, Tools

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fairway.api.cluster import ManagedCluster, ManagedClusterSpec
 from fairway.api.meta import ObjectMeta, UnreadableField
-from fairway.kube.change import Added, Batch, Deleted, Pending, Updated
+from fairway.kube.change import Added, Batch, Deleted, PendingChanges, Updated
 from fairway.kube.codec import EventType, Lines, Unreadable, WatchEvent, codec_of
 from fairway.kube.replica import Replica, number_of
 from fairway.kube.resource import key_of
@@ -269,7 +269,7 @@ def test_readable_and_unreadable_objects_in_any_chunks_end_in_the_state_of_a_fre
 
 class TestPending:
     async def test_what_was_not_fetched_becomes_one(self) -> None:
-        pending: Pending[ManagedCluster] = Pending()
+        pending: PendingChanges[ManagedCluster] = PendingChanges()
         for changes in (
             (Added(A5), Added(B6)),
             (Updated(A5, A7), Added(made("c", 8))),

@@ -13,9 +13,9 @@ from fairway.api.meta import ObjectMeta
 from fairway.api.placement import Placement
 from fairway.kube import rest
 from fairway.kube.connection import Connection
-from fairway.kube.credentials import Held
+from fairway.kube.credentials import StoredCredentials
 from fairway.kube.errors import AlreadyExists, ConfigError, NotFound, UnreadableError
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.resource import MANAGED_CLUSTERS, PLACEMENTS, Resource
 from fairway.kube.rest import Client
 from kube_client.conftest import QUICK
@@ -39,7 +39,7 @@ class TestReading:
             await client.get(MANAGED_CLUSTERS, "b")
 
     async def test_headers(self, hub: FaultyHub) -> None:
-        connection = Connection(server=hub.url, credentials=Held(token="t"))
+        connection = Connection(server=hub.url, credentials=StoredCredentials(token="t"))
         async with Client(connection, user_agent="me/1") as client:
             await client.list(MANAGED_CLUSTERS)
         headers = hub.requests[0].headers

@@ -8,7 +8,7 @@ import pytest
 
 from fairway.kube.clock import Backoff
 from fairway.kube.connection import Connection
-from fairway.kube.credentials import Held
+from fairway.kube.credentials import StoredCredentials
 from fairway.kube.errors import (
     ApiError,
     Conflict,
@@ -20,7 +20,7 @@ from fairway.kube.errors import (
     Unauthorized,
     UntrustedError,
 )
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
@@ -207,7 +207,7 @@ class TestRejectedCredentials:
         token.write_text("old", encoding="ascii")
         hub.tokens = {"renewed"}
 
-        class Rotating(Held):
+        class Rotating(StoredCredentials):
             async def renew(self, rejected: object) -> bool:
                 # Of another length: it may have the timestamp of the first one.
                 token.write_text("renewed", encoding="ascii")
@@ -224,7 +224,7 @@ class TestRejectedCredentials:
 
     async def test_those_that_do_not_change_are_not_tried_again(self, hub: FaultyHub) -> None:
         hub.tokens = set()
-        connection = Connection(server=hub.url, credentials=Held(token="secret"))
+        connection = Connection(server=hub.url, credentials=StoredCredentials(token="secret"))
         async with Client(connection, retry=QUICK) as client:
             with pytest.raises(Unauthorized) as caught:
                 await client.list(MANAGED_CLUSTERS)
@@ -237,7 +237,7 @@ class TestRejectedCredentials:
         hub.tokens = {"new"}
         hub.fault("watch", code=401)
 
-        class Renewing(Held):
+        class Renewing(StoredCredentials):
             async def renew(self, rejected: object) -> bool:
                 return True
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fairway.kube.clock import Backoff, SystemClock, TokenBucket
-from fairway.kube.workqueue import CLOSED, NOT_TAKEN, Figures, Observer, ShutDown, WorkQueue
+from fairway.kube.workqueue import CLOSED, NOT_TAKEN, Observer, QueueStats, ShutDown, WorkQueue
 
 pytestmark = pytest.mark.looptime
 
@@ -256,7 +256,7 @@ async def test_figures_and_observer() -> None:
     await queue.get()
     queue.add_rate_limited("c")
     await asyncio.sleep(4)
-    assert queue.figures() == Figures(
+    assert queue.figures() == QueueStats(
         depth=0, delayed=1, processing=2, adds=2, retries=1, unfinished_seconds=11, longest_seconds=7
     )
     queue.done("a")
@@ -420,7 +420,7 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def same_figures(self) -> None:
-        async def figures() -> Figures:
+        async def figures() -> QueueStats:
             return self.queue.figures()
 
         figures_ = self.loop.run_until_complete(figures())

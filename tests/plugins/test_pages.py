@@ -7,7 +7,7 @@ from fairway.api.meta import ObjectMeta
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
 from fairway.engine.status import OK, Status, misconfigured, warning
 from fairway.plugins.groups import Group
-from fairway.plugins.pages import Event, Paper, Writes, paginate, plan, score_text
+from fairway.plugins.pages import Event, PaginatedDecision, Writes, paginate, plan, score_text
 from fairway.testing.builders import decision
 
 
@@ -15,7 +15,7 @@ def clusters(count: int) -> tuple[str, ...]:
     return tuple(sorted(f"c{at}" for at in range(count)))
 
 
-def pages(*groups: Group, placement: str = "p1") -> Paper:
+def pages(*groups: Group, placement: str = "p1") -> PaginatedDecision:
     details = {
         name: ClusterDecision(clusterName=name, reason=f"why {name}", score=1)
         for group in groups
@@ -63,7 +63,7 @@ def test_pages_carry_score_and_reason() -> None:
 
 
 def planned(
-    paper: Paper,
+    paper: PaginatedDecision,
     *existing: PlacementDecision,
     status: Status = OK,
     scores: dict[str, int] | None = None,

@@ -15,17 +15,17 @@ from fairway.controllers.recovery.decision import (
     EXEMPT,
     HELD,
     REASONS,
-    Blind,
-    Gone,
-    Heard,
-    Held,
-    Seen,
+    ClusterDeleted,
+    ClusterObserved,
+    HealthReported,
+    HealthUnobserved,
+    RecheckAfter,
     Taint,
     Untaint,
-    Wait,
+    Withheld,
 )
-from fairway.controllers.recovery.machine import Machine
-from fairway.controllers.recovery.policy import IGNORE, UNHEALTHY, Budget, Policy
+from fairway.controllers.recovery.policy import IGNORE, UNHEALTHY, Budget, RecoveryPolicy
+from fairway.controllers.recovery.state_machine import RecoveryStateMachine
 
 NAMES = [f"c{number}" for number in range(8)]
 SETS = ["east", "west"]
@@ -34,7 +34,7 @@ names = st.sampled_from(NAMES)
 sets = st.frozensets(st.sampled_from(SETS))
 scores = st.one_of(st.none(), st.sampled_from([-100, -21, -20, 0, 19, 20, 100]))
 policies = st.builds(
-    Policy,
+    RecoveryPolicy,
     dwell=st.just(30.0),
     recovery_dwell=st.just(90.0),
     missing=st.sampled_from([IGNORE, UNHEALTHY]),
@@ -51,7 +51,7 @@ class Fleet(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.clusters: dict[str, Seen] = {}
+        self.clusters: dict[str, ClusterObserved] = {}
         self.scores: dict[str, int | None] = defaultdict(lambda: None)
         self.low: dict[str, float] = {}
         self.well: dict[str, float] = {}
@@ -59,9 +59,9 @@ class Fleet(RuleBasedStateMachine):
         self.uncertain: set[str] = set()
 
     @initialize(policy=policies, of=st.lists(sets, min_size=len(NAMES), max_size=len(NAMES)))
-    def begin(self, policy: Policy, of: list[frozenset[str]]) -> None:
+    def begin(self, policy: RecoveryPolicy, of: list[frozenset[str]]) -> None:
         self.policy = policy
-        self.machine = Machine(policy)
+        self.machine = RecoveryStateMachine(policy)
         for name, each in zip(NAMES, of, strict=True):
             self.join(name, each)
             self.publish(name, 100)
@@ -70,14 +70,14 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(name=names, of=sets)
     def join(self, name: str, of: frozenset[str]) -> None:
-        known = self.clusters.get(name, Seen(cluster=name))
+        known = self.clusters.get(name, ClusterObserved(cluster=name))
         self._see(replace(known, sets=of, exempt=False))
 
     @rule(name=names, score=scores)
     def publish(self, name: str, score: int | None) -> None:
         was_low, seen = name in self.low, self.clusters.get(name)
         self.scores[name] = score
-        self.machine.handle(Heard(cluster=name, score=score), now=self.now)
+        self.machine.handle(HealthReported(cluster=name, score=score), now=self.now)
         self._book(name)
         if name not in self.low:
             self.fell.pop(name, None)
@@ -94,7 +94,7 @@ class Fleet(RuleBasedStateMachine):
         self.clusters.pop(name, None)
         self.uncertain.discard(name)
         self.fell.pop(name, None)
-        self.machine.handle(Gone(cluster=name), now=self.now)
+        self.machine.handle(ClusterDeleted(cluster=name), now=self.now)
 
     @rule(seconds=st.sampled_from([1.0, 10.0, 29.0, 31.0, 60.0, 91.0]))
     def wait(self, seconds: float) -> None:
@@ -102,7 +102,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule()
     def look_away(self) -> None:
-        self.machine.handle(Blind(), now=self.now)
+        self.machine.handle(HealthUnobserved(), now=self.now)
         for name in self.low:
             self.low[name] = self.now
         for name in self.well:
@@ -130,7 +130,7 @@ class Fleet(RuleBasedStateMachine):
     @rule()
     def start_anew(self) -> None:
         """Another process: it reads the hub, and knows nothing else."""
-        self.machine = Machine(self.policy)
+        self.machine = RecoveryStateMachine(self.policy)
         self.low, self.well, self.fell, self.uncertain = {}, {}, {}, set()
         clusters, self.clusters = self.clusters, {}
         for seen in clusters.values():
@@ -167,11 +167,11 @@ class Fleet(RuleBasedStateMachine):
                 self._justify_return(name, decision)
                 if fate == "done":
                     self._see(replace(known, tainted=False))
-            case Held():
+            case Withheld():
                 assert decision.reason in HELD
                 assert not known.tainted
                 assert self.now - self.low[name] >= self.policy.dwell
-            case Wait():
+            case RecheckAfter():
                 assert decision.until is None or decision.until > self.now
 
     def _justify(self, name: str, decision: Taint) -> None:
@@ -191,7 +191,7 @@ class Fleet(RuleBasedStateMachine):
         for other, moment in self.low.items():
             if other in self.clusters and other not in self.uncertain and self._is_sicker(other, than=name):
                 # Whoever is worse and has waited long enough is only passed over if no budget has room for it.
-                assert isinstance(self.machine.decide(other, now=self.now), Taint | Held), moment
+                assert isinstance(self.machine.decide(other, now=self.now), Taint | Withheld), moment
 
     def _justify_return(self, name: str, decision: Untaint) -> None:
         assert self.clusters[name].tainted
@@ -212,13 +212,13 @@ class Fleet(RuleBasedStateMachine):
 
     # The second book
 
-    def _see(self, seen: Seen) -> None:
+    def _see(self, seen: ClusterObserved) -> None:
         before = self.clusters.get(seen.cluster)
         self.clusters[seen.cluster] = seen
         self.uncertain.discard(seen.cluster)
         self.machine.handle(seen, now=self.now)
         if self.policy.missing == UNHEALTHY and self.scores[seen.cluster] is None:
-            self.machine.handle(Heard(cluster=seen.cluster, score=None), now=self.now)
+            self.machine.handle(HealthReported(cluster=seen.cluster, score=None), now=self.now)
         self._book(seen.cluster)
         if before is None or before.tainted != seen.tainted:
             for moments in (self.low, self.well):

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fairway.providers.usage.accounting import Accounting, Basis
-from fairway.providers.usage.policy import Policy
+from fairway.providers.usage.policy import CountingPolicy
 from providers.usage.objects import Document, as_node, as_pod, node, pod, recount, shape
 
 NODES = ("n1", "n2", "n3")
@@ -55,7 +55,7 @@ class Clusters(RuleBasedStateMachine):
         floor=st.booleans(),
     )
     def begin(self, basis: Basis, terminating: bool, tainted: bool, not_ready: bool, floor: bool) -> None:
-        policy = Policy(terminating=terminating, tainted=tainted, not_ready=not_ready)
+        policy = CountingPolicy(terminating=terminating, tainted=tainted, not_ready=not_ready)
         self.accounting = Accounting(policy=policy, shapes=SHAPES, basis=basis, floor=floor)
         self.rule: dict[str, Any] = {
             "basis": basis, "terminating": terminating, "tainted": tainted, "not_ready": not_ready, "floor": floor

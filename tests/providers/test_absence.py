@@ -15,14 +15,14 @@ from fairway.providers.declared import ScaleEntry
 from fairway.providers.health.parts import HEALTH, PARTS, WEIGHTS, combined
 from fairway.providers.health.parts import scores as health_scores
 from fairway.providers.hosted.capacity import API_HEADROOM, api_headroom, carried, scores_of
-from fairway.providers.hosted.options import Options as HostedOptions
-from fairway.providers.hosted.room import Room
+from fairway.providers.hosted.headroom import Headroom
+from fairway.providers.hosted.options import HostedOptions as HostedOptions
 from fairway.providers.scales import fitted
 from fairway.providers.static.provider import UNITS, StaticScoreEntry
 from fairway.providers.usage.accounting import Totals
 from fairway.providers.usage.measures import measures
 from fairway.providers.usage.options import RESOURCES
-from fairway.providers.usage.options import Options as UsageOptions
+from fairway.providers.usage.options import UsageOptions as UsageOptions
 
 ABSENT = 0
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -50,18 +50,18 @@ def test_usage_of_any_cluster_is_at_least_what_a_missing_score_counts(data: st.D
         assert ABSENT <= each.score.scale.score(value) <= 100, each.score.name
 
 
-ROOMS = st.builds(Room, zone=st.sampled_from(["", "a", "b", "c"]), cpu=FINITE, memory=FINITE, pods=FINITE)
+ROOMS = st.builds(Headroom, zone=st.sampled_from(["", "a", "b", "c"]), cpu=FINITE, memory=FINITE, pods=FINITE)
 
 
 @given(count=st.integers(0, 10**6), rooms=st.lists(ROOMS, max_size=5), rate=st.none() | st.floats(0, 1e6))
 def test_any_hosting_cluster_scores_at_least_what_a_missing_score_counts(
-    count: int, rooms: list[Room], rate: float | None
+    count: int, rooms: list[Headroom], rate: float | None
 ) -> None:
     assume(
         all(np.isfinite([sum(getattr(each, name) for each in rooms) for name in ("cpu", "memory", "pods")]))
     )
     values = carried(count, rooms, HOSTED)
-    whole = Room(cpu=1e3, memory=1e12, pods=1e4)
+    whole = Headroom(cpu=1e3, memory=1e12, pods=1e4)
     values[API_HEADROOM] = api_headroom(count, whole, HOSTED, rate=rate)
     scales = {each.name: each.scale for each in scores_of(HOSTED)}
     assert set(values) == set(scales)

@@ -33,7 +33,7 @@ from fairway.providers.provider import ClusterProvider, Provider, Reading, Score
 from fairway.providers.publication import Publication
 from fairway.providers.runner import running
 from fairway.providers.scales import Linear
-from fairway.providers.sink import Detached, Foreign, SinkError
+from fairway.providers.sink import ForeignObject, NamespaceMissing, SinkError
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 WELL = Publication(
@@ -184,7 +184,7 @@ async def test_what_is_somebody_elses_is_left_alone_unless_adopted(
 ) -> None:
     body = {"metadata": {"name": f"{cluster}-cpuavailable", "labels": labels}}
     made = await client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
-    with pytest.raises(Foreign, match=whose):
+    with pytest.raises(ForeignObject, match=whose):
         await sink.write(cluster, WELL, held=None)
     left = (await there(client, cluster))["cpuavailable"]
     assert left.metadata.resourceVersion == made.metadata.resourceVersion
@@ -238,7 +238,7 @@ async def test_a_provider_publishes_through_it_also_after_a_restart(client: Clie
 
 
 async def test_a_cluster_without_a_namespace_has_left(sink: ManagedClusterScores) -> None:
-    with pytest.raises(Detached):
+    with pytest.raises(NamespaceMissing):
         await sink.write("nowhere-to-be-found", WELL, held=None)
 
 

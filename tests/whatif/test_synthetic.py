@@ -12,7 +12,7 @@ import pytest
 
 from fairway.providers.hosted.capacity import scores_of
 from fairway.providers.hosted.claims import Limits, claimed
-from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.options import HostedOptions
 from fairway.whatif.synthetic import BASE_TIME, NAMESPACES, generate, stamp
 from fairway.whatif.synthetic_placements import placements
 from fairway.whatif.synthetic_scores import HOSTED
@@ -134,7 +134,7 @@ def test_hosting_clusters_publish_what_their_claims_and_sizes_say(fleet: list[di
     assert len(hosts) > 20
     for score in hosts:
         status, values = clusters[score["metadata"]["namespace"]], published(score)
-        assert set(values) == {each.name for each in scores_of(Options())}
+        assert set(values) == {each.name for each in scores_of(HostedOptions())}
         count = values["hostedClustersCount"]
         claims = {each["name"]: each["value"] for each in status["clusterClaims"]}
         assert claims.items() >= claimed(count, Limits()).items()

@@ -18,7 +18,7 @@ class Leadership(Protocol):
         """Right before a write. Raises Lost. Costs no request."""
 
 
-class _Alone:
+class _AlwaysLeading:
     """Of a process that nobody competes with."""
 
     @asynccontextmanager
@@ -28,7 +28,7 @@ class _Alone:
     def ensure(self) -> None: ...
 
 
-ALONE: Final[Leadership] = _Alone()
+ALONE: Final[Leadership] = _AlwaysLeading()
 
 
 class Elected:

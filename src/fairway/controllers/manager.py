@@ -14,24 +14,24 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairway.api.lease import Lease
-from fairway.controllers.acceptance import Acceptance
-from fairway.controllers.addons import AddOns
-from fairway.controllers.availability import Availability
-from fairway.controllers.bridge import Bridge
-from fairway.controllers.bridge import Options as BridgeOptions
-from fairway.controllers.clustersets import ClusterSets
+from fairway.controllers.acceptance import AcceptanceController
+from fairway.controllers.addons import AddOnController
+from fairway.controllers.availability import AvailabilityController
+from fairway.controllers.bridge import BridgeController
+from fairway.controllers.bridge import BridgeOptions as BridgeOptions
+from fairway.controllers.clustersets import ClusterSetController
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE, Elected, Leadership
-from fairway.controllers.placement import PlacementController, ocm
+from fairway.controllers.placement import PlacementController, ocm_detection
 from fairway.controllers.placement.controller import RESYNC_SECONDS, WORKERS
-from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import SETTLE_SECONDS, Shadow
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.reconciler import Reconciler
-from fairway.controllers.recovery import Policy as RecoveryPolicy
-from fairway.controllers.recovery import Recovery
-from fairway.controllers.scores import Policy as ScoresPolicy
-from fairway.controllers.scores import Scores
-from fairway.controllers.sources import Sources
+from fairway.controllers.recovery import RecoveryController
+from fairway.controllers.recovery import RecoveryPolicy as RecoveryPolicy
+from fairway.controllers.scores import ScoreController
+from fairway.controllers.scores import SilencePolicy as ScoresPolicy
 from fairway.controllers.unreadable import UnreadableReporter
 from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
@@ -126,7 +126,7 @@ class Settings:
     """A difference must last so long to be told."""
     beside_ocm: bool = False
     """Write placements even if OCM's own controller seems to be at work."""
-    ocm_namespace: str = ocm.NAMESPACE
+    ocm_namespace: str = ocm_detection.NAMESPACE
     workers: int = WORKERS
     resync: float = RESYNC_SECONDS
     grace: float = 5.0
@@ -145,7 +145,7 @@ class Manager:
         self,
         settings: Settings,
         *,
-        sources: Sources,
+        sources: InformerFactory,
         controllers: Mapping[str, Reconciler],
         meters: Meters,
         leases: LeaseThread | None,
@@ -219,7 +219,7 @@ class Manager:
                     tasks.create_task(self._lead(lease, members))
                 if PLACEMENT in self.controllers and not (self.settings.shadow or self.settings.beside_ocm):
                     tasks.create_task(self._mind_ocm())
-        except* OcmRuns as group:
+        except* OcmControllerRunning as group:
             raise _first(group) from None
 
     def _groups(self) -> dict[str, list[Reconciler]]:
@@ -288,9 +288,9 @@ class Manager:
 
 async def refuse_ocm(client: Client, *, clock: Clock, namespace: str) -> None:
     """Raises OcmRuns."""
-    found = await ocm.find(client, now=clock.wall(), namespace=namespace)
+    found = await ocm_detection.find(client, now=clock.wall(), namespace=namespace)
     if found is not None:
-        raise OcmRuns(found)
+        raise OcmControllerRunning(found)
 
 
 @asynccontextmanager
@@ -319,7 +319,7 @@ async def running(
         if PLACEMENT in settings.controllers and not calculators:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
         wanted = {name for name in settings.controllers if await _has_work(client, name, settings)}
-        sources = Sources(client)
+        sources = InformerFactory(client)
         makers = _makers(
             settings, client, recorder, of_scores, meters=meters, calculators=calculators, clock=clock
         )
@@ -382,13 +382,17 @@ def _makers(
         return {PLACEMENT: placement}
     return {
         PLACEMENT: placement,
-        CLUSTER_SETS: lambda: ClusterSets(
+        CLUSTER_SETS: lambda: ClusterSetController(
             client, meters=meters, default_label=settings.default_label, clock=clock
         ),
-        AVAILABILITY: lambda: Availability(client, meters=meters, grace=settings.grace, clock=clock),
-        ACCEPTANCE: lambda: Acceptance(client, meters=meters, clock=clock),
-        ADD_ONS: lambda: AddOns(client, meters=meters, ocm_namespace=settings.ocm_namespace, clock=clock),
-        SCORES: lambda: Scores(
+        AVAILABILITY: lambda: AvailabilityController(
+            client, meters=meters, grace=settings.grace, clock=clock
+        ),
+        ACCEPTANCE: lambda: AcceptanceController(client, meters=meters, clock=clock),
+        ADD_ONS: lambda: AddOnController(
+            client, meters=meters, ocm_namespace=settings.ocm_namespace, clock=clock
+        ),
+        SCORES: lambda: ScoreController(
             client,
             meters=meters,
             recorder=of_scores,
@@ -396,8 +400,8 @@ def _makers(
             calculators=calculators,
             clock=clock,
         ),
-        BRIDGE: lambda: Bridge(client, meters=meters, options=settings.bridge, clock=clock),
-        RECOVERY: lambda: Recovery(client, meters=meters, policy=settings.recovery, clock=clock),
+        BRIDGE: lambda: BridgeController(client, meters=meters, options=settings.bridge, clock=clock),
+        RECOVERY: lambda: RecoveryController(client, meters=meters, policy=settings.recovery, clock=clock),
     }
 
 

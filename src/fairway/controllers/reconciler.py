@@ -10,12 +10,12 @@ import logging
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.sources import Sources
 from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError, TokenBucket, WorkQueue
 from fairway.kube.fence import Lost, Unconfirmed
-from fairway.kube.gauge import Gauge
-from fairway.kube.notice import retry_level
+from fairway.kube.log_throttle import retry_level
+from fairway.kube.queue_metrics import QueueMetrics
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -54,12 +54,12 @@ class Reconciler(abc.ABC):
         self.queue: WorkQueue[Key] = WorkQueue(
             backoff=BACKOFF,
             bucket=TokenBucket(burst=RETRIES_BURST, every=RETRIES_EVERY),
-            observer=Gauge(meters.queue(self.name)),
+            observer=QueueMetrics(meters.queue(self.name)),
         )
         self._workers = workers
 
     @abc.abstractmethod
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         """Subscribe to what matters. Called once, before the sources run."""
 
     @abc.abstractmethod

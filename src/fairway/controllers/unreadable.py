@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fairway.api.event import WARNING, ObjectReference
 from fairway.api.meta import UnreadableField, reason_of, unreadable_fields
-from fairway.controllers.sources import Sources
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.kube import Batch, Deleted, Informer, Recorder, Updated
 
 REASON: Final = "UnreadableField"
@@ -20,7 +20,7 @@ MESSAGE: Final = "Fields that cannot be read are ignored: {fields}"
 class UnreadableReporter:
     """Follows all ``sources``. One of several processes is ``enabled``, so that each Event is created once."""
 
-    def __init__(self, sources: Sources, recorder: Recorder, *, enabled: Callable[[], bool]) -> None:
+    def __init__(self, sources: InformerFactory, recorder: Recorder, *, enabled: Callable[[], bool]) -> None:
         self._sources, self._recorder, self._enabled = sources, recorder, enabled
         for informer in sources.informers:
             self._follow(informer)

@@ -14,7 +14,7 @@ from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 from fairway.klusterlet.addons import install_namespace, say_of
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
 from fairway.kube.lease import LEASES
-from fairway.kube.notice import Notices, retry_level
+from fairway.kube.log_throttle import LogThrottle, retry_level
 
 log: Final = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class AddOnHealth:
         self._name, self._clock = name, clock
         self._heard: dict[tuple[str, str], tuple[str, float]] = {}
         """The last renewal by the lease's uid and name, and when it was seen on the running clock."""
-        self._notices = Notices(log)
+        self._notices = LogThrottle(log)
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairway.klusterlet import names
+from fairway.klusterlet.bootstrap import make_room
 from fairway.klusterlet.errors import KlusterletError
-from fairway.klusterlet.grounds import make_room
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.kube import AlreadyExists, Client, NotFound, Patch

@@ -17,7 +17,7 @@ from fairway.api.meta import Condition, set_condition
 from fairway.klusterlet import names
 from fairway.klusterlet.addon_secret import AddOnSecret, remove
 from fairway.klusterlet.certificates import Subject
-from fairway.klusterlet.enrolment import Wanted
+from fairway.klusterlet.enrolment import CertificateSpec
 from fairway.klusterlet.kinds import SECRETS, Secret
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.renewal import LEFT, Renewal
@@ -35,7 +35,7 @@ from fairway.kube import (
     Patch,
     Updated,
 )
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.resource import Key, key_of
 from fairway.kube.signing import CLIENT_SIGNER
 
@@ -52,7 +52,7 @@ NOT_SETTLED: Final = "the identities of add-ons could not be put in order: %s"
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AddOnIdentity:
     """What an add-on asks for, and where it wants it."""
 
     add_on: str
@@ -70,16 +70,18 @@ def install_namespace(add_on: ManagedClusterAddOn) -> str:
     return add_on.status.namespace or add_on.spec.installNamespace or INSTALL_NAMESPACE
 
 
-def identities(add_on: ManagedClusterAddOn, *, cluster: str) -> dict[Key, Identity]:
+def identities(add_on: ManagedClusterAddOn, *, cluster: str) -> dict[Key, AddOnIdentity]:
     """By the Secret; two registrations for the same signer cannot both be had, and the first counts."""
-    found: dict[Key, Identity] = {}
+    found: dict[Key, AddOnIdentity] = {}
     for registration in add_on.status.registrations:
         identity = _identity(add_on, registration, cluster=cluster)
         found.setdefault(identity.secret, identity)
     return found
 
 
-def _identity(add_on: ManagedClusterAddOn, registration: RegistrationConfig, *, cluster: str) -> Identity:
+def _identity(
+    add_on: ManagedClusterAddOn, registration: RegistrationConfig, *, cluster: str
+) -> AddOnIdentity:
     name, signer, asked = add_on.metadata.name, registration.signerName, registration.subject
     own = signer == CLIENT_SIGNER
     secret = f"{name}-hub-kubeconfig" if own else f"{name}-{signer.replace('/', '-')}-client-cert"
@@ -90,10 +92,10 @@ def _identity(add_on: ManagedClusterAddOn, registration: RegistrationConfig, *, 
         groups=tuple(each for each in groups if each != "system:authenticated"),
         units=() if own else asked.organizationUnit,
     )
-    return Identity(name, (install_namespace(add_on), secret), subject, signer)
+    return AddOnIdentity(name, (install_namespace(add_on), secret), subject, signer)
 
 
-class AddOns:
+class AddOnCredentials:
     """``left``: of its life, when a certificate is renewed. ``seconds``: how long it shall live."""
 
     def __init__(
@@ -111,9 +113,9 @@ class AddOns:
         self._name = state.cluster
         self.informer = Informer(hub, MANAGED_CLUSTER_ADD_ONS, namespace=self._name)
         self._secrets = Informer(cluster, SECRETS, labels=f"{names.JOINED_LABEL}={self._name}")
-        self._notices = Notices(log)
+        self._notices = LogThrottle(log)
         self._woken = asyncio.Event()
-        self._running: dict[Key, tuple[Identity, Renewal, asyncio.Task[None]]] = {}
+        self._running: dict[Key, tuple[AddOnIdentity, Renewal, asyncio.Task[None]]] = {}
         self.informer.subscribe(lambda _: self._woken.set())
         self._secrets.subscribe(self._secrets_changed)
 
@@ -161,8 +163,8 @@ class AddOns:
             if unwanted and await remove(self._cluster, key, joined_as=self._name):
                 log.info(GONE, add_on, *key)
 
-    def _wanted(self) -> Mapping[Key, Identity]:
-        found: dict[Key, Identity] = {}
+    def _wanted(self) -> Mapping[Key, AddOnIdentity]:
+        found: dict[Key, AddOnIdentity] = {}
         for add_on in self.informer.store.values():
             for key, identity in identities(add_on, cluster=self._name).items():
                 try:
@@ -178,9 +180,9 @@ class AddOns:
         found = self.informer.get(name, namespace=self._name)
         return found is not None and found.metadata.deletionTimestamp is not None
 
-    def _start(self, key: Key, identity: Identity) -> None:
+    def _start(self, key: Key, identity: AddOnIdentity) -> None:
         add_on = identity.add_on
-        wanted = Wanted(
+        wanted = CertificateSpec(
             subject=identity.subject,
             prefix=f"addon-{self._name}-{add_on}-",
             labels={names.CLUSTER_LABEL: self._name, names.ADD_ON_LABEL: add_on},

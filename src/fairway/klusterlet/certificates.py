@@ -17,7 +17,7 @@ NOT_A_CERTIFICATE: Final = "what the hub signed is no certificate"
 OTHER_KEY: Final = "the certificate belongs to another key than the one it was asked for with"
 
 
-class CertificateFault(KlusterletError):
+class CertificateError(KlusterletError):
     """A certificate that cannot be used."""
 
 
@@ -52,7 +52,7 @@ class Certificate:
         try:
             found = x509.load_pem_x509_certificates(chain)[0]
         except (ValueError, IndexError):
-            raise CertificateFault(NOT_A_CERTIFICATE) from None
+            raise CertificateError(NOT_A_CERTIFICATE) from None
         return cls(
             subject=Subject(
                 user="".join(_texts(found, NameOID.COMMON_NAME)),
@@ -78,7 +78,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A private key and the certificate for it, in PEM form."""
 
     key: bytes = field(repr=False)
@@ -88,7 +88,7 @@ class Pair:
         """Raises CertificateFault if the two do not belong together."""
         certificate = Certificate.read(self.chain)
         if public_part(self.key) != public_part_of_certificate(self.chain):
-            raise CertificateFault(OTHER_KEY)
+            raise CertificateError(OTHER_KEY)
         return certificate
 
 
@@ -114,7 +114,7 @@ def public_part(key: bytes) -> bytes:
     try:
         return _public(serialization.load_pem_private_key(key, password=None).public_key())
     except (ValueError, TypeError):
-        raise CertificateFault(OTHER_KEY) from None
+        raise CertificateError(OTHER_KEY) from None
 
 
 def public_part_of_certificate(chain: bytes) -> bytes:

@@ -17,11 +17,18 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from fairway.klusterlet.certificates import CertificateFault, Pair, Subject, new_key, request_for
+from fairway.klusterlet.atomic_directory import replace_private
+from fairway.klusterlet.certificates import CertificateError, KeyPair, Subject, new_key, request_for
 from fairway.klusterlet.errors import Refused
-from fairway.klusterlet.folder import replace_private
 from fairway.kube import AlreadyExists, Client, Expired, KubeError, NotFound
-from fairway.kube.signing import APPROVED, CLIENT_SIGNER, DENIED, FAILED, SIGNING_REQUESTS, SigningRequest
+from fairway.kube.signing import (
+    APPROVED,
+    CLIENT_SIGNER,
+    DENIED,
+    FAILED,
+    SIGNING_REQUESTS,
+    CertificateSigningRequest,
+)
 
 log: Final = logging.getLogger(__name__)
 
@@ -40,7 +47,7 @@ _LETTERS: Final = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CertificateSpec:
     """``prefix`` begins the request's name; ``seconds`` is how long the certificate shall live, if that matters."""
 
     subject: Subject
@@ -51,7 +58,7 @@ class Wanted:
     seconds: int | None = None
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class SubmittedRequest(Struct, frozen=True, kw_only=True):
     """A request that may still be answered."""
 
     name: str
@@ -62,21 +69,21 @@ class Asked(Struct, frozen=True, kw_only=True):
         return f"<Asked {self.name}>"
 
 
-class Pending:
+class PendingCertificate:
     """What was asked for and not yet answered, in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def read(self) -> Asked | None:
+    def read(self) -> SubmittedRequest | None:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=Asked)
+            return msgspec.json.decode(self._file.read_bytes(), type=SubmittedRequest)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError:
             return None  # somebody's text; asking once more costs little
 
-    def write(self, asked: Asked) -> None:
+    def write(self, asked: SubmittedRequest) -> None:
         replace_private(self._file, msgspec.json.encode(asked))
 
     def clear(self) -> None:
@@ -88,10 +95,10 @@ Told = Callable[[str], None]
 
 
 class Enrolment:
-    def __init__(self, client: Client, wanted: Wanted, *, pending: Pending) -> None:
+    def __init__(self, client: Client, wanted: CertificateSpec, *, pending: PendingCertificate) -> None:
         self._client, self._wanted, self._pending = client, wanted, pending
 
-    async def pair(self, *, waiting: Told | None = None) -> Pair:
+    async def pair(self, *, waiting: Told | None = None) -> KeyPair:
         """Waits as long as it takes. Until it is ``kept``, the same one can be had again without asking anew.
 
         Raises Refused, and KubeErrors of a hub that does not let us ask.
@@ -109,10 +116,10 @@ class Enrolment:
             except Refused:
                 self._pending.clear()
                 raise
-            made = Pair(asked.key, chain)
+            made = KeyPair(asked.key, chain)
             try:
                 made.check()
-            except CertificateFault as fault:
+            except CertificateError as fault:
                 self._pending.clear()
                 log.warning(UNUSABLE, asked.name, fault)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -123,14 +130,14 @@ class Enrolment:
         """What was asked for is where it belongs. Not before: a full disk must not cost what somebody approved."""
         self._pending.clear()
 
-    async def _ask(self) -> Asked:
+    async def _ask(self) -> SubmittedRequest:
         """The key is kept before the hub hears of the request: the other way round it could be lost. A request that
         did not get there is found missing the next time."""
         wanted = self._wanted
         key = new_key()
         while True:
             suffix = "".join(secrets.choice(_LETTERS) for _ in range(5))
-            asked = Asked(name=f"{wanted.prefix}{suffix}", key=key, user=wanted.subject.user)
+            asked = SubmittedRequest(name=f"{wanted.prefix}{suffix}", key=key, user=wanted.subject.user)
             self._pending.write(asked)
             spec: dict[str, object] = {
                 "request": request_for(key, wanted.subject, hosts=wanted.hosts),
@@ -163,7 +170,7 @@ class Enrolment:
                 log.warning(OUT_OF_REACH, name, error)
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _changed(self, seen: SigningRequest) -> None:
+    async def _changed(self, seen: CertificateSigningRequest) -> None:
         """Until something may have happened to the request."""
         meta = seen.metadata
         events = self._client.watch(
@@ -181,7 +188,7 @@ class Enrolment:
             return  # the hub forgot what it was like: then it is looked at anew
 
 
-def _judged(request: SigningRequest) -> bytes | None:
+def _judged(request: CertificateSigningRequest) -> bytes | None:
     name = request.metadata.name
     for kind, text in ((DENIED, WAS_DENIED), (FAILED, HAS_FAILED)):
         found = request.condition(kind)

@@ -14,7 +14,7 @@ from fairway.klusterlet import names
 from fairway.klusterlet.membership import FIELD_MANAGER, Membership
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError
 from fairway.kube.lease import LEASES
-from fairway.kube.notice import Notices, retry_level
+from fairway.kube.log_throttle import LogThrottle, retry_level
 
 log: Final = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ class Heartbeat:
     def __init__(self, hub: Client, membership: Membership, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._hub, self._membership, self._clock = hub, membership, clock
         self._changed = asyncio.Event()
-        self._notices = Notices(log)
-        self._clock_notices = Notices(log, every=3600.0)
+        self._notices = LogThrottle(log)
+        self._clock_notices = LogThrottle(log, every=3600.0)
         membership.subscribe(self._heard)
         self._terms = self._read()
 

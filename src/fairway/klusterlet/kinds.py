@@ -21,7 +21,7 @@ class Secret(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
         return f"<Secret {self.metadata.namespace}/{self.metadata.name}>"
 
 
-class Definition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class CustomResourceDefinition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A CustomResourceDefinition."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -39,5 +39,5 @@ DEFINITIONS: Final = Resource(
     plural="customresourcedefinitions",
     kind="CustomResourceDefinition",
     namespaced=False,
-    type=Definition,
+    type=CustomResourceDefinition,
 )

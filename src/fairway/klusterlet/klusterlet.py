@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.klusterlet.addon_health import AddOnHealth
-from fairway.klusterlet.addons import AddOns
-from fairway.klusterlet.certificates import Pair
+from fairway.klusterlet.addons import AddOnCredentials
+from fairway.klusterlet.certificates import KeyPair
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.heartbeat import Heartbeat
 from fairway.klusterlet.local_agents import LocalAgents
@@ -17,8 +17,8 @@ from fairway.klusterlet.names import CERTIFICATE, KEY
 from fairway.klusterlet.registration import WAITS, wanted_of
 from fairway.klusterlet.renewal import LEFT, Renewal
 from fairway.klusterlet.report import CUSTOM_CLAIMS
-from fairway.klusterlet.reporting import HEALTH_SECONDS, Reporting
 from fairway.klusterlet.state import State
+from fairway.klusterlet.status_reporter import HEALTH_SECONDS, StatusReporter
 from fairway.klusterlet.works import WorkAgent
 from fairway.kube import SYSTEM_CLOCK, Client, Clock
 
@@ -28,7 +28,7 @@ JOINED: Final = "cluster {name} has joined hub {server} as {user}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class KlusterletOptions:
     """``certificate_seconds``: how long certificates shall live, where the hub's signer does as it is told.
 
     ``left``: of its life, when a certificate is renewed. ``health_seconds``: between looks at the cluster's API.
@@ -42,7 +42,7 @@ class Options:
     works: bool = True
 
 
-class StateVault:
+class StateCredentialStore:
     """The identity in the state folder, as a Vault."""
 
     def __init__(self, state: State) -> None:
@@ -52,7 +52,7 @@ class StateVault:
         return self._state.hub.read()
 
     async def write(self, files: Mapping[str, bytes]) -> None:
-        self._state.renew(Pair(files[KEY], files[CERTIFICATE]))
+        self._state.renew(KeyPair(files[KEY], files[CERTIFICATE]))
 
 
 class Klusterlet:
@@ -64,12 +64,12 @@ class Klusterlet:
         cluster: Client,
         state: State,
         *,
-        options: Options | None = None,
+        options: KlusterletOptions | None = None,
         tell: Callable[[str], None] = log.info,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._hub, self._cluster, self._state = hub, cluster, state
-        self._options = options or Options()
+        self._options = options or KlusterletOptions()
         self._tell, self._clock = tell, clock
 
     async def run(self) -> None:
@@ -81,13 +81,13 @@ class Klusterlet:
             renewal = Renewal(
                 self._hub,
                 wanted,
-                StateVault(state),
+                StateCredentialStore(state),
                 pending=state.pending("hub"),
                 say=membership.say,
                 left=options.left,
                 clock=self._clock,
             )
-            add_ons = AddOns(
+            add_ons = AddOnCredentials(
                 self._hub,
                 self._cluster,
                 state,
@@ -98,7 +98,7 @@ class Klusterlet:
             parts = [
                 membership.over(),
                 Heartbeat(self._hub, membership, clock=self._clock).run(),
-                Reporting(
+                StatusReporter(
                     self._hub,
                     self._cluster,
                     membership,

@@ -19,8 +19,8 @@ import aiohttp
 import msgspec
 
 from fairway.api.meta import format_time
+from fairway.klusterlet.atomic_directory import AtomicDirectory, make_private
 from fairway.klusterlet.errors import KlusterletError
-from fairway.klusterlet.folder import Folder, make_private
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.local_launch import (
     DEPLOYMENTS,
@@ -31,12 +31,12 @@ from fairway.klusterlet.local_launch import (
     Launch,
     launch_of,
 )
-from fairway.klusterlet.local_options import Unlaunchable
+from fairway.klusterlet.local_options import NotLaunchable
 from fairway.klusterlet.local_process import LocalProcess
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import kubeconfig_for
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound, Patch
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.resource import Key, key_of
 
 log: Final = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ class _Agent:
         self._token_due = 0.0
         self._told: _Status | None = None
         """What was last written, which may be more than is known yet."""
-        self._notices = Notices(log)
+        self._notices = LogThrottle(log)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -179,9 +179,9 @@ class _Agent:
         with held_ports(MOST_PORTS) as ports:
             try:
                 if self._refused:
-                    raise Unlaunchable(self._refused)
+                    raise NotLaunchable(self._refused)
                 launch = launch_of(self._deployment, folder=self._folder, ports=ports)
-            except Unlaunchable as fault:
+            except NotLaunchable as fault:
                 log.warning(DISTURBED, self._name, fault)
                 await self._tell(ready=False, why=shortened(str(fault)))
                 return
@@ -207,9 +207,9 @@ class _Agent:
             group.create_task(self._watch(process, launch))
 
     @property
-    def _identity(self) -> Folder:
+    def _identity(self) -> AtomicDirectory:
         """For the managed cluster, as the service account of the Deployment."""
-        return Folder(self._folder / "cluster")
+        return AtomicDirectory(self._folder / "cluster")
 
     async def _files_ready(self, launch: Launch) -> None:
         """Until all are there for the first time."""
@@ -240,9 +240,9 @@ class _Agent:
                 data: Mapping[str, bytes] = (await self._cluster.get(SECRETS, name, namespace=namespace)).data
             except NotFound:
                 if name not in launch.optional:
-                    raise Unlaunchable(NO_SECRET.format(name=name)) from None
+                    raise NotLaunchable(NO_SECRET.format(name=name)) from None
                 data = {}
-            Folder(path).write(data)
+            AtomicDirectory(path).write(data)
         if self._clock.monotonic() >= self._token_due:
             await self._renew_token(launch.account)
 

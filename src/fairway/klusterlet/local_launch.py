@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 
 from fairway.api.meta import ObjectMeta
-from fairway.klusterlet.local_options import CONFINED, Unlaunchable, checked_arguments, checked_variables
+from fairway.klusterlet.local_options import CONFINED, NotLaunchable, checked_arguments, checked_variables
 from fairway.kube import APPLIED_MANIFEST_WORKS, Resource
 
 PROGRAM: Final = "fairway"
@@ -188,7 +188,7 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
     pod = deployment.spec.template.spec
     account = pod.service_account_name or "default"
     if not _ACCOUNT.fullmatch(account):
-        raise Unlaunchable(BAD_ACCOUNT.format(name=account))
+        raise NotLaunchable(BAD_ACCOUNT.format(name=account))
     volumes = folder / "volumes"
     places = _places(container, pod, volumes)
     moved = _Moved(container, ports=ports)
@@ -223,12 +223,12 @@ def _places(container: Container, pod: _PodSpec, folder: Path) -> dict[str, Path
     found: dict[str, Path] = {}
     for mount in container.volume_mounts:
         if not _VOLUME.fullmatch(mount.name):
-            raise Unlaunchable(BAD_VOLUME.format(name=mount.name))
+            raise NotLaunchable(BAD_VOLUME.format(name=mount.name))
         volume = volumes.get(mount.name)
         if volume is None or (volume.secret is None and volume.empty_dir is UNSET):
-            raise Unlaunchable(NO_VOLUME.format(name=mount.name))
+            raise NotLaunchable(NO_VOLUME.format(name=mount.name))
         if mount.sub_path:
-            raise Unlaunchable(NO_PART.format(name=mount.name))
+            raise NotLaunchable(NO_PART.format(name=mount.name))
         found[mount.name] = folder / mount.name
     return found
 
@@ -250,7 +250,7 @@ def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
             continue
         reference = each.value_from.field_ref
         if reference is None or reference.field_path not in fields:
-            raise Unlaunchable(NO_VARIABLE.format(name=each.name, container=container.name))
+            raise NotLaunchable(NO_VARIABLE.format(name=each.name, container=container.name))
         found[each.name] = fields[reference.field_path]
     return found
 
@@ -269,11 +269,11 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
         put = variables.get(found[2], found[0])
         left -= len(put)
         if left < 0:
-            raise Unlaunchable(TOO_LONG)
+            raise NotLaunchable(TOO_LONG)
         return put
 
     if left < 0:
-        raise Unlaunchable(TOO_LONG)
+        raise NotLaunchable(TOO_LONG)
     return _REFERENCE.sub(value, text)
 
 
@@ -302,7 +302,7 @@ class _Moved:
         if number not in self._ports:
             free = next(self._free, None)
             if free is None:
-                raise Unlaunchable(TOO_MANY_PORTS)
+                raise NotLaunchable(TOO_MANY_PORTS)
             self._ports[number] = free
         return self._ports[number]
 

@@ -55,7 +55,7 @@ _OPTION_PREFIX: Final = "FAIRWAY_"
 _PROVIDER: Final = re.compile(r"[A-Za-z0-9][-_A-Za-z0-9]{0,62}", re.ASCII)
 
 
-class Unlaunchable(KlusterletError):
+class NotLaunchable(KlusterletError):
     """Why a Deployment cannot run here."""
 
 
@@ -97,7 +97,7 @@ def checked_arguments(words: Sequence[str], *, volumes: Path, path: Moved, addre
     ``volumes`` then is refused.
     """
     if not words or words[0] != "run":
-        raise Unlaunchable(NOT_RUN.format(verb="" if not words else words[0]))
+        raise NotLaunchable(NOT_RUN.format(verb="" if not words else words[0]))
     yield words[0]
     rest = iter(words[1:])
     for word in rest:
@@ -105,16 +105,16 @@ def checked_arguments(words: Sequence[str], *, volumes: Path, path: Moved, addre
         name, equals, value = word.partition("=")
         kind = _OPTIONS.get(name)
         if kind is None:
-            raise Unlaunchable(NO_OPTION.format(name=name, known=", ".join(sorted(_OPTIONS))))
+            raise NotLaunchable(NO_OPTION.format(name=name, known=", ".join(sorted(_OPTIONS))))
         if kind is _Kind.FLAG:
             if equals:
-                raise Unlaunchable(A_VALUE.format(name=name))
+                raise NotLaunchable(A_VALUE.format(name=name))
             yield name
             continue
         if not equals:
             following = next(rest, None)
             if following is None:
-                raise Unlaunchable(NO_VALUE.format(name=name))
+                raise NotLaunchable(NO_VALUE.format(name=name))
             _refuse_nul(following, what="an argument")
             value = following
         match kind:
@@ -123,7 +123,7 @@ def checked_arguments(words: Sequence[str], *, volumes: Path, path: Moved, addre
             case _Kind.ADDRESS:
                 here = OFF if value == OFF else address(value)
                 if not here:
-                    raise Unlaunchable(NOT_HERE.format(name=name, value=value))
+                    raise NotLaunchable(NOT_HERE.format(name=name, value=value))
                 value = here
             case _Kind.PROVIDERS:
                 _check_providers(name, value)
@@ -134,7 +134,7 @@ def checked_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Those that get through. Raises Unlaunchable for what would be an option."""
     for name, value in variables.items():
         if name.startswith(_OPTION_PREFIX):
-            raise Unlaunchable(AS_VARIABLE.format(name=name))
+            raise NotLaunchable(AS_VARIABLE.format(name=name))
         if name in VARIABLES:
             _refuse_nul(value, what=f"variable {name}")
     return {name: value for name, value in variables.items() if name in VARIABLES}
@@ -143,16 +143,16 @@ def checked_variables(variables: Mapping[str, str]) -> dict[str, str]:
 def _file(name: str, value: str, *, volumes: Path) -> str:
     found = Path(os.path.normpath(value))
     if not found.is_relative_to(volumes) or len(found.parts) < len(volumes.parts) + 2:
-        raise Unlaunchable(OUTSIDE.format(name=name, value=value))
+        raise NotLaunchable(OUTSIDE.format(name=name, value=value))
     return str(found)
 
 
 def _check_providers(name: str, value: str) -> None:
     for each in value.split(","):
         if each.strip() and not _PROVIDER.fullmatch(each.strip()):
-            raise Unlaunchable(NO_PROVIDER.format(name=name, value=each.strip()))
+            raise NotLaunchable(NO_PROVIDER.format(name=name, value=each.strip()))
 
 
 def _refuse_nul(text: str, *, what: str) -> None:
     if "\0" in text:
-        raise Unlaunchable(NUL.format(what=what))
+        raise NotLaunchable(NUL.format(what=what))

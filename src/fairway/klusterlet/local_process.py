@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from fairway.klusterlet.folder import make_private, replace_private
+from fairway.klusterlet.atomic_directory import make_private, replace_private
 from fairway.kube import Backoff
 
 log: Final = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from fairway.kube import (
     NotFound,
     Patch,
 )
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None
 
     Who is not accepted has no rights at all, so there is nothing it could follow; it can only ask again.
     """
-    failures, notices = 0, Notices(log)
+    failures, notices = 0, LogThrottle(log)
     while True:
         try:
             await hub.get(MANAGED_CLUSTERS, name)

@@ -12,7 +12,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
-from fairway.klusterlet.enrolment import Enrolment, Wanted
+from fairway.klusterlet.enrolment import CertificateSpec, Enrolment
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import State
@@ -59,10 +59,10 @@ class Introduction:
         return {"metadata": {"name": self.name}, "spec": spec}
 
 
-def wanted_of(state: State, *, seconds: int | None = None) -> Wanted:
+def wanted_of(state: State, *, seconds: int | None = None) -> CertificateSpec:
     """The certificate by which the hub knows the agent of this cluster."""
     name = state.cluster
-    return Wanted(
+    return CertificateSpec(
         subject=Subject(
             user=names.user_of(name, state.agent), groups=(names.group_of(name), names.EVERYBODY)
         ),

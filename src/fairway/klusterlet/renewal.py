@@ -1,6 +1,6 @@
 """An identity on the hub that does not run out: asked for, kept, and replaced while the old one still counts.
 
-Of a cluster it is kept in the state folder, of an add-on in a Secret; either is a ``Vault`` here.
+Of a cluster it is kept in the state folder, of an add-on in a Secret; either is a ``CredentialStore`` here.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 from fairway.api.meta import FALSE, TRUE, Condition, format_time
 from fairway.klusterlet import names
-from fairway.klusterlet.certificates import CertificateFault, Pair
-from fairway.klusterlet.enrolment import Enrolment, Pending, Told, Wanted
+from fairway.klusterlet.certificates import CertificateError, KeyPair
+from fairway.klusterlet.enrolment import CertificateSpec, Enrolment, PendingCertificate, Told
 from fairway.klusterlet.errors import KlusterletError, Refused
 from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError
 
@@ -46,7 +46,7 @@ _BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 Sayer = Callable[[Condition], Awaitable[None]]
 
 
-class Vault(Protocol):
+class CredentialStore(Protocol):
     """Where an identity is kept: files by name. Raises KubeErrors or OSErrors."""
 
     async def read(self) -> Mapping[str, bytes]: ...
@@ -61,10 +61,10 @@ class Renewal:
     def __init__(
         self,
         hub: Client,
-        wanted: Wanted,
-        vault: Vault,
+        wanted: CertificateSpec,
+        vault: CredentialStore,
         *,
-        pending: Pending,
+        pending: PendingCertificate,
         say: Sayer,
         beside: Mapping[str, bytes] | None = None,
         left: float = LEFT,
@@ -129,8 +129,8 @@ class Renewal:
         if names.CERTIFICATE not in files or names.KEY not in files:
             return MISSING, None
         try:
-            certificate = Pair(files[names.KEY], files[names.CERTIFICATE]).check()
-        except CertificateFault as fault:
+            certificate = KeyPair(files[names.KEY], files[names.CERTIFICATE]).check()
+        except CertificateError as fault:
             return str(fault), None
         if not certificate.is_for(self._wanted.subject):
             return FOR_ANOTHER, None

@@ -27,7 +27,7 @@ Amounts = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ClusterReport:
     version: str
     capacity: Amounts
     allocatable: Amounts

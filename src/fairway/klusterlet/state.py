@@ -25,10 +25,10 @@ from typing import Any, Final
 import msgspec
 
 from fairway.klusterlet import names
-from fairway.klusterlet.certificates import Certificate, CertificateFault, Pair
-from fairway.klusterlet.enrolment import Pending
+from fairway.klusterlet.atomic_directory import PRIVATE, AtomicDirectory, make_private
+from fairway.klusterlet.certificates import Certificate, CertificateError, KeyPair
+from fairway.klusterlet.enrolment import PendingCertificate
 from fairway.klusterlet.errors import StateError
-from fairway.klusterlet.folder import PRIVATE, Folder, make_private
 from fairway.kube import Connection, load
 
 OTHER_CLUSTER: Final = (
@@ -67,7 +67,7 @@ class State:
 
     def __init__(self, folder: Path, *, cluster: str) -> None:
         self.folder, self.cluster = folder, cluster
-        self.hub = Folder(folder / "hub")
+        self.hub = AtomicDirectory(folder / "hub")
 
     @classmethod
     @contextmanager
@@ -127,8 +127,8 @@ class State:
         if not {names.KUBECONFIG, names.CERTIFICATE, names.KEY} <= files.keys():
             return None
         try:
-            return Pair(files[names.KEY], files[names.CERTIFICATE]).check()
-        except CertificateFault as fault:
+            return KeyPair(files[names.KEY], files[names.CERTIFICATE]).check()
+        except CertificateError as fault:
             raise StateError(BROKEN.format(folder=self.folder, why=fault)) from None
 
     def move(self, hub: Connection) -> None:
@@ -146,23 +146,23 @@ class State:
         """To the hub, as this cluster. Its certificate is read anew whenever it is renewed."""
         return load(self.kubeconfig).context()
 
-    def keep(self, pair: Pair, *, hub: Connection) -> None:
+    def keep(self, pair: KeyPair, *, hub: Connection) -> None:
         """An identity, for a hub that is reached as ``hub`` is."""
         self.renew(pair, kubeconfig=kubeconfig_for(hub))
 
-    def renew(self, pair: Pair, *, kubeconfig: bytes | None = None) -> None:
+    def renew(self, pair: KeyPair, *, kubeconfig: bytes | None = None) -> None:
         files = {**self._read(), names.KEY: pair.key, names.CERTIFICATE: pair.chain}
         if kubeconfig is not None:
             files[names.KUBECONFIG] = kubeconfig
         files[names.CLUSTER_NAME] = self.cluster.encode()
         self.hub.write(files)
 
-    def pending(self, what: str) -> Pending:
+    def pending(self, what: str) -> PendingCertificate:
         """``what``: ``hub``, or the name of an add-on and its signer."""
         plain = what.replace("/", "_")
         if len(plain) > LONGEST_NAME:  # an add-on and a signer may together be called more than a file can
             plain = hashlib.sha256(what.encode()).hexdigest()
-        return Pending(self.folder / "pending" / f"{plain}.json")
+        return PendingCertificate(self.folder / "pending" / f"{plain}.json")
 
     @property
     def agents(self) -> Path:

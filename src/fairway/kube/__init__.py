@@ -34,7 +34,7 @@ from fairway.kube.kubeconfig import Kubeconfig, load
 from fairway.kube.leader import Elector
 from fairway.kube.lease import HubLease, Timing
 from fairway.kube.lease_thread import LeaseThread
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.resource import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_PLACEMENT_SCORES,

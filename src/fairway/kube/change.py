@@ -57,7 +57,7 @@ def difference(old: T | None, new: T | None) -> Iterable[Change[T]]:
     return (Updated(old, new),)
 
 
-class Pending(Generic[T]):
+class PendingChanges(Generic[T]):
     """Changes for somebody who comes for them later: what happens to a key in the meantime becomes one change.
 
     So a slow reader costs memory for each object at most once, and never sees a state that is long over.

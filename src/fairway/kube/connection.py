@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from fairway.kube.credentials import Credentials, Held, Impersonation, Proof, basic
+from fairway.kube.credentials import Credentials, Impersonation, Proof, StoredCredentials, basic
 from fairway.kube.errors import ConfigError
 from fairway.kube.tls import Pem, context_of
 
@@ -66,7 +66,7 @@ class Connection:
     """``server`` may have a path; ``compression`` says whether large answers may come compressed."""
 
     server: str
-    credentials: Credentials = field(default_factory=Held)
+    credentials: Credentials = field(default_factory=StoredCredentials)
     impersonation: Impersonation = field(default_factory=Impersonation)
     authority: Pem | None = None
     tls_server_name: str = ""
@@ -107,7 +107,7 @@ class Connection:
         place = "service account"
         return cls(
             server=f"https://{host}:{port}",
-            credentials=Held(token_file=str(token)),
+            credentials=StoredCredentials(token_file=str(token)),
             authority=Pem(path=str(Path(folder, "ca.crt")), place=place, name="ca.crt"),
             namespace=namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "default",
             place=place,

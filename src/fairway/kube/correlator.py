@@ -60,7 +60,7 @@ class Occurrence:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class EventRecord:
     """One event as the hub has it, or will. ``latest`` is what happened last, its message as it is to be written."""
 
     name: str
@@ -111,12 +111,12 @@ class Correlator:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._entries = _Recent[Hashable, Entry](limits.remembered)
+        self._entries = _Recent[Hashable, EventRecord](limits.remembered)
         self._similar = _Recent[Hashable, _Similar](limits.remembered)
         self._buckets = _Recent[Hashable, TokenBucket](limits.remembered)
         self._stamp = 0
 
-    def observe(self, occurrence: Occurrence) -> Entry | None:
+    def observe(self, occurrence: Occurrence) -> EventRecord | None:
         """None when enough has been written about the object for now."""
         about = occurrence.about
         thing = (about.apiVersion, about.kind, about.namespace, about.name, about.uid, about.fieldPath)
@@ -140,11 +140,11 @@ class Correlator:
             self._buckets.put(thing, bucket)
         return entry if bucket.take(occurrence.at) else None
 
-    def _entry(self, key: Hashable, latest: Occurrence) -> Entry:
+    def _entry(self, key: Hashable, latest: Occurrence) -> EventRecord:
         entry = self._entries.get(key)
         if entry is None or latest.at - entry.latest.at > self._limits.again:
             name = self._name(latest.about, latest.wall)
-            return self._entries.put(key, Entry(name=name, first=latest.wall, latest=latest))
+            return self._entries.put(key, EventRecord(name=name, first=latest.wall, latest=latest))
         entry.count += 1
         entry.latest = latest
         return entry

@@ -38,7 +38,7 @@ class Credentials(Protocol):
         """Whether ``proof`` has something else to show than what the hub just rejected."""
 
 
-class Held:
+class StoredCredentials:
     """What is written down or lies in files. Files are read again whenever they change.
 
     A token file comes before a token, as in kubectl, and either before a name and password.

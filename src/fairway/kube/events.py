@@ -26,10 +26,10 @@ from fairway.api.event import NORMAL, CoreEvent, Event, EventSeries, EventSource
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import ObjectMeta, format_time
 from fairway.kube.clock import SYSTEM_CLOCK, Backoff, Clock
-from fairway.kube.correlator import Correlator, Entry, Limits, Occurrence, cut
+from fairway.kube.correlator import Correlator, EventRecord, Limits, Occurrence, cut
 from fairway.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
-from fairway.kube.notice import retry_level
-from fairway.kube.options import Patch
+from fairway.kube.log_throttle import retry_level
+from fairway.kube.request_options import Patch
 from fairway.kube.resource import KubeStruct, Resource
 from fairway.kube.rest import Client
 
@@ -105,7 +105,7 @@ def reference_to(obj: KubeStruct) -> ObjectReference:
 
 
 @dataclass(slots=True, kw_only=True)
-class Figures:
+class RecorderStats:
     """Since the start, except ``pending``."""
 
     recorded: int = 0
@@ -151,13 +151,13 @@ class Recorder:
         self._backoff = backoff or Backoff(base=0.5, cap=30.0)
         self._grace = grace
         self._clock = clock
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[EventRecord] = deque()
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        self._figures = Figures()
+        self._figures = RecorderStats()
         self._busy = False
 
     def event(
@@ -202,7 +202,7 @@ class Recorder:
             self._more.set()
         return True
 
-    def figures(self) -> Figures:
+    def figures(self) -> RecorderStats:
         return replace(self._figures, pending=self._pending)
 
     async def flush(self) -> None:
@@ -256,7 +256,7 @@ class Recorder:
             self._more.clear()
             await self._more.wait()
 
-    async def _write(self, entry: Entry) -> None:
+    async def _write(self, entry: EventRecord) -> None:
         for failures in range(self._tries):
             try:
                 await self._send(entry)
@@ -275,11 +275,11 @@ class Recorder:
         self._figures.failed += 1
         log.warning("event %s is given up after %d tries", entry.name, self._tries)
 
-    def _refuse(self, entry: Entry, error: Exception) -> None:
+    def _refuse(self, entry: EventRecord, error: Exception) -> None:
         self._figures.refused += 1
         log.log(retry_level(error), "event %s is not taken: %s", entry.name, error)
 
-    async def _send(self, entry: Entry) -> None:
+    async def _send(self, entry: EventRecord) -> None:
         if entry.written == entry.count:
             return
         count, event = entry.count, self._render(entry)
@@ -299,7 +299,7 @@ class Recorder:
             self._figures.created += 1
         entry.written = count
 
-    def _render(self, entry: Entry) -> CoreEvent | Event:
+    def _render(self, entry: EventRecord) -> CoreEvent | Event:
         latest = entry.latest
         about = latest.about
         meta = ObjectMeta(name=entry.name, namespace=about.namespace or NO_NAMESPACE)

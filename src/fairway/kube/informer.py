@@ -27,7 +27,7 @@ from types import MappingProxyType, TracebackType
 from typing import Final, Generic
 
 from fairway.api.meta import UnreadableField
-from fairway.kube.change import Batch, Change, Pending, Updated
+from fairway.kube.change import Batch, Change, PendingChanges, Updated
 from fairway.kube.clock import Backoff
 from fairway.kube.codec import Unreadable
 from fairway.kube.errors import (
@@ -40,7 +40,7 @@ from fairway.kube.errors import (
     ServerError,
     TransportError,
 )
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.replica import Replica
 from fairway.kube.resource import Key, Resource, T, key_of
 from fairway.kube.rest import PAGE, Client
@@ -127,7 +127,7 @@ class Informer(Generic[T]):
         self._current = False
         self._current_at = -math.inf
         self._task: asyncio.Task[None] | None = None
-        self._notices = Notices(_log)
+        self._notices = LogThrottle(_log)
 
     @property
     def store(self) -> Mapping[Key, T]:
@@ -177,7 +177,7 @@ class Informer(Generic[T]):
 
     async def changes(self) -> AsyncGenerator[Batch[T], None]:
         """The same batches for whoever awaits them; those that were not fetched in time come as one."""
-        pending: Pending[T] = Pending()
+        pending: PendingChanges[T] = PendingChanges()
         unsubscribe = self.subscribe(pending.add)
         try:
             while True:

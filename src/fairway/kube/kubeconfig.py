@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from fairway.api.kinds import without_nulls
 from fairway.kube.connection import Connection, Proxy, proxy_of_environment
-from fairway.kube.credentials import Credentials, Held, Impersonation
+from fairway.kube.credentials import Credentials, Impersonation, StoredCredentials
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.exec_plugin import ExecPlugin, ExecSpec
 from fairway.kube.tls import Pem
@@ -118,7 +118,7 @@ E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[E]):
+class SourcedEntry(Generic[E]):
     """What a file says, and which file."""
 
     value: E
@@ -133,20 +133,20 @@ class Kubeconfig:
     """Merged files."""
 
     current: str = ""
-    clusters: dict[str, Entry[Cluster]] = dataclass_field(default_factory=dict)
-    users: dict[str, Entry[User]] = dataclass_field(default_factory=dict)
-    contexts: dict[str, Entry[Context]] = dataclass_field(default_factory=dict)
+    clusters: dict[str, SourcedEntry[Cluster]] = dataclass_field(default_factory=dict)
+    users: dict[str, SourcedEntry[User]] = dataclass_field(default_factory=dict)
+    contexts: dict[str, SourcedEntry[Context]] = dataclass_field(default_factory=dict)
     files: tuple[Path, ...] = ()
 
     def add(self, document: _Document, file: Path) -> None:
         self.files += (file,)
         self.current = self.current or document.current_context
         for cluster in document.clusters:
-            self.clusters.setdefault(cluster.name, Entry(cluster.cluster, file))
+            self.clusters.setdefault(cluster.name, SourcedEntry(cluster.cluster, file))
         for user in document.users:
-            self.users.setdefault(user.name, Entry(user.user, file))
+            self.users.setdefault(user.name, SourcedEntry(user.user, file))
         for context in document.contexts:
-            self.contexts.setdefault(context.name, Entry(context.context, file))
+            self.contexts.setdefault(context.name, SourcedEntry(context.context, file))
 
     def context(self, name: str | None = None, *, environ: Mapping[str, str] | None = None) -> Connection:
         """The current context, unless one is named. ``environ`` is asked for proxies. Raises ConfigError."""
@@ -165,7 +165,7 @@ class Kubeconfig:
         cluster = _entry(
             self.clusters, context.value.cluster, what="cluster", place=place, field=f"{where}.cluster"
         )
-        user = Entry(User(), context.file)
+        user = SourcedEntry(User(), context.file)
         if context.value.user:
             user = _entry(self.users, context.value.user, what="user", place=place, field=f"{where}.user")
         environ = os.environ if environ is None else environ
@@ -231,7 +231,9 @@ def _read(file: Path) -> _Document:
         ) from None
 
 
-def _entry(entries: Mapping[str, Entry[E]], name: str, *, what: str, place: str, field: str = "") -> Entry[E]:
+def _entry(
+    entries: Mapping[str, SourcedEntry[E]], name: str, *, what: str, place: str, field: str = ""
+) -> SourcedEntry[E]:
     found = entries.get(name)
     if found is not None:
         return found
@@ -242,7 +244,7 @@ def _entry(entries: Mapping[str, Entry[E]], name: str, *, what: str, place: str,
 
 
 def _connect(
-    context: Context, *, cluster: Entry[Cluster], user: Entry[User], environ: Mapping[str, str]
+    context: Context, *, cluster: SourcedEntry[Cluster], user: SourcedEntry[User], environ: Mapping[str, str]
 ) -> Connection:
     at, where = cluster.value, f"clusters[{context.cluster}].cluster"
     place = str(cluster.file)
@@ -282,7 +284,12 @@ def _connect(
 
 
 def _pem(
-    entry: Entry[Any], *, data: str, path: str, name: str, again: Callable[[Kubeconfig], str] | None = None
+    entry: SourcedEntry[Any],
+    *,
+    data: str,
+    path: str,
+    name: str,
+    again: Callable[[Kubeconfig], str] | None = None,
 ) -> Pem | None:
     """Data wins over a file, as in kubectl. ``again`` finds it in the kubeconfig as it is later."""
     place = str(entry.file)
@@ -313,7 +320,7 @@ def _again(found: Kubeconfig, cluster: Cluster, name: str) -> Cluster:
 
 
 def _credentials(
-    entry: Entry[User], *, user_name: str, cluster: Entry[Cluster], cluster_name: str
+    entry: SourcedEntry[User], *, user_name: str, cluster: SourcedEntry[Cluster], cluster_name: str
 ) -> Credentials:
     user, place, name = entry.value, str(entry.file), f"users[{user_name}].user"
     token = bool(user.token or user.token_file)
@@ -350,7 +357,7 @@ def _credentials(
     if (chain is None) != (key is None):
         raise ConfigError(HALF_A_PAIR, place=place, field=name, remedy=GIVE_BOTH)
     try:
-        return Held(
+        return StoredCredentials(
             token=user.token,
             token_file=entry.path(user.token_file),
             username=user.username,
@@ -364,7 +371,7 @@ def _credentials(
         ) from None
 
 
-def _told(entry: Entry[Cluster], name: str) -> dict[str, Any]:
+def _told(entry: SourcedEntry[Cluster], name: str) -> dict[str, Any]:
     """What an exec plugin with provideClusterInfo is told. Its own configuration keeps its types."""
     cluster = entry.value
     info: dict[str, Any] = {"server": cluster.server}

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final, Protocol, TypeVar
 
 from fairway.api.lease import Lease
-from fairway.kube.options import Patch
+from fairway.kube.request_options import Patch
 from fairway.kube.resource import Resource
 from fairway.kube.rest import Client
 

@@ -21,7 +21,7 @@ from fairway.kube import kubeconfig
 from fairway.kube.codec import Page, Unreadable, WatchEvent, codec_of
 from fairway.kube.connection import Connection
 from fairway.kube.errors import ConfigError, Expired, UnreadableError
-from fairway.kube.options import (
+from fairway.kube.request_options import (
     Match,
     Patch,
     Propagation,

@@ -15,14 +15,14 @@ DENIED: Final = "Denied"
 FAILED: Final = "Failed"
 
 
-class SigningCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class CsrCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     type: str = ""
     status: str = ""
     reason: str = ""
     message: str = ""
 
 
-class SigningSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+class CsrSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
     """All but the first four is written by the API server: who asks."""
 
     request: bytes = b""
@@ -35,18 +35,18 @@ class SigningSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class SigningStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    conditions: tuple[SigningCondition, ...] = ()
+class CsrStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    conditions: tuple[CsrCondition, ...] = ()
     certificate: bytes = b""
     """A chain in PEM form; empty until it is signed."""
 
 
-class SigningRequest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class CertificateSigningRequest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: SigningSpec = SigningSpec()
-    status: SigningStatus = SigningStatus()
+    spec: CsrSpec = CsrSpec()
+    status: CsrStatus = CsrStatus()
 
-    def condition(self, kind: str) -> SigningCondition | None:
+    def condition(self, kind: str) -> CsrCondition | None:
         return next((each for each in self.status.conditions if each.type == kind), None)
 
     @property
@@ -65,5 +65,5 @@ SIGNING_REQUESTS: Final = Resource(
     plural="certificatesigningrequests",
     kind="CertificateSigningRequest",
     namespaced=False,
-    type=SigningRequest,
+    type=CertificateSigningRequest,
 )

@@ -28,6 +28,7 @@ from yarl import URL
 
 from fairway.kube.clock import Backoff
 from fairway.kube.connection import Connection
+from fairway.kube.connector import Connector
 from fairway.kube.credentials import Proof
 from fairway.kube.errors import (
     DeadlineExceeded,
@@ -39,7 +40,6 @@ from fairway.kube.errors import (
     UntrustedError,
     error_of,
 )
-from fairway.kube.links import Links
 
 NOT_REACHED: Final = "{server} cannot be reached: {why}"
 PROXY_REFUSED: Final = "the proxy does not let us through to {server}: {code} {why}"
@@ -146,7 +146,7 @@ class Transport:
         self._warned: set[str] = set()
 
     async def open(self) -> None:
-        self._links = Links()
+        self._links = Connector()
         self._session = aiohttp.ClientSession(
             connector=self._links,
             cookie_jar=aiohttp.DummyCookieJar(),

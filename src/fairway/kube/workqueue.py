@@ -56,7 +56,7 @@ _SILENT: Final = Observer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class QueueStats:
     depth: int
     """Items queued."""
     delayed: int
@@ -236,9 +236,9 @@ class WorkQueue(Generic[T]):
             await self.join()
         return discarded
 
-    def figures(self) -> Figures:
+    def figures(self) -> QueueStats:
         now = asyncio.get_running_loop().time()
-        return Figures(
+        return QueueStats(
             depth=len(self._queue),
             delayed=len(self._delayed),
             processing=len(self._processing),

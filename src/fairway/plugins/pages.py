@@ -38,7 +38,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class PaginatedDecision:
     """All pages of a decision, and the groups they make up."""
 
     pages: tuple[Page, ...]
@@ -64,7 +64,9 @@ class Writes:
     events: tuple[Event, ...] = ()
 
 
-def paginate(placement: str, groups: Sequence[Group], details: Mapping[str, ClusterDecision]) -> Paper:
+def paginate(
+    placement: str, groups: Sequence[Group], details: Mapping[str, ClusterDecision]
+) -> PaginatedDecision:
     """``details`` has the score and reason to record for each cluster."""
     pages: list[Page] = []
     statuses: list[DecisionGroupStatus] = []
@@ -88,7 +90,7 @@ def paginate(placement: str, groups: Sequence[Group], details: Mapping[str, Clus
                 clusterCount=len(group.clusters),
             )
         )
-    return Paper(pages=tuple(pages), groups=tuple(statuses))
+    return PaginatedDecision(pages=tuple(pages), groups=tuple(statuses))
 
 
 def plan(
@@ -96,7 +98,7 @@ def plan(
     namespace: str,
     placement: str,
     existing: Mapping[str, PlacementDecision],
-    paper: Paper,
+    paper: PaginatedDecision,
     status: Status,
     scores: Mapping[str, int],
 ) -> Writes:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from fairway.providers.intake import BAD_VALUE, Intake
+from fairway.providers.message_format import described, tidy, tidy_reason
 from fairway.providers.provider import Scale, Score
+from fairway.providers.reading_check import BAD_VALUE, CheckedReading
 from fairway.providers.scales import clamped
-from fairway.providers.wording import described, tidy, tidy_reason
 
 WELL: Final = "AddOnPlacementScoreUpdated"
 """The reason of a condition that is true."""
@@ -30,7 +30,7 @@ class Assessment:
 
 
 def assess(
-    intake: Intake,
+    intake: CheckedReading,
     scores: Sequence[Score],
     *,
     at: datetime,

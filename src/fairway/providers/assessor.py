@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from fairway.providers.assessment import Assessment, assess
-from fairway.providers.intake import Intake, take_in
+from fairway.providers.message_format import described, tidy, tidy_reason
 from fairway.providers.provider import ProviderError, Scale, Score
+from fairway.providers.reading_check import CheckedReading, check_reading
 from fairway.providers.scales import fitted, needs_fleet
 from fairway.providers.smoothing import Smoothing
-from fairway.providers.wording import described, tidy, tidy_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LastValue:
     """The last value of a score."""
 
     raw: float
@@ -55,7 +55,7 @@ class Assessor:
         self._horizon = timedelta(seconds=horizon)
         self._of_fleet = tuple(score for score in scores if needs_fleet(score.scale))
         self._smoothing: dict[str, Smoothing] = {}
-        self._last: dict[str, dict[str, Known]] = {}
+        self._last: dict[str, dict[str, LastValue]] = {}
 
     def assess(
         self,
@@ -68,7 +68,7 @@ class Assessor:
         """``at`` is when the reading began: nothing in it is newer than that for sure. ``asked`` are the clusters there
         are; all that were read if None."""
         result = Findings()
-        taken: dict[str, Intake] = {}
+        taken: dict[str, CheckedReading] = {}
         smoothed: dict[str, dict[str, float]] = {}
         since: dict[str, datetime] = {}
         if asked is not None:
@@ -78,7 +78,7 @@ class Assessor:
                 result.strangers.append(tidy(cluster))
                 continue
             try:
-                intake = take_in(reading, self._scores)
+                intake = check_reading(reading, self._scores)
             except ProviderError as error:
                 result.failures[cluster] = problem_of(cluster, error)
                 continue
@@ -106,8 +106,8 @@ class Assessor:
             self._smoothing.pop(cluster, None)
 
     def _completed(
-        self, cluster: str, intake: Intake, smoothed: dict[str, float], *, at: datetime, now: datetime
-    ) -> tuple[Intake, datetime]:
+        self, cluster: str, intake: CheckedReading, smoothed: dict[str, float], *, at: datetime, now: datetime
+    ) -> tuple[CheckedReading, datetime]:
         """With the last values of scores that were lost, unless those have run out, and as old as the oldest of them.
 
         The object has one validity for all: it must not outlast what is old in it.
@@ -116,7 +116,7 @@ class Assessor:
         for name in [name for name in last if name not in intake.values and name not in intake.lost]:
             del last[name]
         for name, value in intake.values.items():
-            last[name] = Known(value, smoothed[name], at)
+            last[name] = LastValue(value, smoothed[name], at)
         kept = {
             name: last[name] for name in intake.lost if name in last and now < last[name].at + self._horizon
         }
@@ -133,12 +133,12 @@ class Assessor:
             try:
                 found[score.name] = fitted(score.scale, known)
             except Exception as error:  # a scale may be anybody's code
-                found[score.name] = Unfit(described(error))
+                found[score.name] = UnfittedScale(described(error))
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class UnfittedScale:
     """In place of a scale that could not be fitted to the fleet."""
 
     why: str

@@ -74,7 +74,7 @@ Factory = Callable[[Mapping[str, Any], Context], Provider]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """``target`` is ``module:factory``."""
 
     target: str
@@ -88,34 +88,34 @@ class Entry:
         return found
 
 
-CATALOGUE: Final[dict[str, Entry]] = {
-    "health": Entry(
+CATALOGUE: Final[dict[str, CatalogueEntry]] = {
+    "health": CatalogueEntry(
         "fairway.providers.health:health",
         "How well the cluster is: nodes, API server, add-ons and restarts, as one score and each by itself.",
     ),
-    "hosted-clusters": Entry(
+    "hosted-clusters": CatalogueEntry(
         "fairway.providers.hosted.provider:hosted_clusters",
         "What a hosting cluster carries, and how many more hosted clusters it can.",
     ),
-    "resource-usage": Entry(
+    "resource-usage": CatalogueEntry(
         "fairway.providers.usage:resource_usage", "What is free on the cluster: CPU, memory, devices, pods."
     ),
-    "prometheus": Entry(
+    "prometheus": CatalogueEntry(
         "fairway.providers.prometheus.provider:create",
         "What a Prometheus or Thanos knows of the fleet: one query per score.",
         fleet=True,
     ),
-    "http-scorer": Entry(
+    "http-scorer": CatalogueEntry(
         "fairway.providers.http_scorer.provider:create",
         "What an HTTP service answers that speaks OCM's Dynamic Scoring contract.",
         fleet=True,
     ),
-    "static": Entry(
+    "static": CatalogueEntry(
         "fairway.providers.static.provider:create",
         "What is written down: cost, carbon, latency or preference, by cluster, label or hour.",
         fleet=True,
     ),
-    "forecast": Entry(
+    "forecast": CatalogueEntry(
         "fairway.providers.forecast.provider:create",
         "What another provider will probably say in a while, and by how much that is wrong.",
         fleet=True,

@@ -4,8 +4,8 @@ import math
 import re
 from typing import Final
 
-from fairway.providers.intake import MOST_SCORES
 from fairway.providers.provider import HIGHEST, LOWEST, ClusterProvider, FleetProvider, Provider, Score
+from fairway.providers.reading_check import MOST_SCORES
 from fairway.providers.scales import needs_fleet
 
 NO_NAME: Final = "{who}: {what} must be set"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from fairway.kube.connection import Connection, proxy_of_environment
-from fairway.kube.credentials import Credentials, Held, sendable
+from fairway.kube.credentials import Credentials, StoredCredentials, sendable
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.tls import Pem
 from fairway.providers.declared import ProviderEntry
@@ -131,7 +131,7 @@ def connection_of(entry: Reachable, *, folder: Path, document: Document, path: S
 
     credentials: Credentials
     try:
-        credentials = Held(
+        credentials = StoredCredentials(
             token=auth.token,
             token_file=absolute(auth.token_file),
             username="" if auth.password_file else auth.username,

@@ -14,7 +14,7 @@ from typing import Any, Final, Never, TypeVar
 
 from fairway.api.cluster import ManagedCluster
 from fairway.providers.definition import DefinitionError, check
-from fairway.providers.intake import BAD_RESULT, MOST_SCORES, reading_of
+from fairway.providers.message_format import described
 from fairway.providers.provider import (
     INTERVAL_SECONDS,
     ClusterProvider,
@@ -24,7 +24,7 @@ from fairway.providers.provider import (
     Scale,
     Score,
 )
-from fairway.providers.wording import described
+from fairway.providers.reading_check import BAD_RESULT, MOST_SCORES, reading_of
 
 Scores = Mapping[str, Scale | Score] | Sequence[Score]
 """By name with a scale or a whole Score, or Scores that have their names."""

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from fairway.kube import Client, Clock, KubeError
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class HubClock:
     def __init__(self, client: Client, clock: Clock) -> None:
         self.ahead = timedelta(0)
         self._client, self._clock = client, clock
-        self._notices = Notices(log, every=3600.0)
+        self._notices = LogThrottle(log, every=3600.0)
 
     async def compare(self) -> float:
         """Returns after how many seconds to do so again."""

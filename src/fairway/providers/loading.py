@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
+from fairway.providers.message_format import described
 from fairway.providers.provider import Provider
-from fairway.providers.wording import described
 
 GROUP: Final = "fairway.providers"
 """Of the entry points."""

@@ -19,12 +19,12 @@ from typing import Any, Final
 from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.api.score import ManagedClusterScore, ManagedClusterScoreCondition, managed_cluster_score_name
 from fairway.kube import MANAGED_CLUSTER_SCORES, AlreadyExists, Client, NotFound, Patch
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 from fairway.providers.publication import Publication
 from fairway.providers.sink import (
-    Foreign,
-    Held,
+    ForeignObject,
     SinkError,
+    StoredPublication,
     field_manager,
     in_words,
     is_of,
@@ -79,13 +79,15 @@ class ManagedClusterScores:
         self._manager = field_manager(provider)
         self._left_over: dict[str, set[str]] = {}
         """Names of objects by cluster that are ours and were there before; asked for once."""
-        self._notices = Notices(log)
+        self._notices = LogThrottle(log)
 
-    async def find(self, cluster: str, /) -> Held | None:
+    async def find(self, cluster: str, /) -> StoredPublication | None:
         found = await in_words(self._ours(cluster), cluster=cluster)
         return _held(found) if found else None
 
-    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+    async def write(
+        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+    ) -> StoredPublication:
         """All scores, one after the other. What was written of them stays if one fails, and is written again."""
         del held  # one object per score has no version in common
         return await in_words(self._written(cluster, publication), cluster=cluster)
@@ -104,7 +106,7 @@ class ManagedClusterScores:
         )
         return list(found.items)
 
-    async def _written(self, cluster: str, publication: Publication) -> Held:
+    async def _written(self, cluster: str, publication: Publication) -> StoredPublication:
         names = {
             score: object_name(cluster=cluster, score=score, calculator=self.calculators[score])
             for score, _ in publication.scores
@@ -117,7 +119,7 @@ class ManagedClusterScores:
         for name in self._left_over[cluster] - set(names.values()):
             await self._drop(cluster, name)
         self._left_over[cluster] = set(names.values())
-        return Held(publication=publication)
+        return StoredPublication(publication=publication)
 
     async def _publish(self, cluster: str, name: str, publication: Publication, *, raw: float | None) -> None:
         value = None if raw is None else whole(raw)
@@ -201,7 +203,9 @@ class ManagedClusterScores:
         if self._is_ours(found) or self._adopt:
             return
         meta = found.metadata
-        raise Foreign(FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose(meta.labels)))
+        raise ForeignObject(
+            FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose(meta.labels))
+        )
 
     async def _removed(self, cluster: str) -> bool:
         found = await self._ours(cluster)
@@ -297,7 +301,7 @@ def _condition(found: ManagedClusterScore) -> ManagedClusterScoreCondition | Non
     return condition if isinstance(condition, ManagedClusterScoreCondition) else None
 
 
-def _held(found: Iterable[ManagedClusterScore]) -> Held:
+def _held(found: Iterable[ManagedClusterScore]) -> StoredPublication:
     """No more than that something is there: scores cannot be told from raw values, so they are written once more."""
     conditions = [each for one in found if (each := _condition(one)) is not None]
     first = conditions[0] if conditions else None
@@ -309,4 +313,4 @@ def _held(found: Iterable[ManagedClusterScore]) -> Held:
         message="" if first is None else first.message,
         changed_at=(None if first is None else first.lastTransitionTime) or _LONG_AGO,
     )
-    return Held(publication=publication)
+    return StoredPublication(publication=publication)

@@ -22,9 +22,9 @@ from fairway.kube import (
 from fairway.providers.publication import CONDITION, Publication
 from fairway.providers.sink import (
     SILENT,
-    Foreign,
-    Held,
+    ForeignObject,
     SinkError,
+    StoredPublication,
     field_manager,
     in_words,
     is_of,
@@ -61,11 +61,13 @@ class AddOnPlacementScores:
         """Of the fields, for all objects of this name, whoever made them."""
         return f"metadata.name={self.resource}"
 
-    async def find(self, cluster: str, /) -> Held | None:
+    async def find(self, cluster: str, /) -> StoredPublication | None:
         found = await in_words(self._get(cluster), cluster=cluster)
         return None if found is None else await in_words(self._claim(found), cluster=cluster)
 
-    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+    async def write(
+        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+    ) -> StoredPublication:
         return await in_words(self._written(cluster, publication, held), cluster=cluster)
 
     async def remove(self, cluster: str, /) -> bool:
@@ -74,9 +76,9 @@ class AddOnPlacementScores:
     async def clusters(self) -> tuple[str, ...]:
         return await in_words(self._listed(), cluster="")
 
-    def held(self, found: AddOnPlacementScore) -> Held | None:
+    def held(self, found: AddOnPlacementScore) -> StoredPublication | None:
         """What ``found`` says, if it is ours; None otherwise."""
-        return held_of(found) if self._is_ours(found) else None
+        return stored_publication(found) if self._is_ours(found) else None
 
     def _is_ours(self, found: AddOnPlacementScore) -> bool:
         return is_of(self._provider, found.metadata.labels)
@@ -87,23 +89,25 @@ class AddOnPlacementScores:
         except NotFound:
             return None
 
-    async def _claim(self, found: AddOnPlacementScore) -> Held:
+    async def _claim(self, found: AddOnPlacementScore) -> StoredPublication:
         """Ours already, or adopted. Raises Foreign."""
         if self._is_ours(found):
-            return held_of(found)
+            return stored_publication(found)
         meta = found.metadata
         if not self._adopt:
             told = FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose(meta.labels))
-            raise Foreign(told)
+            raise ForeignObject(told)
         # First the status: whatever others applied there would stay beside what we apply.
         version = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
         cleared = {"metadata": version, "status": {"scores": None, "conditions": None, "validUntil": None}}
         found = await self._patch(meta.namespace, cleared, kind=Patch.MERGE, subresource="status")
         labels = {"uid": meta.uid, "labels": labels_of(self._provider)}
         found = await self._patch(meta.namespace, {"metadata": labels}, kind=Patch.MERGE)
-        return held_of(found)
+        return stored_publication(found)
 
-    async def _written(self, cluster: str, publication: Publication, held: Held | None) -> Held:
+    async def _written(
+        self, cluster: str, publication: Publication, held: StoredPublication | None
+    ) -> StoredPublication:
         for _ in range(ATTEMPTS):
             if held is None:
                 held = await self._made(cluster)
@@ -121,32 +125,32 @@ class AddOnPlacementScores:
                     raise SinkError(message, reason="Silent") from None
         raise SinkError(DISTURBED.format(namespace=cluster, name=self.resource), reason="Conflict", race=True)
 
-    async def _made(self, cluster: str) -> Held:
+    async def _made(self, cluster: str) -> StoredPublication:
         body = {"metadata": {"name": self.resource, "labels": labels_of(self._provider)}}
         try:
             made = await self._client.create(
                 ADD_ON_PLACEMENT_SCORES, body, namespace=cluster, field_manager=self._manager
             )
-            return held_of(made)
+            return stored_publication(made)
         except AlreadyExists:
             found = await self._get(cluster)
             if found is None:
                 raise
             return await self._claim(found)
 
-    async def _applied(self, cluster: str, publication: Publication, *, version: int) -> Held:
+    async def _applied(self, cluster: str, publication: Publication, *, version: int) -> StoredPublication:
         metadata: dict[str, Any] = {"name": self.resource, "namespace": cluster}
         if version:
             # Not the uid: where a status is applied, hubs pass over it.
             metadata["resourceVersion"] = str(version)
         body = {"metadata": metadata, "status": status_of(publication)}
         answer = await self._patch(cluster, body, kind=Patch.APPLY, subresource="status", force=True)
-        if held_of(answer).publication.scores != publication.scores:
+        if stored_publication(answer).publication.scores != publication.scores:
             # Others have a hold on some scores, and applying takes away only what is ours alone.
             seen = {"uid": answer.metadata.uid, "resourceVersion": answer.metadata.resourceVersion}
             exact = {"metadata": seen, "status": {"scores": body["status"]["scores"]}}
             answer = await self._patch(cluster, exact, kind=Patch.MERGE, subresource="status")
-        return held_of(answer)
+        return stored_publication(answer)
 
     async def _patch(
         self,
@@ -207,7 +211,7 @@ def status_of(publication: Publication) -> dict[str, Any]:
     }
 
 
-def held_of(found: AddOnPlacementScore) -> Held:
+def stored_publication(found: AddOnPlacementScore) -> StoredPublication:
     status, meta = found.status, found.metadata
     condition = find_condition(status.conditions, CONDITION)
     publication = Publication(
@@ -220,7 +224,7 @@ def held_of(found: AddOnPlacementScore) -> Held:
         changed_at=(None if condition is None else condition.lastTransitionTime) or _LONG_AGO,
         silenced=any(each.type == SILENT and each.status == TRUE for each in status.conditions),
     )
-    return Held(publication=publication, version=version_of(meta.resourceVersion), uid=meta.uid)
+    return StoredPublication(publication=publication, version=version_of(meta.resourceVersion), uid=meta.uid)
 
 
 def version_of(text: str) -> int:

@@ -33,13 +33,13 @@ from fairway.kube import (
 )
 from fairway.kube.change import Added
 from fairway.observe.provider_meters import ProviderMeters
-from fairway.providers.companions import Accompanied
 from fairway.providers.definition import DefinitionError, check, check_interval
+from fairway.providers.fan_out import FanOutSink
 from fairway.providers.hub_clock import HubClock
-from fairway.providers.lane import BROKE, Lane
 from fairway.providers.managed_cluster_score import CalculatorError, ManagedClusterScores
 from fairway.providers.placement_scores import AddOnPlacementScores
 from fairway.providers.provider import ClusterProvider, FleetProvider, Provider
+from fairway.providers.provider_loop import BROKE, ProviderLoop
 from fairway.providers.publication import horizon
 from fairway.providers.sink import Sink
 
@@ -131,7 +131,7 @@ class Runner:
             raw = ManagedClusterScores(self._client, provider=name, names=names, adopt=adopt)
         except CalculatorError as error:
             raise DefinitionError(f"provider {name}: {error}") from None
-        return Accompanied(
+        return FanOutSink(
             self._client,
             provider=name,
             resource=resource,
@@ -140,11 +140,11 @@ class Runner:
             adopt=adopt,
         )
 
-    def _lane(self, provider: Provider, sink_of: SinkOf) -> Lane:
+    def _lane(self, provider: Provider, sink_of: SinkOf) -> ProviderLoop:
         assert isinstance(provider, ClusterProvider | FleetProvider)
         interval = self.settings.interval or provider.interval
         valid_for = horizon(interval=interval, valid_for=self.settings.valid_for)
-        return Lane(
+        return ProviderLoop(
             provider,
             sink=sink_of(provider),
             interval=interval,
@@ -334,7 +334,7 @@ class Runner:
             lane.forget(cluster)
             self._queue.discard((name, cluster))
 
-    async def _supervised(self, lane: Lane) -> None:
+    async def _supervised(self, lane: ProviderLoop) -> None:
         while True:
             try:
                 await lane.run()
@@ -354,7 +354,7 @@ class Runner:
                     self._schedule(name, cluster, RESTART_SECONDS)
 
 
-def _telling(lane: Lane) -> Callable[[Batch[Any]], None]:
+def _telling(lane: ProviderLoop) -> Callable[[Batch[Any]], None]:
     epoch = 0
 
     def tell(batch: Batch[Any]) -> None:

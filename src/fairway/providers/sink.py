@@ -42,26 +42,26 @@ class SinkError(Exception):
         self.after, self.race = after, race
 
 
-class Foreign(SinkError):
+class ForeignObject(SinkError):
     """The object is somebody else's."""
 
-    reason = "Foreign"
+    reason = "ForeignObject"
 
 
-class Detached(SinkError):
+class NamespaceMissing(SinkError):
     """There is no place for this cluster on the hub."""
 
-    reason = "Detached"
+    reason = "NamespaceMissing"
 
 
-class Refused(SinkError):
+class WriteRefused(SinkError):
     """We may not. The credentials were read anew before this was raised."""
 
     reason = "Forbidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StoredPublication:
     """What a hub has for one cluster."""
 
     publication: Publication
@@ -75,10 +75,12 @@ class Held:
 class Sink(Protocol):
     """Of one provider."""
 
-    async def find(self, cluster: str, /) -> Held | None:
+    async def find(self, cluster: str, /) -> StoredPublication | None:
         """What is there already; None for nothing. Raises SinkError, Foreign among them."""
 
-    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+    async def write(
+        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+    ) -> StoredPublication:
         """``held`` is what was there when last seen. Raises SinkError."""
 
     async def remove(self, cluster: str, /) -> bool:
@@ -94,12 +96,12 @@ async def in_words(asking: Awaitable[_Result], *, cluster: str) -> _Result:
         return await asking
     except NotFound as error:
         if error.details.kind == "namespaces":
-            raise Detached(DETACHED.format(namespace=cluster)) from error
+            raise NamespaceMissing(DETACHED.format(namespace=cluster)) from error
         raise SinkError(NOT_SERVED.format(error=error), reason="NotFound") from error
     except (Unauthorized, Forbidden, CredentialError) as error:
         if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
-            raise Detached(DETACHED.format(namespace=cluster)) from error
-        raise Refused(REFUSED.format(error=error), reason=type(error).__name__) from error
+            raise NamespaceMissing(DETACHED.format(namespace=cluster)) from error
+        raise WriteRefused(REFUSED.format(error=error), reason=type(error).__name__) from error
     except ApiError as error:
         raise SinkError(
             str(error),

@@ -23,7 +23,7 @@ import msgspec
 import yaml
 
 from fairway.kube import Client, Connection, Patch
-from fairway.kube.credentials import Held, Impersonation
+from fairway.kube.credentials import Impersonation, StoredCredentials
 from fairway.testing.processes import POLL
 
 DEPLOY: Final = Path(__file__).parents[3] / "deploy"
@@ -98,7 +98,7 @@ async def restricted(
         token = await _token(client, account=account, namespace=namespace)
     made = replace(
         connection,
-        credentials=Held(token=token),
+        credentials=StoredCredentials(token=token),
         impersonation=Impersonation(),
         namespace=namespace,
         place=f"service account {namespace}/{account}",

@@ -14,12 +14,12 @@ from fairway.providers.hosted.capacity import (
     scores_of,
 )
 from fairway.providers.hosted.claims import claimed
-from fairway.providers.hosted.options import Options as HostedOptions
-from fairway.providers.hosted.room import Room, slots
+from fairway.providers.hosted.headroom import Headroom, slots
+from fairway.providers.hosted.options import HostedOptions as HostedOptions
 from fairway.providers.usage.accounting import Totals
 from fairway.providers.usage.measures import GIB, measures
 from fairway.providers.usage.options import RESOURCES
-from fairway.providers.usage.options import Options as UsageOptions
+from fairway.providers.usage.options import UsageOptions as UsageOptions
 
 USAGE: Final = "resource-usage-score"
 HOSTED: Final = RESOURCE
@@ -71,24 +71,24 @@ class Host:
         """Hosted clusters of the typical size that the cluster carries at most."""
         return min(slots(self.rooms(), _SMALL), _HOSTED.limits.maximum)
 
-    def free(self) -> Room:
+    def free(self) -> Headroom:
         own, count = 1 - _OWN_USE, self.hosted
-        return Room(
+        return Headroom(
             cpu=self.cpu * own - count * _SMALL.cpu,
             memory=self.memory * own - count * _SMALL.memory,
             pods=self.pods * own - count * _SMALL.pods,
         )
 
-    def rooms(self) -> list[Room]:
+    def rooms(self) -> list[Headroom]:
         free, share = self.free(), 1 / len(_ZONES)
         return [
-            Room(zone=zone, cpu=free.cpu * share, memory=free.memory * share, pods=free.pods * share)
+            Headroom(zone=zone, cpu=free.cpu * share, memory=free.memory * share, pods=free.pods * share)
             for zone in _ZONES
         ]
 
     def scores(self) -> dict[str, int]:
         values = carried(self.hosted, self.rooms(), _HOSTED)
-        whole = Room(cpu=self.cpu, memory=self.memory, pods=self.pods)
+        whole = Headroom(cpu=self.cpu, memory=self.memory, pods=self.pods)
         values[API_HEADROOM] = api_headroom(self.hosted, whole, _HOSTED)
         return {name: _HOSTED_SCALES[name].score(value) for name, value in values.items()}
 

@@ -24,8 +24,8 @@ from fairway.cli.addon.status import NO_SCORE, NOT_INSTALLED, NOT_YET, NOTHING_S
 from fairway.cli.addon.writer import KINDS as WRITTEN
 from fairway.cli.addon.writer import NO_PLACEMENT
 from fairway.cli.main import run
+from fairway.controllers.addons.rbac import AGENT_ROLE
 from fairway.controllers.addons.rendering import render
-from fairway.controllers.addons.rules import AGENT_ROLE
 from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_PLACEMENT_SCORES,

@@ -23,7 +23,7 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, CLUSTER_CLAIMS, Client, NotFou
 from fairway.kube.lease import LEASES
 from fairway.providers import health, hosted, usage
 from fairway.providers.hosted.claims import ROLES
-from fairway.providers.rules import LEASE_RULES
+from fairway.providers.rbac import LEASE_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER
 from rights import grant

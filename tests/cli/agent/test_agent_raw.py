@@ -17,7 +17,7 @@ from fairway.cli.addon.objects import ENVIRONMENT, Plan, documents
 from fairway.cli.addon.writer import NO_RAW
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
-from fairway.providers.rules import RAW_RULES
+from fairway.providers.rbac import RAW_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 
 Capture = pytest.CaptureFixture[str]

@@ -30,8 +30,8 @@ from fairway.cli.main import run
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
 from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.klusterlet import names
+from fairway.klusterlet.bootstrap import KINDS
 from fairway.klusterlet.certificates import Subject
-from fairway.klusterlet.grounds import KINDS
 from fairway.klusterlet.kinds import DEFINITIONS
 from fairway.klusterlet.registration import ALIVE, ELSEWHERE, NOT_YET
 from fairway.klusterlet.state import NOT_A_FOLDER, OTHER_CLUSTER, State
@@ -46,7 +46,7 @@ from fairway.kube import (
 )
 from fairway.kube.core import NODES
 from fairway.kube.errors import UntrustedError
-from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
+from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
 from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
 from fairway.testing.processes import Port, background
 from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, fresh, gone, join, until
@@ -100,8 +100,8 @@ def seen_available(fleet: Fleet, name: str) -> ManagedCluster:
     return act(fleet.hub, lambda admin: until(admin, MANAGED_CLUSTERS, name, available))
 
 
-def requests_of(fleet: Fleet, name: str) -> list[SigningRequest]:
-    async def found(admin: Client) -> list[SigningRequest]:
+def requests_of(fleet: Fleet, name: str) -> list[CertificateSigningRequest]:
+    async def found(admin: Client) -> list[CertificateSigningRequest]:
         return list((await admin.list(SIGNING_REQUESTS, labels=f"{names.CLUSTER_LABEL}={name}")).items)
 
     return act(fleet.hub, found)

@@ -29,7 +29,7 @@ from fairway.kube import (
     Client,
     NotFound,
 )
-from fairway.providers.rules import CLUSTER_RULES
+from fairway.providers.rbac import CLUSTER_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.testing.processes import POLL
 from fairway.testing.restricted import write_kubeconfig

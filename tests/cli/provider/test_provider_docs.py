@@ -17,8 +17,8 @@ from fairway.api.kinds import decode
 from fairway.api.placement import Placement
 from fairway.cli.provider.command import provider
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
-from fairway.kube.rules import Rule
-from fairway.providers import intake, isolation, lane, publication, rules, scales
+from fairway.kube.rbac import Rule
+from fairway.providers import provider_loop, publication, rbac, reading_check, sandbox, scales
 from fairway.providers.assessment import NO_VALUES
 from fairway.testing.hub import hub_in_thread
 
@@ -129,19 +129,24 @@ def _rules(document: dict[str, Any]) -> tuple[Rule, ...]:
 
 def test_the_rights_are_those_that_the_code_names() -> None:
     roles = {each["kind"]: each for each in map(yaml.safe_load, blocks("yaml"))}
-    assert _rules(roles["Role"]) == rules.CLUSTER_RULES
-    assert _rules(roles["ClusterRole"]) == rules.FLEET_RULES
-    assert rules.LEASE_RULES[0].verbs == ("create", "get", "patch")
-    assert [rule.verbs for rule in rules.RAW_RULES] == [("create", "delete", "get", "list"), ("patch",)]
-    assert rules.ADOPT_RULES[0].verbs == ("patch",)
-    assert rules.CLEANUP_RULES[0].verbs == ("delete", "list")
+    assert _rules(roles["Role"]) == rbac.CLUSTER_RULES
+    assert _rules(roles["ClusterRole"]) == rbac.FLEET_RULES
+    assert rbac.LEASE_RULES[0].verbs == ("create", "get", "patch")
+    assert [rule.verbs for rule in rbac.RAW_RULES] == [("create", "delete", "get", "list"), ("patch",)]
+    assert rbac.ADOPT_RULES[0].verbs == ("patch",)
+    assert rbac.CLEANUP_RULES[0].verbs == ("delete", "list")
 
 
 @pytest.mark.parametrize(
     "word",
     [
-        *(intake.BAD_VALUE, intake.UNKNOWN_SCORE, intake.DUPLICATE_SCORE, intake.TOO_MANY_SCORES),
-        *(intake.BAD_RESULT, isolation.TIMED_OUT, isolation.BUSY, NO_VALUES, publication.CONDITION),
+        *(
+            reading_check.BAD_VALUE,
+            reading_check.UNKNOWN_SCORE,
+            reading_check.DUPLICATE_SCORE,
+            reading_check.TOO_MANY_SCORES,
+        ),
+        *(reading_check.BAD_RESULT, sandbox.TIMED_OUT, sandbox.BUSY, NO_VALUES, publication.CONDITION),
     ],
 )
 def test_reasons_are_on_the_page(word: str) -> None:
@@ -151,11 +156,11 @@ def test_reasons_are_on_the_page(word: str) -> None:
 def test_figures_are_on_the_page() -> None:
     assert ("three intervals", publication.INTERVALS) == ("three intervals", 3)
     assert ("at least three minutes" in PAGE, publication.SHORTEST_SECONDS) == (True, 180)
-    assert (f"more than {intake.MOST_SCORES} values" in PAGE, "collected for a second" in PAGE) == (
+    assert (f"more than {reading_check.MOST_SCORES} values" in PAGE, "collected for a second" in PAGE) == (
         True,
         True,
     )
-    assert (lane.DEBOUNCE_SECONDS, lane.ELSEWHERE_SECONDS) == (1.0, 60.0)
+    assert (provider_loop.DEBOUNCE_SECONDS, provider_loop.ELSEWHERE_SECONDS) == (1.0, 60.0)
     assert "(2 by default)" in PAGE
 
 

@@ -18,7 +18,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition
 from fairway.cli.run.config import configured
 from fairway.controllers.manager import Settings
-from fairway.controllers.scores import Orphans, Policy, Silence
+from fairway.controllers.scores import Orphans, Silence, SilencePolicy
 from fairway.kube import Client
 from fairway.testing.builders import cluster
 from fairway.testing.hub import hub_in_thread
@@ -95,5 +95,5 @@ def test_the_janitor_understands_its_file(terminal: Path) -> None:
     assert (policy.of("any"), policy.of("health-score")) == (Silence.WORST, Silence.LEAVE)
     assert policy.worst_of("hosted-clusters-score", "hostedClustersCount") == 100
     assert policy.worst_of("queue-score", "waitingJobs") == 100
-    assert policy.share == Policy().share
+    assert policy.share == SilencePolicy().share
     assert (policy.grace, policy.orphans) == (60.0, Orphans.DROP)

@@ -17,7 +17,7 @@ from fairway.cli.run.command import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
 from fairway.cli.run.options import NAMES, NONE_LEFT, USUAL, chosen
 from fairway.cli.run.process import SHADOWING
 from fairway.controllers.manager import ALL, DEFAULT, Settings
-from fairway.controllers.placement import ocm
+from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.serving import Address
 from fairway.kube import (
@@ -289,10 +289,12 @@ async def test_of_two_one_writes_and_the_other_waits(fairway_hub: HubAddress, co
 
 
 async def they_run(client: Client) -> None:
-    await ensure(client, NAMESPACES, {"metadata": {"name": ocm.NAMESPACE}})
+    await ensure(client, NAMESPACES, {"metadata": {"name": ocm_detection.NAMESPACE}})
     now = format_micro_time(SYSTEM_CLOCK.wall())
     spec = {"holderIdentity": "them", "leaseDurationSeconds": 3600, "renewTime": now}
-    await client.create(LEASES, {"metadata": {"name": ocm.LEASE}, "spec": spec}, namespace=ocm.NAMESPACE)
+    await client.create(
+        LEASES, {"metadata": {"name": ocm_detection.LEASE}, "spec": spec}, namespace=ocm_detection.NAMESPACE
+    )
 
 
 async def test_beside_ocms_controller_it_refuses(fairway_hub: HubAddress, connection: Client) -> None:
@@ -300,7 +302,9 @@ async def test_beside_ocms_controller_it_refuses(fairway_hub: HubAddress, connec
         await they_run(client)
     refused = fairway("run", "--kubeconfig", fairway_hub.kubeconfig)
     assert refused.returncode == 1
-    told = ocm.RUNS.format(holder="them", namespace=ocm.NAMESPACE, name=ocm.LEASE)
+    told = ocm_detection.RUNS.format(
+        holder="them", namespace=ocm_detection.NAMESPACE, name=ocm_detection.LEASE
+    )
     assert refused.stderr.splitlines()[-1] == f"fairway: {told}"
 
 

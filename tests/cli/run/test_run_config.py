@@ -57,8 +57,8 @@ scores:
   orphans: drop
 """
     found = config(tmp_path, text)
-    assert found.recovery == recovery.Policy(
-        health=recovery.Coordinate(resource="nodes", score="ready"),
+    assert found.recovery == recovery.RecoveryPolicy(
+        health=recovery.HealthSource(resource="nodes", score="ready"),
         below=0,
         above=50,
         dwell=600,
@@ -71,7 +71,7 @@ scores:
         suspect_window=120,
         fresh=300,
     )
-    assert found.bridge == bridge.Options(
+    assert found.bridge == bridge.BridgeOptions(
         to_add_on=True,
         to_managed=True,
         ttl=90,
@@ -81,7 +81,7 @@ scores:
         names={"resourceratiocpu": "cpu"},
         resources=frozenset({"resource-usage-score"}),
     )
-    assert found.scores == scores.Policy(
+    assert found.scores == scores.SilencePolicy(
         default=scores.Silence.WORST,
         by_resource={"resource-usage-score": scores.Silence.DROP},
         worst={"a/b": 100},

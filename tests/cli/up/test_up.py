@@ -21,7 +21,7 @@ from fairway.cli.hub.process import BUSY, HOW_TO_STOP, STOPPING
 from fairway.cli.up import tour
 from fairway.cli.up.services import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
 from fairway.controllers.manager import DEFAULT
-from fairway.controllers.placement import ocm
+from fairway.controllers.placement import ocm_detection
 from fairway.hub.storage.entry import LOCKED
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -276,11 +276,11 @@ class TestProcess:
         data = tmp_path / "hub"
         with up(tmp_path, "--data", data) as started:
             async with started.client() as client:
-                await ensure(client, NAMESPACES, {"metadata": {"name": ocm.NAMESPACE}})
+                await ensure(client, NAMESPACES, {"metadata": {"name": ocm_detection.NAMESPACE}})
                 now = format_micro_time(SYSTEM_CLOCK.wall())
                 spec = {"holderIdentity": "them", "leaseDurationSeconds": 3600, "renewTime": now}
-                body = {"metadata": {"name": ocm.LEASE}, "spec": spec}
-                await client.create(LEASES, body, namespace=ocm.NAMESPACE)
+                body = {"metadata": {"name": ocm_detection.LEASE}, "spec": spec}
+                await client.create(LEASES, body, namespace=ocm_detection.NAMESPACE)
             started.stop()
         refused = fairway("up", "--data", data, "--port", 0)
         assert refused.returncode == 1

@@ -12,7 +12,7 @@ from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import find_condition
-from fairway.controllers.acceptance import RULES, Acceptance
+from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.acceptance.conditions import (
     ACCEPTED,
     ACCEPTED_MESSAGE,
@@ -27,7 +27,7 @@ from fairway.controllers.acceptance.conditions import (
     TAKEN_MESSAGE,
 )
 from fairway.controllers.acceptance.grants import COMMON, OF_WORK
-from fairway.controllers.acceptance.names import PREFIX, refusal
+from fairway.controllers.acceptance.reserved_names import PREFIX, refusal
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
@@ -48,15 +48,15 @@ from fairway.kube import (
 )
 from fairway.kube.credentials import Impersonation
 from fairway.kube.lease import LEASES
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 from fairway.observe.meters import Meters
 
 YES = ("True", ADMIN_ACCEPTED, ACCEPTED_MESSAGE)
 NO = ("False", ADMIN_DENIED, DENIED_MESSAGE)
 
 
-def usual(client: Client) -> Acceptance:
-    return Acceptance(client, meters=Meters())
+def usual(client: Client) -> AcceptanceController:
+    return AcceptanceController(client, meters=Meters())
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fairway.api import GROUP
 from fairway.controllers.clustersets import RULES as SETS
 from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Connection, Forbidden
 from fairway.kube.credentials import Impersonation
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 from fairway.testing.processes import POLL
 
 POLICY = Path(__file__).parents[3] / "deploy/controllers/acceptance/policy.yaml"

@@ -9,7 +9,7 @@ from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
 from fairway.api.meta import Condition, find_condition
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
-from fairway.controllers.acceptance import RULES, Acceptance
+from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.acceptance.conditions import (
     ACCEPTED,
     ENDING_MESSAGE,
@@ -17,8 +17,8 @@ from fairway.controllers.acceptance.conditions import (
     NAMESPACE_ENDING,
     ending,
 )
-from fairway.controllers.acceptance.names import PREFIX, WORK
-from fairway.controllers.acceptance.remains import kept_by
+from fairway.controllers.acceptance.orphaned_works import kept_by
+from fairway.controllers.acceptance.reserved_names import PREFIX, WORK
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     NAMESPACES,
@@ -35,7 +35,7 @@ HELD = "fairway.dev/held"
 
 @pytest.fixture
 async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
-    async with at_work(hub, lambda each: Acceptance(each, meters=Meters()), rules=RULES) as begun:
+    async with at_work(hub, lambda each: AcceptanceController(each, meters=Meters()), rules=RULES) as begun:
         yield begun
 
 
@@ -97,7 +97,7 @@ async def test_who_joins_again_meanwhile_is_let_in_by_itself(client: Client, hub
         namespace=name,
     )
     await join(client, name)
-    async with at_work(hub, lambda each: Acceptance(each, meters=Meters()), rules=RULES):
+    async with at_work(hub, lambda each: AcceptanceController(each, meters=Meters()), rules=RULES):
         await until(client, MANAGED_CLUSTERS, name, accepted)
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 

@@ -9,10 +9,9 @@ from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gon
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
 from fairway.api.meta import find_condition
-from fairway.controllers.acceptance import RULES, Acceptance
+from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.acceptance.conditions import ACCEPTED
-from fairway.controllers.acceptance.names import PREFIX as CLUSTER_PREFIX
-from fairway.controllers.acceptance.renewals import (
+from fairway.controllers.acceptance.csr_approval import (
     MESSAGE,
     NO_REQUEST,
     OTHER_GROUP,
@@ -21,7 +20,8 @@ from fairway.controllers.acceptance.renewals import (
     SOMEBODY_ELSES,
     refusal,
 )
-from fairway.controllers.certification import REASON
+from fairway.controllers.acceptance.reserved_names import PREFIX as CLUSTER_PREFIX
+from fairway.controllers.csr_approval import REASON
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, CLUSTER_ROLES
 from fairway.klusterlet import certificates
 from fairway.kube import MANAGED_CLUSTERS, Client
@@ -30,8 +30,8 @@ from fairway.kube.signing import (
     APPROVED,
     CLIENT_SIGNER,
     SIGNING_REQUESTS,
-    SigningRequest,
-    SigningSpec,
+    CertificateSigningRequest,
+    CsrSpec,
 )
 from fairway.observe.meters import Meters
 
@@ -65,15 +65,15 @@ class Asked:
         own = request_for(self.asked_user, *self.asked_groups, hosts=self.hosts)
         return self.before + own + self.after
 
-    def seen(self) -> SigningRequest:
-        made = SigningSpec(
+    def seen(self) -> CertificateSigningRequest:
+        made = CsrSpec(
             request=self.request,
             signer_name=CLIENT_SIGNER,
             usages=self.usages,
             username=self.user,
             groups=self.groups,
         )
-        return SigningRequest(spec=made)
+        return CertificateSigningRequest(spec=made)
 
 
 def test_the_same_again_is_right() -> None:
@@ -110,12 +110,14 @@ def test_anything_else_is_refused(asked: Asked, fault: str) -> None:
 
 
 def test_what_is_no_request_is_refused() -> None:
-    assert refusal(SigningRequest(spec=SigningSpec(request=b"nonsense")), cluster="c") == NO_REQUEST
+    assert refusal(CertificateSigningRequest(spec=CsrSpec(request=b"nonsense")), cluster="c") == NO_REQUEST
 
 
 @pytest.fixture
 async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
-    async with at_work(hub, lambda limited: Acceptance(limited, meters=Meters()), rules=RULES) as begun:
+    async with at_work(
+        hub, lambda limited: AcceptanceController(limited, meters=Meters()), rules=RULES
+    ) as begun:
         yield begun
 
 
@@ -132,7 +134,7 @@ async def joined(client: Client) -> str:
     return name
 
 
-async def ask(hub: HubUnderTest, asked: Asked) -> SigningRequest:
+async def ask(hub: HubUnderTest, asked: Asked) -> CertificateSigningRequest:
     """As the hub sees it: who asks is written down by the hub."""
     who = Impersonation(user=asked.user, groups=(*asked.groups, "system:authenticated"))
     body = {

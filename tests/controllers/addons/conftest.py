@@ -7,7 +7,7 @@ import pytest
 from controllers.addons.scenery import Scene
 from controllers.clustersets.stage import Stage, at_work, clear, fresh
 from controllers.hubs import HubUnderTest
-from fairway.controllers.addons import RULES, AddOns
+from fairway.controllers.addons import RULES, AddOnController
 from fairway.kube import Client
 from fairway.observe.meters import Meters
 
@@ -30,5 +30,5 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
 
 @pytest.fixture
 async def stage(hub: HubUnderTest, scene: Scene, complaints: None) -> AsyncIterator[Stage]:
-    async with at_work(hub, lambda client: AddOns(client, meters=Meters()), rules=RULES) as begun:
+    async with at_work(hub, lambda client: AddOnController(client, meters=Meters()), rules=RULES) as begun:
         yield begun

@@ -12,7 +12,7 @@ from controllers.hubs import HubUnderTest
 from controllers.settling import DEADLINE
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.work import ManifestWork
-from fairway.controllers.addons import RULES, AddOns, conditions
+from fairway.controllers.addons import RULES, AddOnController, conditions
 from fairway.controllers.addons.deployment import HOSTED
 from fairway.controllers.addons.names import (
     ADD_ON_LABEL,
@@ -250,7 +250,7 @@ async def test_a_second_look_writes_nothing(
         client, CLUSTER_MANAGEMENT_ADD_ONS, scene.name, {"metadata": {"labels": {"touched": "yes"}}}
     )
     await stage.caught_up(CLUSTER_MANAGEMENT_ADD_ONS, touched)
-    async with at_work(hub, lambda other: AddOns(other, meters=Meters()), rules=RULES) as second:
+    async with at_work(hub, lambda other: AddOnController(other, meters=Meters()), rules=RULES) as second:
         await second.settled()
     mine = {key: value for key, value in before.items() if cluster in key}
     assert len(mine) == 4  # the add-on, its work, its binding, and the cluster with its label

@@ -22,11 +22,11 @@ from fairway.controllers.addons.names import (
     user,
 )
 from fairway.controllers.addons.registration import refusal
-from fairway.controllers.certification import REASON
+from fairway.controllers.csr_approval import REASON
 from fairway.klusterlet.certificates import Subject, new_key, request_for
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation
-from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, SigningRequest, SigningSpec
+from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 
 USAGES = ("digital signature", "key encipherment", "client auth")
 
@@ -49,7 +49,7 @@ GOOD: dict[str, Any] = {
 
 
 def judged(**changes: Any) -> str:
-    request = SigningRequest(metadata=ObjectMeta(name="r"), spec=SigningSpec(**{**GOOD, **changes}))
+    request = CertificateSigningRequest(metadata=ObjectMeta(name="r"), spec=CsrSpec(**{**GOOD, **changes}))
     return refusal(request, cluster="c1", add_on="a")
 
 
@@ -130,7 +130,7 @@ async def klusterlet(hub: HubUnderTest, administrator: Client, cluster: str) -> 
         yield client
 
 
-async def ask(client: Client, *, cluster: str, add_on: str, request: bytes) -> SigningRequest:
+async def ask(client: Client, *, cluster: str, add_on: str, request: bytes) -> CertificateSigningRequest:
     body = {
         "metadata": {"name": fresh("csr"), "labels": {CLUSTER_LABEL: cluster, ADD_ON_LABEL: add_on}},
         "spec": {

@@ -9,7 +9,7 @@ from controllers.clocks import NOON, Stopped
 from controllers.clustersets.stage import Stage, at_work, fresh
 from controllers.hubs import HubUnderTest
 from fairway.api.lease import Lease, LeaseSpec, format_micro_time
-from fairway.controllers.addons import RULES, AddOns, conditions, ocm
+from fairway.controllers.addons import RULES, AddOnController, conditions, ocm_detection
 from fairway.controllers.addons.names import deploy_work
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Client, NotFound
 from fairway.kube.lease import LEASES, LONGEST_LEASE
@@ -34,19 +34,19 @@ def test_how_long_it_counts_as_alive(holder: str, renewed: int, seconds: int, wa
             leaseDurationSeconds=seconds,
         )
     )
-    assert ocm.remaining(lease, NOON) == wanted
-    assert ocm.remaining(None, NOON) == 0
-    assert ocm.remaining(Lease(), NOON) == 0
+    assert ocm_detection.remaining(lease, NOON) == wanted
+    assert ocm_detection.remaining(None, NOON) == 0
+    assert ocm_detection.remaining(Lease(), NOON) == 0
 
 
 def test_lease_of_a_far_future_is_not_believed() -> None:
     last = format_micro_time(datetime.max.replace(tzinfo=UTC))
     lease = Lease(spec=LeaseSpec(holderIdentity="x", renewTime=last, leaseDurationSeconds=2**31 - 1))
-    assert ocm.remaining(lease, NOON) == 0
+    assert ocm_detection.remaining(lease, NOON) == 0
     lease = Lease(
         spec=LeaseSpec(holderIdentity="x", renewTime=format_micro_time(NOON), leaseDurationSeconds=2**31 - 1)
     )
-    assert ocm.remaining(lease, NOON) == LONGEST_LEASE
+    assert ocm_detection.remaining(lease, NOON) == LONGEST_LEASE
 
 
 async def test_add_ons_are_left_to_it_while_it_is_there(
@@ -55,12 +55,12 @@ async def test_add_ons_are_left_to_it_while_it_is_there(
     namespace = fresh("ocm")
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
     spec = {"holderIdentity": "theirs", "renewTime": format_micro_time(NOON), "leaseDurationSeconds": 60}
-    lease = {"metadata": {"name": ocm.LEASE}, "spec": spec}
+    lease = {"metadata": {"name": ocm_detection.LEASE}, "spec": spec}
     await client.create(LEASES, lease, namespace=namespace)
     clock = Stopped(NOON)
 
-    def beside(client: Client) -> AddOns:
-        return AddOns(client, meters=Meters(), clock=clock, ocm_namespace=namespace)
+    def beside(client: Client) -> AddOnController:
+        return AddOnController(client, meters=Meters(), clock=clock, ocm_namespace=namespace)
 
     cluster = await scene.cluster()
     async with at_work(hub, beside, rules=RULES) as stage:
@@ -68,14 +68,14 @@ async def test_add_ons_are_left_to_it_while_it_is_there(
         await scene.offer()
         made = await scene.enable(cluster)
         await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
-        assert caplog.messages.count(ocm.RUNS % ("theirs", namespace, ocm.LEASE)) == 1
+        assert caplog.messages.count(ocm_detection.RUNS % ("theirs", namespace, ocm_detection.LEASE)) == 1
         with pytest.raises(NotFound):
             await client.get(MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
         # It is gone for longer than its lease lasted; the news of that is what wakes the controller here.
         clock.now = NOON + timedelta(seconds=61)
-        await client.delete(LEASES, ocm.LEASE, namespace=namespace)
+        await client.delete(LEASES, ocm_detection.LEASE, namespace=namespace)
         await scene.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
-    assert ocm.GONE in caplog.messages
+    assert ocm_detection.GONE in caplog.messages
 
 
 async def test_nothing_is_said_where_it_is_not(

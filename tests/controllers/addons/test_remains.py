@@ -8,13 +8,13 @@ from controllers.addons.scenery import Scene
 from controllers.clustersets.stage import Stage, at_work, edit, gone, limited, until
 from controllers.hubs import HubUnderTest
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
-from fairway.controllers.addons import RULES, AddOns
+from fairway.controllers.addons import RULES, AddOnController
 from fairway.controllers.addons.controller import CLUSTER, GONE
 from fairway.controllers.addons.names import deploy_work
-from fairway.controllers.addons.remains import WAITS, klusterlet_binding
+from fairway.controllers.addons.orphaned_works import WAITS, klusterlet_binding
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import RBAC_GROUP, ROLE_BINDINGS
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.sources import Sources
 from fairway.kube import (
     MANAGED_CLUSTER_ADD_ONS,
     MANAGED_CLUSTERS,
@@ -126,7 +126,7 @@ async def test_who_begins_to_look_after_a_hub_tells_of_works_that_wait(
     cluster = await scene.cluster()
     await client.delete(MANAGED_CLUSTERS, cluster)
     await works_of_user(client, cluster)
-    async with at_work(hub, lambda each: AddOns(each, meters=Meters()), rules=RULES) as begun:
+    async with at_work(hub, lambda each: AddOnController(each, meters=Meters()), rules=RULES) as begun:
         await begun.settled()
     assert caplog.messages.count(WAITS % (cluster, "app", cluster)) == 1
     await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
@@ -142,7 +142,7 @@ async def test_an_add_on_that_is_gone_before_the_news_of_it_is_nothing_to_compla
     await scene.enable(cluster)
     caplog.set_level(logging.DEBUG, logger="fairway.controllers.addons")
     async with Client(await limited(client, hub.administrator, RULES)) as known:
-        controller, sources = AddOns(known, meters=Meters()), Sources(known)
+        controller, sources = AddOnController(known, meters=Meters()), InformerFactory(known)
         controller.watch(sources)
         async with sources:
             await sources.synced()
@@ -165,7 +165,7 @@ async def test_what_else_is_missing_is_told(
     await scene.offer()
     await scene.enable(cluster)
     async with Client(await limited(client, hub.administrator, RULES)) as known:
-        controller, sources = AddOns(known, meters=Meters()), Sources(known)
+        controller, sources = AddOnController(known, meters=Meters()), InformerFactory(known)
         controller.watch(sources)
         async with sources:
             await sources.synced()

@@ -10,7 +10,7 @@ from controllers.addons.test_approval import ask, asking, klusterlet, usual
 from controllers.clustersets.stage import MARK, Stage, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
 from fairway.controllers.acceptance.conditions import ACCEPTED
-from fairway.controllers.addons import approval, conditions
+from fairway.controllers.addons import conditions, csr_approval
 from fairway.controllers.addons.configs import OTHER_ADD_ON
 from fairway.controllers.addons.names import (
     FEATURE_PREFIX,
@@ -84,7 +84,7 @@ async def test_what_the_cluster_says_of_itself_gets_it_no_certificate(
     assert await is_undecided(client, made.metadata.name)
     told = [each.getMessage() for each in caplog.records if made.metadata.name in each.getMessage()]
     assert len(told) == 1
-    assert told[0].endswith(approval.NOT_REGISTERED)
+    assert told[0].endswith(csr_approval.NOT_REGISTERED)
 
 
 async def test_one_cluster_gets_nothing_of_another_or_for_what_it_has_not(

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from fairway.api.lease import format_micro_time
-from fairway.controllers.sources import Sources
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.hub.patches import jsonpatch, mergepatch
 from fairway.kube import (
     MANAGED_CLUSTERS,
@@ -81,8 +81,8 @@ class StillHub:
         return cast("Client", self)
 
     @property
-    def sources(self) -> Sources:
-        return cast("Sources", self)
+    def sources(self) -> InformerFactory:
+        return cast("InformerFactory", self)
 
     def of(self, resource: Resource[Any], *, fields: str = "") -> Shelf:
         assert fields in ("", "metadata.name=managed-cluster-lease")

@@ -14,7 +14,7 @@ from fairway.api import Lease, ManagedCluster
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance.conditions import ACCEPTED
-from fairway.controllers.availability import RULES, Availability
+from fairway.controllers.availability import RULES, AvailabilityController
 from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOPPED_MESSAGE
 from fairway.controllers.availability.heartbeats import LEASE
 from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
@@ -27,9 +27,9 @@ LONG = 3600
 """Seconds between renewals, of clusters that shall not fall silent in a test."""
 
 
-def usual(client: Client) -> Availability:
+def usual(client: Client) -> AvailabilityController:
     """A cluster that should renew every second is silent after a fifth of it."""
-    return Availability(client, meters=Meters(), grace=0.2)
+    return AvailabilityController(client, meters=Meters(), grace=0.2)
 
 
 @pytest.fixture

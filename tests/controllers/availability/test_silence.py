@@ -12,7 +12,7 @@ from clocks import START, LoopClock
 from controllers.availability.still import StillHub
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance.conditions import ACCEPTED
-from fairway.controllers.availability import Availability
+from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOPPED_MESSAGE
 from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE, WEBHOOK_STAMPS
 from fairway.controllers.leadership import ALONE
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.looptime
 @asynccontextmanager
 async def watching(
     hub: StillHub, *, clock: LoopClock | None = None, **options: Any
-) -> AsyncIterator[Availability]:
-    controller = Availability(hub.client, meters=Meters(), clock=clock or LoopClock(), **options)
+) -> AsyncIterator[AvailabilityController]:
+    controller = AvailabilityController(hub.client, meters=Meters(), clock=clock or LoopClock(), **options)
     controller.watch(hub.sources)
     work = asyncio.create_task(controller.run(ALONE))
     try:
@@ -240,7 +240,7 @@ async def test_without_a_lease_and_without_hope_of_one_it_is_silent_at_once(part
 async def test_who_leads_later_knows_what_was_heard_before() -> None:
     hub = joined()
     hub.renew(START)
-    controller = Availability(hub.client, meters=Meters(), clock=LoopClock())
+    controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
     controller.watch(hub.sources)
     for _ in range(10):
         await asyncio.sleep(60)
@@ -314,7 +314,7 @@ async def test_who_leads_again_before_leases_can_be_seen_again_condemns_nobody()
     hub = joined()
     hub.renew(START)
     leases = hub.shelves["leases"]
-    controller = Availability(hub.client, meters=Meters(), clock=LoopClock())
+    controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
     controller.watch(hub.sources)
     await asyncio.sleep(10)
     leases.cut()

@@ -20,7 +20,7 @@ from fairway.api.placement import (
     ScoreCoordinate,
 )
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
-from fairway.controllers.bridge import RULES, Bridge, Options, Range
+from fairway.controllers.bridge import RULES, BridgeController, BridgeOptions, Range
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import Manager
 from fairway.fleet.scores import SILENT
@@ -31,7 +31,7 @@ from fairway.observe.meters import Meters, values
 pytestmark = pytest.mark.usefixtures("empty")
 
 RESOURCE = "managed-cluster-scores"
-BOTH = Options(to_managed=True)
+BOTH = BridgeOptions(to_managed=True)
 BEST_CPU = PlacementSpec(
     numberOfClusters=1,
     prioritizerPolicy=PrioritizerPolicy(
@@ -50,10 +50,10 @@ BEST_CPU = PlacementSpec(
 
 @asynccontextmanager
 async def bridging(
-    hub: HubUnderTest, options: Options = BOTH, *, clock: Standing | None = None
+    hub: HubUnderTest, options: BridgeOptions = BOTH, *, clock: Standing | None = None
 ) -> AsyncIterator[Stage]:
-    def make(client: Client) -> Bridge:
-        return Bridge(client, meters=Meters(), options=options, clock=clock or Standing())
+    def make(client: Client) -> BridgeController:
+        return BridgeController(client, meters=Meters(), options=options, clock=clock or Standing())
 
     async with at_work(hub, make, rules=RULES) as stage:
         yield stage
@@ -112,7 +112,7 @@ def _version(each: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str,
 
 async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world: World) -> None:
     clock = Standing()
-    options = Options(ranges={"cpu": Range(low=0, high=64_000)})
+    options = BridgeOptions(ranges={"cpu": Range(low=0, high=64_000)})
     async with bridging(hub, options, clock=clock):
         await calculate(world, "a", "CPU", 60_000, clock=clock)
         await calculate(world, "b", "CPU", 8_000, clock=clock)
@@ -135,7 +135,7 @@ async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
 ) -> None:
     clock = Standing()
     clock.advance((SYSTEM_CLOCK.wall() - clock.wall()).total_seconds())
-    async with bridging(hub, Options(to_managed=True, ttl=36_000), clock=clock):
+    async with bridging(hub, BridgeOptions(to_managed=True, ttl=36_000), clock=clock):
         await world.clusters("a", "b")
         await calculate(world, "a", "cpu", 60_000, clock=clock)
         await calculate(world, "b", "cpu", 8_000, clock=clock)
@@ -264,7 +264,7 @@ async def test_a_way_that_is_closed_is_cleared(hub: HubUnderTest, world: World) 
     async with bridging(hub, clock=clock):
         await world.score("a", {"disk": 2}, resource="usage")
         await mirrored(world, "a", "disk", 2)
-    async with bridging(hub, Options(), clock=clock):
+    async with bridging(hub, BridgeOptions(), clock=clock):
         cluster = world.full("a")
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-disk", namespace=cluster)
 
@@ -302,10 +302,10 @@ async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World
             raise Lost("the term is over")
 
     clock = Standing()
-    async with bridging(hub, Options(calculators=frozenset({"none"})), clock=clock) as stage:
+    async with bridging(hub, BridgeOptions(calculators=frozenset({"none"})), clock=clock) as stage:
         written = await calculate(world, "a", "cpu", 50, clock=clock)
         await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
-        bridge = Bridge(client, meters=Meters(), clock=clock)
+        bridge = BridgeController(client, meters=Meters(), clock=clock)
         bridge.watch(stage.sources)
         with pytest.raises(Lost):
             await bridge.reconcile((world.full("a"), "addonplacementscores"), Over())

@@ -21,8 +21,7 @@ from fairway.api.score import (
     ManagedClusterScoreCondition,
     ManagedClusterScoreStatus,
 )
-from fairway.controllers.bridge import Options, OptionsError, Range
-from fairway.controllers.bridge.extents import Spans
+from fairway.controllers.bridge import BridgeOptions, BridgeOptionsError, Range
 from fairway.controllers.bridge.origin import (
     FROM_ADD_ON,
     FROM_MANAGED,
@@ -41,11 +40,12 @@ from fairway.controllers.bridge.plan import (
     stretched,
     updated,
 )
-from fairway.controllers.scores.mark import is_stand_in
+from fairway.controllers.bridge.value_ranges import ValueRanges
+from fairway.controllers.scores.silence_marker import is_stand_in
 from fairway.fleet.scores import SILENT, calculator_of
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
-BOTH = Options(to_managed=True)
+BOTH = BridgeOptions(to_managed=True)
 SILENCED = Condition(type=SILENT, status="True", reason="ScoreExpired", message="ran out")
 UNABLE = Condition(
     type="AddOnPlacementScoreUpdated",
@@ -97,11 +97,11 @@ def published(
 
 
 def to_add_on(*managed: ManagedClusterScore, now: datetime = NOON, **options: Any) -> dict[str, Any] | None:
-    extents = Spans()
+    extents = ValueRanges()
     for each in managed:
         extents.put(calculator_of(each) or "", each.metadata.namespace, each.status.score)
     mine = [each for each in managed if each.metadata.namespace == "c1"]
-    plan = plan_add_on(mine, None, heard={}, options=Options(**options), extents=extents, now=now)
+    plan = plan_add_on(mine, None, heard={}, options=BridgeOptions(**options), extents=extents, now=now)
     return dict(plan.put[0].status) if plan.put else None
 
 
@@ -150,13 +150,13 @@ def test_score_that_cannot_be_read_is_not_bridged() -> None:
 @pytest.mark.parametrize("until", [datetime(1, 1, 1, tzinfo=UTC), NOON - timedelta(seconds=1)])
 def test_bridged_score_whose_end_was_moved_into_the_past_is_written_again(until: datetime) -> None:
     source = calculated("health", 10)
-    (draft,) = plan_add_on([source], None, heard={}, options=Options(), extents={}, now=NOON).put
+    (draft,) = plan_add_on([source], None, heard={}, options=BridgeOptions(), extents={}, now=NOON).put
     written = msgspec.convert(draft.status, AddOnPlacementScoreStatus)
     there = AddOnPlacementScore(
         metadata=ObjectMeta(name=draft.name, namespace="c1", labels=dict(draft.labels)),
         status=structs.replace(written, validUntil=until),
     )
-    plan = plan_add_on([source], there, heard={}, options=Options(), extents={}, now=NOON)
+    plan = plan_add_on([source], there, heard={}, options=BridgeOptions(), extents={}, now=NOON)
     assert [each.status["validUntil"] for each in plan.put] == [draft.status["validUntil"]]
 
 
@@ -224,7 +224,7 @@ def test_without_a_range_as_placements_read_it(mine: int, others: Iterable[int],
 
 def to_managed(*add_ons: AddOnPlacementScore, now: datetime = NOON, **options: Any) -> Plan:
     return plan_managed(
-        add_ons, {}, cluster="c1", confirmed={}, options=Options(to_managed=True, **options), now=now
+        add_ons, {}, cluster="c1", confirmed={}, options=BridgeOptions(to_managed=True, **options), now=now
     )
 
 
@@ -325,8 +325,8 @@ def test_one_name_has_one_source() -> None:
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionsError, match=message):
-        Options(**options)
+    with pytest.raises(BridgeOptionsError, match=message):
+        BridgeOptions(**options)
 
 
 @pytest.mark.parametrize("extent", [(-5, 5), (-1000, 5), (7, 7), (700, 700)])
@@ -370,14 +370,14 @@ class People(RuleBasedStateMachine):
 
     @initialize(
         options=st.builds(
-            Options,
+            BridgeOptions,
             to_managed=st.booleans(),
             ranges=st.sampled_from([{}, {"cpu": Range(low=0, high=50)}]),
             names=st.sampled_from([{}, {"x": "health"}]),
             resource=st.sampled_from(["managed-cluster-scores", "health-score"]),
         )
     )
-    def begin(self, options: Options) -> None:
+    def begin(self, options: BridgeOptions) -> None:
         self.options = options
 
     @rule(cluster=clusters, name=names, score=numbers, age=ages, labelled=forged, trouble=troubles)
@@ -502,7 +502,7 @@ class People(RuleBasedStateMachine):
         managed = {name: each for (where, name), each in self.managed.items() if where == cluster}
         add_ons = {name: each for (where, name), each in self.add_ons.items() if where == cluster}
         if kind == "add-on":
-            extents = Spans()
+            extents = ValueRanges()
             for (where, _), each in self.managed.items():
                 calculator = calculator_of(each)
                 if calculator and is_original(each.metadata) and updated(each) is not None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, SORT_BY_SCORE, Placement
-from fairway.controllers.placement.proposal import KEEP, ON_MISCONFIGURATION
+from fairway.controllers.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
 from fairway.engine.status import Code
 from fairway.fleet.instant import to_micros
 from fairway.kube import (

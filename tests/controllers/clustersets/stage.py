@@ -12,9 +12,9 @@ import pytest
 
 from controllers.hubs import HubUnderTest
 from controllers.settling import DEADLINE, settle
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
-from fairway.controllers.sources import Sources
 from fairway.kube import (
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
@@ -25,8 +25,8 @@ from fairway.kube import (
     Patch,
     Resource,
 )
+from fairway.kube.rbac import Rule
 from fairway.kube.resource import T
-from fairway.kube.rules import Rule
 from fairway.testing.processes import POLL
 from rights import grant
 
@@ -53,7 +53,7 @@ class Stage:
     """``sources`` are those the controller looks at."""
 
     controller: Reconciler
-    sources: Sources
+    sources: InformerFactory
 
     async def told(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
         """Until the controller has seen what was written, and found out what there is to do about it."""
@@ -90,7 +90,7 @@ async def at_work(
         connection = await limited(administrator, hub.administrator, rules)
     async with Client(connection) as client:
         controller = make(client)
-        sources = Sources(client)
+        sources = InformerFactory(client)
         controller.watch(sources)
         async with sources:
             await sources.synced()

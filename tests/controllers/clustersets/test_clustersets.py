@@ -10,7 +10,7 @@ from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import find_condition
-from fairway.controllers.clustersets import RULES, ClusterSets
+from fairway.controllers.clustersets import RULES, ClusterSetController
 from fairway.controllers.clustersets.conditions import (
     BOUND,
     EMPTY,
@@ -34,8 +34,8 @@ from fairway.kube import (
 from fairway.observe.meters import Meters
 
 
-def usual(client: Client) -> ClusterSets:
-    return ClusterSets(client, meters=Meters())
+def usual(client: Client) -> ClusterSetController:
+    return ClusterSetController(client, meters=Meters())
 
 
 @pytest.fixture
@@ -355,8 +355,8 @@ async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: C
 
 
 async def test_both_defaults_can_be_switched_off(hub: HubUnderTest, client: Client) -> None:
-    def neither(client: Client) -> ClusterSets:
-        return ClusterSets(client, meters=Meters(), default_sets=False, default_label=False)
+    def neither(client: Client) -> ClusterSetController:
+        return ClusterSetController(client, meters=Meters(), default_sets=False, default_label=False)
 
     async with at_work(hub, usual, rules=RULES):
         await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")

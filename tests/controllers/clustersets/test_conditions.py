@@ -7,7 +7,7 @@ from fairway.api import Condition, LabelSelector, LabelSelectorRequirement
 from fairway.api.clusterset import ManagedClusterSelector
 from fairway.controllers.clustersets.conditions import EMPTY, broken_condition, empty_condition, fault
 from fairway.controllers.clustersets.defaults import AUTO_UPDATE, SELECTORS, astray
-from fairway.controllers.writes import LONGEST_MESSAGE, settled, shortened
+from fairway.controllers.fenced_writer import LONGEST_MESSAGE, truncate, with_condition
 from fairway.fleet.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
 
@@ -47,18 +47,18 @@ def test_an_unknown_selector_type_is_told() -> None:
 
 
 def test_a_fault_as_long_as_an_object_is_cut() -> None:
-    said = shortened(told(selector(labels={"zone": "x" * 100_000})))
+    said = truncate(told(selector(labels={"zone": "x" * 100_000})))
     assert len(broken_condition(said).message) == LONGEST_MESSAGE
     assert said.endswith("…")
-    assert shortened("short") == "short"
+    assert truncate("short") == "short"
 
 
 def test_a_condition_keeps_its_moment_while_its_status_stays() -> None:
     clock = Standing()
-    one = settled((), empty_condition(count=1), clock=clock)
+    one = with_condition((), empty_condition(count=1), clock=clock)
     clock.advance(60)
-    two = settled(one, empty_condition(count=2), clock=clock)
-    none = settled(two, empty_condition(count=0), clock=clock)
+    two = with_condition(one, empty_condition(count=2), clock=clock)
+    none = with_condition(two, empty_condition(count=0), clock=clock)
     assert two[0].lastTransitionTime == one[0].lastTransitionTime
     assert two[0].message == "2 ManagedClusters selected"
     assert none[0].lastTransitionTime == clock.wall()
@@ -68,9 +68,9 @@ def test_of_two_conditions_of_one_type_one_stays() -> None:
     clock = Standing()
     wanted = empty_condition(count=1)
     other = Condition(type="Painted", status="True", reason="Red", lastTransitionTime=clock.wall())
-    double = (*settled((other,), wanted, clock=clock), Condition(type=EMPTY, status="True"))
-    assert [each.type for each in settled(double, wanted, clock=clock)] == ["Painted", EMPTY]
-    assert settled(None, wanted, clock=clock) == settled((), wanted, clock=clock)
+    double = (*with_condition((other,), wanted, clock=clock), Condition(type=EMPTY, status="True"))
+    assert [each.type for each in with_condition(double, wanted, clock=clock)] == ["Painted", EMPTY]
+    assert with_condition(None, wanted, clock=clock) == with_condition((), wanted, clock=clock)
 
 
 def test_which_selectors_are_put_back() -> None:

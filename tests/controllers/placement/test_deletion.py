@@ -8,14 +8,14 @@ import pytest
 from controllers.conftest import Start
 from controllers.figures import wakes
 from controllers.world import World
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.controller import PlacementController
 from fairway.controllers.reconciler import Outdated
-from fairway.controllers.sources import Sources
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, NotFound, Recorder
 from fairway.kube.events import Api, HubEvents
-from fairway.kube.options import Propagation
+from fairway.kube.request_options import Propagation
 from fairway.observe.meters import Meters
 from fairway.testing.processes import POLL
 
@@ -119,7 +119,7 @@ async def test_a_decision_gets_no_owner_that_is_leaving(
         await world.edit(PLACEMENTS, "p", held, namespace=world.namespace)
     orphaned = {"metadata": {"ownerReferences": None}}
     await world.edit(PLACEMENT_DECISIONS, "p-decision-1", orphaned, namespace=world.namespace)
-    sources = Sources(client)
+    sources = InformerFactory(client)
     async with Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder:
         controller = PlacementController(client, meters=Meters(), recorder=recorder, resync=0)
         controller.watch(sources)

@@ -1,12 +1,12 @@
 """What is heard of an object while it is written: our own write, or somebody else's."""
 
-from fairway.controllers.placement.echoes import Echoes
+from fairway.controllers.placement.inflight_writes import InflightWrites
 
 OWNER = ("ns", "p")
 
 
 def test_what_is_heard_while_nothing_is_written_is_no_echo() -> None:
-    echoes = Echoes()
+    echoes = InflightWrites()
     assert not echoes.heard(OWNER, "5")
 
     echoes.begin(("ns", "other"))
@@ -18,7 +18,7 @@ def test_what_is_heard_while_nothing_is_written_is_no_echo() -> None:
 
 
 def test_the_echo_of_our_own_write_is_nobody_meddling_whichever_comes_first() -> None:
-    echoes = Echoes()
+    echoes = InflightWrites()
     echoes.begin(OWNER)
     assert echoes.heard(OWNER, "5")
     echoes.answered(OWNER, "5")
@@ -29,7 +29,7 @@ def test_the_echo_of_our_own_write_is_nobody_meddling_whichever_comes_first() ->
 
 
 def test_a_version_that_none_of_our_writes_led_to_is_somebody_meddling() -> None:
-    echoes = Echoes()
+    echoes = InflightWrites()
     echoes.begin(OWNER)
     echoes.heard(OWNER, "5")
     echoes.answered(OWNER, "6")
@@ -38,7 +38,7 @@ def test_a_version_that_none_of_our_writes_led_to_is_somebody_meddling() -> None
 
 
 def test_pages_that_were_heard_of_are_looked_at_again_in_the_end() -> None:
-    echoes = Echoes()
+    echoes = InflightWrites()
     echoes.begin(OWNER).pages.add("ours")
     echoes.heard(OWNER, "5", pages={"theirs"})
 

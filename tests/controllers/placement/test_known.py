@@ -3,7 +3,7 @@
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import ObjectMeta
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.controllers.placement.known import Known, placement_of
+from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
 
 KEY = ("ns", "p-decision-1")
 
@@ -21,7 +21,7 @@ def decision(version: int, *, uid: str = "u", placement: str = "p") -> Placement
 
 
 def test_what_is_older_than_what_is_known_is_no_news() -> None:
-    known = Known()
+    known = DecisionCache()
     known.wrote(decision(7))
 
     assert not known.see(decision(5), again=False)
@@ -32,7 +32,7 @@ def test_what_is_older_than_what_is_known_is_no_news() -> None:
 
 
 def test_an_answer_that_the_watch_is_past_is_no_news() -> None:
-    known = Known()
+    known = DecisionCache()
     known.see(decision(5), again=False)
     known.see_removal(decision(6))
     known.reach("6")
@@ -43,7 +43,7 @@ def test_an_answer_that_the_watch_is_past_is_no_news() -> None:
 
 
 def test_after_the_history_went_back_older_is_newer() -> None:
-    known = Known()
+    known = DecisionCache()
     known.wrote(decision(7))
 
     assert known.restart() == [KEY]
@@ -52,7 +52,7 @@ def test_after_the_history_went_back_older_is_newer() -> None:
 
 
 def test_what_we_deleted_stays_deleted_until_there_is_another_of_that_name() -> None:
-    known = Known()
+    known = DecisionCache()
     known.wrote(decision(7))
     known.removed(decision(7))
 
@@ -62,7 +62,7 @@ def test_what_we_deleted_stays_deleted_until_there_is_another_of_that_name() -> 
 
 
 def test_the_watch_telling_of_our_deletion_is_no_news_and_ends_it() -> None:
-    known = Known()
+    known = DecisionCache()
     known.wrote(decision(7))
     known.removed(decision(7))
 
@@ -71,7 +71,7 @@ def test_the_watch_telling_of_our_deletion_is_no_news_and_ends_it() -> None:
 
 
 def test_what_only_we_know_to_be_deleted_is_asked_about_after_the_history_went_back() -> None:
-    known = Known()
+    known = DecisionCache()
     known.see(decision(7), again=False)
     known.removed(decision(7))
 
@@ -80,7 +80,7 @@ def test_what_only_we_know_to_be_deleted_is_asked_about_after_the_history_went_b
 
 
 def test_the_removal_of_its_namesake_before_it_is_no_news() -> None:
-    known = Known()
+    known = DecisionCache()
     known.wrote(decision(9, uid="other"))
 
     assert known.see_removal(decision(8)) is None
@@ -88,7 +88,7 @@ def test_the_removal_of_its_namesake_before_it_is_no_news() -> None:
 
 
 def test_a_decision_belongs_to_the_placement_it_is_labelled_with_last() -> None:
-    known = Known()
+    known = DecisionCache()
     known.see(decision(5), again=False)
     known.see(decision(6, placement="q"), again=False)
 

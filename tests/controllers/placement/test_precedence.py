@@ -2,13 +2,13 @@
 
 import asyncio
 
-from fairway.controllers.placement.precedence import Precedence
+from fairway.controllers.placement.write_limiter import WriteLimiter
 
 
 class Writes:
     """Named ones that last until they are let go; ``begun`` is who was let through, in that order."""
 
-    def __init__(self, precedence: Precedence) -> None:
+    def __init__(self, precedence: WriteLimiter) -> None:
         self._precedence = precedence
         self.begun: list[str] = []
         self._ends: dict[str, asyncio.Event] = {}
@@ -42,7 +42,7 @@ async def _quiet() -> None:
 
 
 async def test_so_many_at_once_and_the_others_in_their_order() -> None:
-    writes = Writes(Precedence(at_once=2))
+    writes = Writes(WriteLimiter(at_once=2))
     for name in "abcd":
         await writes.begin(name, urgent=True)
     assert writes.begun == ["a", "b"]
@@ -54,7 +54,7 @@ async def test_so_many_at_once_and_the_others_in_their_order() -> None:
 
 
 async def test_what_can_wait_goes_after_what_came_later_and_is_urgent() -> None:
-    writes = Writes(Precedence(at_once=1))
+    writes = Writes(WriteLimiter(at_once=1))
     await writes.begin("first", urgent=True)
     await writes.begin("status", urgent=False)
     await writes.begin("decision", urgent=True)
@@ -66,7 +66,7 @@ async def test_what_can_wait_goes_after_what_came_later_and_is_urgent() -> None:
 
 
 async def test_what_can_wait_does_not_wait_for_nothing() -> None:
-    writes = Writes(Precedence(at_once=2))
+    writes = Writes(WriteLimiter(at_once=2))
     await writes.begin("decision", urgent=True)
     await writes.begin("status", urgent=False)
 
@@ -74,7 +74,7 @@ async def test_what_can_wait_does_not_wait_for_nothing() -> None:
 
 
 async def test_who_gives_up_waiting_keeps_nobody_else_from_a_turn() -> None:
-    writes = Writes(Precedence(at_once=1))
+    writes = Writes(WriteLimiter(at_once=1))
     for name in ("first", "impatient", "next"):
         await writes.begin(name, urgent=True)
 
@@ -85,7 +85,7 @@ async def test_who_gives_up_waiting_keeps_nobody_else_from_a_turn() -> None:
 
 
 async def test_a_turn_that_comes_together_with_the_end_is_passed_on() -> None:
-    writes = Writes(Precedence(at_once=1))
+    writes = Writes(WriteLimiter(at_once=1))
     for name in ("first", "impatient", "next"):
         await writes.begin(name, urgent=True)
 
@@ -97,7 +97,7 @@ async def test_a_turn_that_comes_together_with_the_end_is_passed_on() -> None:
 
 
 async def test_a_write_that_fails_makes_room() -> None:
-    precedence = Precedence(at_once=1)
+    precedence = WriteLimiter(at_once=1)
     for _ in range(3):
         try:
             async with precedence.turn(urgent=True):

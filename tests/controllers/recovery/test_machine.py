@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fairway.controllers.recovery.conditions import Words
+from fairway.controllers.recovery.conditions import ConditionMessages
 from fairway.controllers.recovery.decision import (
     LOW,
     MISSING,
@@ -12,26 +12,26 @@ from fairway.controllers.recovery.decision import (
     RECOVERED,
     SUSPECT,
     WAIT,
-    Blind,
-    Gone,
-    Heard,
-    Held,
-    Seen,
+    ClusterDeleted,
+    ClusterObserved,
+    HealthReported,
+    HealthUnobserved,
+    RecheckAfter,
     Taint,
     Untaint,
-    Wait,
+    Withheld,
 )
-from fairway.controllers.recovery.machine import Machine
-from fairway.controllers.recovery.policy import UNHEALTHY, Budget, Policy
+from fairway.controllers.recovery.policy import UNHEALTHY, Budget, RecoveryPolicy
+from fairway.controllers.recovery.state_machine import RecoveryStateMachine
 
-ROOMY = Policy(fleet=Budget(percent=100), per_set=Budget(percent=100), suspect_percent=100)
+ROOMY = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=100), suspect_percent=100)
 
 
 class Told:
     """A machine, and a clock that runs when it is told to."""
 
-    def __init__(self, policy: Policy, *names: str, score: int = 100) -> None:
-        self.machine, self.now = Machine(policy), 0.0
+    def __init__(self, policy: RecoveryPolicy, *names: str, score: int = 100) -> None:
+        self.machine, self.now = RecoveryStateMachine(policy), 0.0
         for name in names:
             self.see(name)
             self.hear(name, score)
@@ -39,11 +39,13 @@ class Told:
     def see(
         self, name: str, *, tainted: bool = False, exempt: bool = False, away: bool = False, sets: str = ""
     ) -> bool:
-        seen = Seen(cluster=name, tainted=tainted, exempt=exempt, away=away, sets=frozenset(sets.split()))
+        seen = ClusterObserved(
+            cluster=name, tainted=tainted, exempt=exempt, away=away, sets=frozenset(sets.split())
+        )
         return self.machine.handle(seen, now=self.now)
 
     def hear(self, name: str, score: int | None) -> bool:
-        return self.machine.handle(Heard(cluster=name, score=score), now=self.now)
+        return self.machine.handle(HealthReported(cluster=name, score=score), now=self.now)
 
     def after(self, seconds: float) -> "Told":
         self.now += seconds
@@ -58,17 +60,17 @@ def test_nothing_is_known_of_strangers() -> None:
     assert told.decide("a") == WAIT
     told.hear("a", -100)
     assert told.after(1000).decide("a") == WAIT  # there is no such cluster
-    assert not told.machine.handle(Gone(cluster="b"), now=0.0)
+    assert not told.machine.handle(ClusterDeleted(cluster="b"), now=0.0)
 
 
 def test_when_to_look_again() -> None:
     told = Told(ROOMY, "a", "b")
     told.after(10).hear("a", 39)
-    assert told.decide("a") == Wait(until=310.0)
+    assert told.decide("a") == RecheckAfter(until=310.0)
     told.see("a", tainted=True)
     assert told.decide("a") == WAIT
     told.after(10).hear("a", 60)
-    assert told.decide("a") == Wait(until=920.0)
+    assert told.decide("a") == RecheckAfter(until=920.0)
 
 
 @pytest.mark.parametrize(("score", "low"), [(39, True), (40, False), (60, False)])
@@ -89,41 +91,43 @@ def test_the_most_unhealthy_first_then_the_longest_then_by_name() -> None:
 
 
 def test_places_go_to_those_that_come_first() -> None:
-    told = Told(Policy(fleet=Budget(percent=100, count=2), per_set=Budget(percent=100)), *"abcdefghij")
+    told = Told(
+        RecoveryPolicy(fleet=Budget(percent=100, count=2), per_set=Budget(percent=100)), *"abcdefghij"
+    )
     for name, score in (("a", -30), ("b", -90), ("c", -60)):
         told.hear(name, score)
     told.after(300)
     assert isinstance(told.decide("b"), Taint)
     assert isinstance(told.decide("c"), Taint)
     held = told.decide("a")
-    assert isinstance(held, Held)
+    assert isinstance(held, Withheld)
     assert (held.reason, held.used, held.limit) == (OVER_BUDGET, 2, 2)
     told.machine.attempt("b")
     assert isinstance(told.decide("c"), Taint)
     assert isinstance(told.decide("b"), Taint)  # its place is its own
-    assert isinstance(told.decide("a"), Held)
+    assert isinstance(told.decide("a"), Withheld)
     told.see("b", tainted=True)
     told.see("c", tainted=True)
-    assert isinstance(told.decide("a"), Held)
-    assert told.machine.handle(Gone(cluster="c"), now=told.now)
+    assert isinstance(told.decide("a"), Withheld)
+    assert told.machine.handle(ClusterDeleted(cluster="c"), now=told.now)
     assert isinstance(told.decide("a"), Taint)
 
 
 def test_who_cannot_be_tainted_keeps_nobody_waiting() -> None:
-    told = Told(Policy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100)), *"abcd")
+    told = Told(RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100)), *"abcd")
     told.hear("a", -90)
     told.after(700).hear("b", -30)
     told.after(300)
-    assert isinstance(told.decide("b"), Held)
+    assert isinstance(told.decide("b"), Withheld)
     told.machine.attempt("a")
     told.machine.refused("a")
     assert isinstance(told.decide("b"), Taint)
     told.see("a")  # something has changed about it
-    assert isinstance(told.decide("b"), Held)
+    assert isinstance(told.decide("b"), Withheld)
 
 
 def test_a_budget_of_every_set() -> None:
-    policy = Policy(fleet=Budget(percent=100), per_set=Budget(percent=50), suspect_percent=100)
+    policy = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=50), suspect_percent=100)
     told = Told(policy)
     for name in "abcd":
         told.see(name, sets="east")
@@ -136,7 +140,7 @@ def test_a_budget_of_every_set() -> None:
     told.after(300)
     assert told.machine.admitted(now=told.now) == ["a", "b"]
     held = told.decide("d")
-    assert isinstance(held, Held)
+    assert isinstance(held, Withheld)
     assert (held.scope, held.used, held.limit) == ("east", 2, 2)
     assert told.see("b", sets="west")  # others may be decided upon differently
     assert told.machine.admitted(now=told.now) == ["a", "b"]
@@ -150,12 +154,12 @@ def test_how_many_may_be_tainted() -> None:
 
 
 def test_many_that_fall_together_are_suspicious_for_as_long_as_they_are_down() -> None:
-    told = Told(Policy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
+    told = Told(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
     told.hear("a", -50)
     told.after(600).hear("b", -50)
     assert told.machine.suspicious
     held = told.after(100_000).decide("a")
-    assert isinstance(held, Held)
+    assert isinstance(held, Withheld)
     assert (held.reason, held.used, held.limit) == (SUSPECT, 2, 4)
     assert told.machine.admitted(now=told.now) == []
     assert told.hear("b", 50)  # others may be decided upon differently
@@ -163,7 +167,7 @@ def test_many_that_fall_together_are_suspicious_for_as_long_as_they_are_down() -
 
 
 def test_one_after_the_other_is_not_suspicious() -> None:
-    told = Told(Policy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
+    told = Told(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
     told.hear("a", -50)
     told.after(601).hear("b", -50)
     assert not told.machine.suspicious
@@ -171,13 +175,13 @@ def test_one_after_the_other_is_not_suspicious() -> None:
 
 
 def test_one_alone_is_never_suspicious() -> None:
-    told = Told(Policy(suspect_percent=1), "a", "b")
+    told = Told(RecoveryPolicy(suspect_percent=1), "a", "b")
     told.hear("a", -50)
     assert isinstance(told.after(300).decide("a"), Taint)
 
 
 def test_clusters_given_up_before_are_no_fall_of_now() -> None:
-    told = Told(Policy(fleet=Budget(percent=100)))
+    told = Told(RecoveryPolicy(fleet=Budget(percent=100)))
     for name in "ab":
         told.see(name, tainted=True)
         told.hear(name, -50)
@@ -193,14 +197,14 @@ def test_after_a_while_out_of_sight_everything_counts_anew() -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", -50)
     told.after(299)
-    told.machine.handle(Blind(), now=told.now)
-    assert told.after(299).decide("a") == Wait(until=599.0)
+    told.machine.handle(HealthUnobserved(), now=told.now)
+    assert told.after(299).decide("a") == RecheckAfter(until=599.0)
     assert isinstance(told.after(1).decide("a"), Taint)
     told.see("a", tainted=True)
     told.hear("a", 60)
     told.after(899)
-    told.machine.handle(Blind(), now=told.now)
-    assert isinstance(told.after(899).decide("a"), Wait)
+    told.machine.handle(HealthUnobserved(), now=told.now)
+    assert isinstance(told.after(899).decide("a"), RecheckAfter)
     found = told.after(1).decide("a")
     assert isinstance(found, Untaint)
     assert found.reason == RECOVERED
@@ -210,18 +214,18 @@ def test_what_was_said_of_another_one_of_its_name_does_not_count() -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", -50)
     told.after(299)
-    told.machine.handle(Gone(cluster="a"), now=told.now)
+    told.machine.handle(ClusterDeleted(cluster="a"), now=told.now)
     told.see("a")
-    assert told.after(299).decide("a") == Wait(until=599.0)
+    assert told.after(299).decide("a") == RecheckAfter(until=599.0)
 
 
 def test_missing_is_unhealthy_if_it_shall_be() -> None:
-    policy = Policy(missing=UNHEALTHY, fleet=Budget(percent=100))
+    policy = RecoveryPolicy(missing=UNHEALTHY, fleet=Budget(percent=100))
     told = Told(policy, *"abcd")
     told.hear("a", None)
     decision = told.after(300).decide("a")
     assert decision == Taint(reason=MISSING, facts=decision.facts) if isinstance(decision, Taint) else False
-    told = Told(Policy(fleet=Budget(percent=100)), *"abcd")
+    told = Told(RecoveryPolicy(fleet=Budget(percent=100)), *"abcd")
     told.hear("a", None)
     assert told.after(300).decide("a") == WAIT
 
@@ -229,7 +233,7 @@ def test_missing_is_unhealthy_if_it_shall_be() -> None:
 def test_those_that_are_nowhere_any_more_are_forgotten() -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", -50)
-    told.machine.handle(Gone(cluster="a"), now=0.0)
+    told.machine.handle(ClusterDeleted(cluster="a"), now=0.0)
     assert told.machine.low() == {"a"}
     told.hear("a", None)
     assert told.machine.low() == set()
@@ -242,16 +246,16 @@ def test_nobody_is_given_up_for_clusters_that_are_not_available() -> None:
     told.see("c", away=True, sets="east")
     told.hear("a", -50)
     held = told.after(300).decide("a")
-    assert isinstance(held, Held)
+    assert isinstance(held, Withheld)
     assert (held.reason, held.scope, held.alone) == (OVER_BUDGET, "", True)
-    words = Words(ROOMY, now=300.0, wall=datetime(2031, 5, 5, 12, 5, tzinfo=UTC))
+    words = ConditionMessages(ROOMY, now=300.0, wall=datetime(2031, 5, 5, 12, 5, tzinfo=UTC))
     assert words.held(held).message.endswith("not tainted: no other cluster of the fleet is available")
     assert told.see("b")  # others may be decided upon differently now
     assert isinstance(told.decide("a"), Taint)
     told.see("a", sets="east")
     told.after(300)
     held = told.decide("a")
-    assert isinstance(held, Held)
+    assert isinstance(held, Withheld)
     assert words.held(held).message.endswith("no other cluster of cluster set east is available")
 
 
@@ -262,7 +266,7 @@ def test_the_last_that_is_available_stays_when_several_are_due() -> None:
         told.after(1000).hear(name, score)
     told.after(300)
     assert told.machine.admitted(now=told.now) == ["b", "c"]
-    assert isinstance(told.decide("a"), Held)
+    assert isinstance(told.decide("a"), Withheld)
 
 
 def test_one_that_is_not_available_itself_is_given_up_like_any_other() -> None:
@@ -276,8 +280,8 @@ def test_what_is_said_of_the_only_cluster_of_the_fleet() -> None:
     told = Told(ROOMY, "a")
     told.hear("a", -50)
     held = told.after(300).decide("a")
-    assert isinstance(held, Held)
-    words = Words(ROOMY, now=300.0, wall=datetime(2031, 5, 5, 12, 5, tzinfo=UTC))
+    assert isinstance(held, Withheld)
+    words = ConditionMessages(ROOMY, now=300.0, wall=datetime(2031, 5, 5, 12, 5, tzinfo=UTC))
     assert words.held(held).message == (
         "health-score/health is -50, below 40 since 2031-05-05T12:00:00Z, but it is not tainted: "
         "it is the only cluster of the fleet"

@@ -15,10 +15,10 @@ from controllers.hubs import HubUnderTest, hub_of
 from controllers.recovery.page import Pass, Save, Shell, Type, pieces
 from fairway.cli.run.config import configured
 from fairway.controllers.bridge import RULES as BRIDGE_RULES
-from fairway.controllers.bridge import Bridge, Options, Range
+from fairway.controllers.bridge import BridgeController, BridgeOptions, Range
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.manager import Settings
-from fairway.controllers.recovery import RULES, Policy, Recovery
+from fairway.controllers.recovery import RULES, RecoveryController, RecoveryPolicy
 from fairway.kube import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -89,11 +89,11 @@ async def clock(
     (tmp_path / config.name).write_text(config.text)
     policy = configured(Settings(), tmp_path / config.name).recovery
 
-    def recovery(client: Client) -> Recovery:
-        return Recovery(client, meters=Meters(), policy=policy, clock=ahead)
+    def recovery(client: Client) -> RecoveryController:
+        return RecoveryController(client, meters=Meters(), policy=policy, clock=ahead)
 
-    def bridge(client: Client) -> Bridge:
-        return Bridge(client, meters=Meters())
+    def bridge(client: Client) -> BridgeController:
+        return BridgeController(client, meters=Meters())
 
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(start())
@@ -131,13 +131,13 @@ async def test_the_page(
 def test_what_recovery_does_unless_told_otherwise(tmp_path: Path) -> None:
     (section,) = SECTION.findall((DOCS / "how-to" / "recovery.md").read_text(encoding="utf-8"))
     (tmp_path / "config.yaml").write_text(section)
-    assert configured(Settings(), tmp_path / "config.yaml").recovery == Policy()
+    assert configured(Settings(), tmp_path / "config.yaml").recovery == RecoveryPolicy()
     assert [line for line in section.splitlines() if "fresh: 5m" in line]
 
 
 def test_what_the_bridge_can_be_told(tmp_path: Path) -> None:
     section = next(each for each in SECTION.findall(PAGE.read_text(encoding="utf-8")) if "bridge:" in each)
     (tmp_path / "config.yaml").write_text(section)
-    assert configured(Settings(), tmp_path / "config.yaml").bridge == Options(
+    assert configured(Settings(), tmp_path / "config.yaml").bridge == BridgeOptions(
         ranges={"resourceratiocpu": Range(low=0, high=100)}, names={"resourceratiocpu": "ResourceRatioCPU"}
     )

@@ -16,13 +16,13 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
 )
 from fairway.api.selector import LabelSelector
-from fairway.controllers.recovery import Budget, Coordinate, Policy, PolicyError
-from fairway.controllers.recovery.coordinate import CoordinateError, Health, read
-from fairway.controllers.recovery.groups import Groups
+from fairway.controllers.recovery import Budget, HealthSource, RecoveryPolicy, RecoveryPolicyError
+from fairway.controllers.recovery.cluster_sets import SetsByCluster
+from fairway.controllers.recovery.health_source import HealthReading, HealthSourceError, read
 from fairway.fleet.scores import SILENT
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
-OTHER = Coordinate(resource="a", score="b")
+OTHER = HealthSource(resource="a", score="b")
 
 
 @pytest.mark.parametrize(
@@ -47,28 +47,32 @@ OTHER = Coordinate(resource="a", score="b")
     ],
 )
 def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(PolicyError, match=message):
-        Policy(**given)
+    with pytest.raises(RecoveryPolicyError, match=message):
+        RecoveryPolicy(**given)
 
 
 def test_thresholds_are_in_the_unit_of_what_is_read() -> None:
-    Policy(below=1, above=100)
-    Policy(health=OTHER, below=-99, above=100)
-    Policy(health=Coordinate.parse("heartbeats"), below=-100_000, above=100_000)
+    RecoveryPolicy(below=1, above=100)
+    RecoveryPolicy(health=OTHER, below=-99, above=100)
+    RecoveryPolicy(health=HealthSource.parse("heartbeats"), below=-100_000, above=100_000)
 
 
 @pytest.mark.parametrize(
     ("text", "resource", "score"),
-    [("health-score/health", "health-score", "health"), ("Health", "", "health"), (" a / b ", "a", "b")],
+    [
+        ("health-score/health", "health-score", "health"),
+        ("HealthReading", "", "health"),
+        (" a / b ", "a", "b"),
+    ],
 )
 def test_where_health_is(text: str, resource: str, score: str) -> None:
-    assert Coordinate.parse(text) == Coordinate(resource=resource, score=score)
+    assert HealthSource.parse(text) == HealthSource(resource=resource, score=score)
 
 
 @pytest.mark.parametrize("text", ["", " ", "/", "a/", "/b", "a/b/c"])
 def test_where_no_health_is(text: str) -> None:
-    with pytest.raises(CoordinateError, match="names no score"):
-        Coordinate.parse(text)
+    with pytest.raises(HealthSourceError, match="names no score"):
+        HealthSource.parse(text)
 
 
 def published(*values: int, until: datetime | None = NOON, silent: bool = False) -> AddOnPlacementScore:
@@ -93,8 +97,8 @@ def calculated(score: int, *moments: datetime | None, name: str = "c1-health") -
     )
 
 
-ADD_ON = Coordinate.parse("health-score/health")
-CALCULATOR = Coordinate.parse("health")
+ADD_ON = HealthSource.parse("health-score/health")
+CALCULATOR = HealthSource.parse("health")
 LATE = NOON + timedelta(seconds=60)
 END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
@@ -102,38 +106,38 @@ END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("found", "at", "fresh", "health"),
     [
-        (published(5), ADD_ON, None, Health(score=5, expires=NOON)),
-        (published(5, 7, until=None), ADD_ON, None, Health(score=7)),
+        (published(5), ADD_ON, None, HealthReading(score=5, expires=NOON)),
+        (published(5, 7, until=None), ADD_ON, None, HealthReading(score=7)),
         (published(), ADD_ON, None, None),
         (published(-100, until=None, silent=True), ADD_ON, None, None),
-        (published(5, silent=True), ADD_ON, None, Health(score=5, expires=NOON)),  # published since
-        (published(5), Coordinate.parse("other/health"), None, None),
-        (calculated(5, NOON), CALCULATOR, None, Health(score=5)),
-        (calculated(5, NOON), CALCULATOR, 60.0, Health(score=5, expires=LATE)),
-        (calculated(5, None, NOON), CALCULATOR, 60.0, Health(score=5, expires=LATE)),
-        (calculated(5, END_OF_TIMES), CALCULATOR, 60.0, Health(score=5)),
-        (calculated(5), CALCULATOR, None, Health(score=5)),
+        (published(5, silent=True), ADD_ON, None, HealthReading(score=5, expires=NOON)),  # published since
+        (published(5), HealthSource.parse("other/health"), None, None),
+        (calculated(5, NOON), CALCULATOR, None, HealthReading(score=5)),
+        (calculated(5, NOON), CALCULATOR, 60.0, HealthReading(score=5, expires=LATE)),
+        (calculated(5, None, NOON), CALCULATOR, 60.0, HealthReading(score=5, expires=LATE)),
+        (calculated(5, END_OF_TIMES), CALCULATOR, 60.0, HealthReading(score=5)),
+        (calculated(5), CALCULATOR, None, HealthReading(score=5)),
         (calculated(5), CALCULATOR, 60.0, None),
         (calculated(0), CALCULATOR, None, None),  # its status is yet to come
-        (calculated(0, NOON), CALCULATOR, None, Health(score=0)),
+        (calculated(0, NOON), CALCULATOR, None, HealthReading(score=0)),
         (calculated(5, NOON, name="c1-other"), CALCULATOR, None, None),
         (calculated(5, NOON, name="health"), CALCULATOR, None, None),
     ],
 )
 def test_what_is_read(
     found: AddOnPlacementScore | ManagedClusterScore,
-    at: Coordinate,
+    at: HealthSource,
     fresh: float | None,
-    health: Health | None,
+    health: HealthReading | None,
 ) -> None:
     assert read(found, at=at, fresh=fresh) == health
 
 
 def test_health_runs_out() -> None:
-    health = Health(score=5, expires=NOON)
+    health = HealthReading(score=5, expires=NOON)
     assert health.at(NOON - timedelta(microseconds=1)) == 5
     assert health.at(NOON) is None
-    assert Health(score=5).at(END_OF_TIMES) == 5
+    assert HealthReading(score=5).at(END_OF_TIMES) == 5
 
 
 def chosen(name: str, **labels: str) -> ManagedClusterSet:
@@ -146,7 +150,7 @@ def chosen(name: str, **labels: str) -> ManagedClusterSet:
 
 
 def test_clusters_are_in_sets_whichever_comes_first() -> None:
-    groups = Groups()
+    groups = SetsByCluster()
     groups.put_cluster("a", {"zone": "1"})
     assert groups.put_set(chosen("one", zone="1")) == ["a"]
     assert groups.put_set(chosen("one", zone="1")) == []

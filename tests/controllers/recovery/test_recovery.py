@@ -15,14 +15,14 @@ from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
 from fairway.controllers.manager import BRIDGE, RECOVERY, Manager, Settings
-from fairway.controllers.recovery import Budget, Coordinate, Policy
+from fairway.controllers.recovery import Budget, HealthSource, RecoveryPolicy
 from fairway.controllers.recovery.conditions import RELEASED, RELIEVED
 from fairway.controllers.recovery.controller import HELD_EVENT, RECOVERED_EVENT, UNHEALTHY_EVENT
 from fairway.controllers.recovery.decision import EXEMPT, LOW, MISSING, OVER_BUDGET, RECOVERED, SUSPECT
 from fairway.controllers.recovery.policy import UNHEALTHY
 from fairway.controllers.recovery.taints import KEY
-from fairway.controllers.scores.mark import silenced
-from fairway.controllers.scores.policy import Policy as Silencing
+from fairway.controllers.scores.policy import SilencePolicy as Silencing
+from fairway.controllers.scores.silence_marker import silenced
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 
 pytestmark = pytest.mark.usefixtures("empty")
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("empty")
 EMBEDDED = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
 """For what depends on decisions and not on the API server: a real one takes its time."""
 
-ROOMY = Policy(fleet=Budget(percent=100), per_set=Budget(percent=100))
+ROOMY = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=100))
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ async def test_a_new_process_keeps_what_it_finds_and_counts_anew(hub: HubUnderTe
 @EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
 async def test_health_that_ran_out(hub: HubUnderTest, world: World, missing: str) -> None:
-    async with ward(hub, world, policy=Policy(missing=missing)) as here:
+    async with ward(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         here._health.pop("a")
@@ -317,7 +317,7 @@ async def test_what_the_janitor_says_of_a_silent_score_is_not_health(
     hub: HubUnderTest, world: World, missing: str
 ) -> None:
     """It is the worst there is, for whoever knows nothing of validUntil; the cluster may be well for all we know."""
-    async with ward(hub, world, policy=Policy(missing=missing)) as here:
+    async with ward(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         here._health.pop("a")
         resource, namespace = "health-score", world.full("a")
@@ -348,7 +348,7 @@ async def test_missing_health_does_not_bring_a_cluster_back(here: Ward, world: W
 
 async def test_health_by_a_calculator(hub: HubUnderTest, world: World) -> None:
     """In whatever unit: thresholds are the policy's."""
-    policy = Policy(health=Coordinate.parse("Heartbeats"), below=1000, above=5000)
+    policy = RecoveryPolicy(health=HealthSource.parse("Heartbeats"), below=1000, above=5000)
     async with ward(hub, world, policy=policy) as here:
         await here.clusters("a", "b", health=7000)
         await here.publish("a", 400)
@@ -364,7 +364,7 @@ async def test_health_by_a_calculator(hub: HubUnderTest, world: World) -> None:
 
 async def test_new_placements_only(hub: HubUnderTest, manager: Manager, world: World) -> None:
     """The milder effect; and a process that is told another one than the last corrects it."""
-    async with ward(hub, world, policy=Policy(effect="NoSelectIfNew")) as here:
+    async with ward(hub, world, policy=RecoveryPolicy(effect="NoSelectIfNew")) as here:
         await here.clusters("a", "b")
         await world.place("old")
         await world.chooses("old", "a", "b")
@@ -401,7 +401,7 @@ async def test_with_the_rights_of_an_installation(start: Start, world: World) ->
     settings = Settings(
         controllers=frozenset({BRIDGE, RECOVERY}),
         election=None,
-        recovery=Policy(health=Coordinate.parse("managed-cluster-scores/health")),
+        recovery=RecoveryPolicy(health=HealthSource.parse("managed-cluster-scores/health")),
     )
     async with start(settings, clock=clock) as manager:
         stage = Stage(manager.controllers[RECOVERY], manager.sources)

@@ -15,14 +15,14 @@ from controllers.world import World
 from fairway.api.cluster import ManagedCluster
 from fairway.controllers.availability.taints import WEBHOOK_STAMPS
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.recovery import RULES, Budget, Policy, Recovery
+from fairway.controllers.recovery import RULES, Budget, RecoveryController, RecoveryPolicy
 from fairway.controllers.recovery import controller as module
 from fairway.controllers.recovery.taints import KEY
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, BadRequest, Client, TransportError
 from fairway.kube.fence import Lost
 from fairway.observe.meters import Meters, values
 
-ONE = Policy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100))
+ONE = RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100))
 pytestmark = [
     pytest.mark.parametrize("hub", ["embedded"], indirect=True),
     pytest.mark.usefixtures("empty"),
@@ -33,14 +33,14 @@ Patching = Callable[..., Any]
 
 @asynccontextmanager
 async def ward(
-    hub: HubUnderTest, world: World, *, policy: Policy = ONE, around: Callable[[Patching], Patching]
+    hub: HubUnderTest, world: World, *, policy: RecoveryPolicy = ONE, around: Callable[[Patching], Patching]
 ) -> AsyncIterator[Ward]:
     """``around`` makes something else of the client's patches."""
     clock = Standing()
 
-    def make(client: Client) -> Recovery:
+    def make(client: Client) -> RecoveryController:
         setattr(client, "patch", around(client.patch))  # noqa: B010 - mypy forbids the plain assignment
-        return Recovery(client, meters=Meters(), policy=policy, clock=clock)
+        return RecoveryController(client, meters=Meters(), policy=policy, clock=clock)
 
     async with at_work(hub, make, rules=RULES) as stage:
         yield Ward(world, stage, clock)
@@ -128,7 +128,7 @@ async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World
     async with ward(hub, world, around=lambda patch: patch) as here:
         await here.clusters("a", "b")
         recovery = here.stage.controller
-        assert isinstance(recovery, Recovery)
+        assert isinstance(recovery, RecoveryController)
         await here.publish("a", SICK)
         await here.passes(270)
         here.clock.advance(30)  # nobody has looked since
@@ -144,7 +144,7 @@ async def test_who_begins_to_lead_knows_what_was_written_last(hub: HubUnderTest,
     async with ward(hub, world, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c", "d")
         recovery = here.stage.controller
-        assert isinstance(recovery, Recovery)
+        assert isinstance(recovery, RecoveryController)
         stale = await here.cluster("a")
         taint = {"key": KEY, "value": "HealthLow", "effect": "NoSelect"}
         written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"taints": [taint]}})
@@ -167,7 +167,7 @@ async def test_while_scores_cannot_be_followed_nobody_is_given_up(
         await here.passes(180)
         scores = here.stage.sources.of(ADD_ON_PLACEMENT_SCORES, fields="metadata.name=health-score")
         recovery = here.stage.controller
-        assert isinstance(recovery, Recovery)
+        assert isinstance(recovery, RecoveryController)
         assert scores._clock is not None
         scores._current, scores._current_at = False, scores._clock() - 3600.0
         here.clock.advance(60)

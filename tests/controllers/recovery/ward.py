@@ -14,7 +14,7 @@ from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.event import Event
 from fairway.api.meta import Condition, find_condition, format_time
 from fairway.api.score import ManagedClusterScore, managed_cluster_score_name
-from fairway.controllers.recovery import RULES, Policy, Recovery
+from fairway.controllers.recovery import RULES, RecoveryController, RecoveryPolicy
 from fairway.controllers.recovery.conditions import HEALTHY
 from fairway.controllers.recovery.taints import KEY
 from fairway.kube import (
@@ -131,12 +131,12 @@ class Ward:
 
 @asynccontextmanager
 async def ward(
-    hub: HubUnderTest, world: World, *, policy: Policy | None = None, clock: Standing | None = None
+    hub: HubUnderTest, world: World, *, policy: RecoveryPolicy | None = None, clock: Standing | None = None
 ) -> AsyncIterator[Ward]:
-    clock, policy = clock or Standing(), policy or Policy()
+    clock, policy = clock or Standing(), policy or RecoveryPolicy()
 
-    def make(client: Client) -> Recovery:
-        return Recovery(client, meters=Meters(), policy=policy, clock=clock)
+    def make(client: Client) -> RecoveryController:
+        return RecoveryController(client, meters=Meters(), policy=policy, clock=clock)
 
     async with at_work(hub, make, rules=RULES) as stage:
         calculator = "" if policy.health.resource else policy.health.score

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from controllers.clocks import Stopped
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import FIELD_MANAGER, REPORTER
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.reconciler import Key
-from fairway.controllers.sources import Sources
 from fairway.kube import Client, Connection, HubEvents, Recorder, Resource, WorkQueue
 from fairway.kube.correlator import Limits
 from fairway.kube.events import Api
@@ -49,7 +49,7 @@ class Live:
         controller: PlacementController,
         *,
         queue: Fed,
-        sources: Sources,
+        sources: InformerFactory,
         recorder: Recorder,
         clock: Stopped,
     ) -> None:
@@ -96,7 +96,7 @@ async def live(connection: Connection) -> AsyncIterator[Live]:
             HubEvents(client), component=REPORTER, api=Api.EVENTS, limits=NEVER_TOO_MUCH, clock=clock
         ) as recorder,
     ):
-        sources = Sources(client)
+        sources = InformerFactory(client)
         controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
         controller.queue = queue
         controller.watch(sources)

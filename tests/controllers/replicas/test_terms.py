@@ -10,10 +10,10 @@ import pytest
 
 from controllers.hubs import HubUnderTest
 from fairway.controllers import reconciler
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.manager import Manager, Settings
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
 from fairway.kube import SYSTEM_CLOCK, Client
 from fairway.kube.fence import Lost, Unconfirmed
 from fairway.observe.meters import Meters
@@ -29,7 +29,7 @@ class Counting(Reconciler):
         self.done = 0
         self.running = 0
 
-    def watch(self, sources: Sources) -> None: ...
+    def watch(self, sources: InformerFactory) -> None: ...
 
     def keys(self) -> Iterable[Key]:
         return ()
@@ -89,7 +89,7 @@ async def test_a_lease_that_could_not_be_confirmed_is_nothing_unforeseen(
 async def test_when_one_finds_the_term_lost_all_stop(client: Client) -> None:
     """Otherwise the workers of an old term would take keys from those of the next, only to find that they must not."""
     first, second = Counting(client), Counting(client)
-    sources = Sources(client)
+    sources = InformerFactory(client)
     manager = Manager(
         Settings(),
         sources=sources,

@@ -13,7 +13,7 @@ from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.controllers.availability.controller import AVAILABLE
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.scores import Policy, Scores
+from fairway.controllers.scores import ScoreController, SilencePolicy
 from fairway.hub.patches import jsonpatch, mergepatch
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -148,10 +148,10 @@ class QuietHub(StillHub):
 
 @asynccontextmanager
 async def watching(
-    hub: QuietHub, policy: Policy, *, clock: LoopClock | None = None, meters: Meters | None = None
+    hub: QuietHub, policy: SilencePolicy, *, clock: LoopClock | None = None, meters: Meters | None = None
 ) -> AsyncIterator[Events]:
     events = Events()
-    controller = Scores(
+    controller = ScoreController(
         hub.client,
         meters=meters or Meters(),
         recorder=cast("Recorder", events),

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from fairway.api.meta import ObjectMeta
 from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddOnPlacementScoreStatus
-from fairway.controllers.scores import Policy, Silence, mark
-from fairway.controllers.scores.mark import BEFORE
-from fairway.controllers.scores.vigil import Returned, Silent, Vigil
+from fairway.controllers.scores import Silence, SilencePolicy, silence_marker
+from fairway.controllers.scores.silence_marker import BEFORE
+from fairway.controllers.scores.staleness import Returned, Silent, StalenessTracker
 from fairway.fleet.scores import is_silent
 from fairway.testing.builders import cluster
 
@@ -41,15 +41,15 @@ class Scene:
     """One score, one provider, one janitor; everybody acts in every step."""
 
     provider: Provider
-    policy: Policy
+    policy: SilencePolicy
     now: float = 0.0
     score: AddOnPlacementScore | None = None
     marked: int = 0
-    vigil: Vigil = field(init=False)
+    vigil: StalenessTracker = field(init=False)
     said: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.vigil = Vigil(self.policy)
+        self.vigil = StalenessTracker(self.policy)
         self.vigil.blinded(0.0)
 
     @property
@@ -83,18 +83,18 @@ class Scene:
         found = self.vigil.judge(self.score, cluster("c"), now=self.now, wall=self.wall)
         if isinstance(found, Silent):
             self.marked += 1
-            note = {BEFORE: mark.remembered(self.score, self.policy)}
-            body = mark.silenced(
+            note = {BEFORE: silence_marker.remembered(self.score, self.policy)}
+            body = silence_marker.silenced(
                 self.score, self.policy, reason=found.reason, since=found.since, clock=_At(self.wall)
             )
             self._write(body, annotations=note)
         elif isinstance(found, Returned):
-            original = mark.before(self.score)
+            original = silence_marker.before(self.score)
             assert original is not None
             assert original.valid_until is not None
             late = (self.wall - original.valid_until).total_seconds()
             self.vigil.overtaken(KEY, now=self.now, silent_for=late)
-            self._write({"conditions": mark.without_mark(self.score)}, annotations={})
+            self._write({"conditions": silence_marker.without_mark(self.score)}, annotations={})
 
     def _write(self, status: dict[str, Any], *, annotations: dict[str, str]) -> None:
         assert self.score is not None
@@ -134,7 +134,7 @@ def steps(spans: list[tuple[bool, int]]) -> Iterator[bool]:
 def test_a_provider_that_lives_is_never_overruled(
     interval: float, grace: float, spans: list[tuple[bool, int]]
 ) -> None:
-    scene = Scene(Provider(interval), Policy(default=Silence.WORST, grace=grace))
+    scene = Scene(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))
     last = 0.0
     for alive in steps(spans):
         last = scene.now if alive else last
@@ -152,7 +152,7 @@ def test_a_provider_that_lives_is_never_overruled(
 def test_who_comes_back_has_the_last_word_and_who_dies_is_found_out(
     interval: float, grace: float, spans: list[tuple[bool, int]]
 ) -> None:
-    scene = Scene(Provider(interval), Policy(default=Silence.WORST, grace=grace))
+    scene = Scene(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))
     for alive in steps(spans):
         scene.step(alive=alive)
     due = max(scene.now, scene.provider.due) + STEP
@@ -169,6 +169,6 @@ def test_who_comes_back_has_the_last_word_and_who_dies_is_found_out(
         scene.step(alive=False)
     assert scene.values == {"cpu": -100}
     assert scene.score is not None
-    original = mark.before(scene.score)
+    original = silence_marker.before(scene.score)
     assert original is not None
     assert original.scores == said

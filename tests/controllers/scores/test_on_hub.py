@@ -13,8 +13,8 @@ from controllers.hubs import HubUnderTest
 from fairway.api.meta import find_condition, format_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.scores import RULES, Policy, Scores, Silence
-from fairway.controllers.scores.mark import BEFORE
+from fairway.controllers.scores import RULES, ScoreController, Silence, SilencePolicy
+from fairway.controllers.scores.silence_marker import BEFORE
 from fairway.fleet.scores import SILENT, is_silent
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -34,13 +34,13 @@ LONG = timedelta(hours=1)
 
 
 @asynccontextmanager
-async def janitor(hub: HubUnderTest, policy: Policy) -> AsyncIterator[Stage]:
+async def janitor(hub: HubUnderTest, policy: SilencePolicy) -> AsyncIterator[Stage]:
     async with (
         Client(hub.administrator) as client,
         Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder,
         at_work(
             hub,
-            lambda mine: Scores(mine, meters=Meters(), recorder=recorder, policy=policy),
+            lambda mine: ScoreController(mine, meters=Meters(), recorder=recorder, policy=policy),
             rules=RULES,
         ) as stage,
     ):
@@ -93,7 +93,7 @@ def values(score: AddOnPlacementScore) -> dict[str, int]:
 async def test_silence_and_return(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40, mem=-7)
-    async with janitor(hub, Policy(default=Silence.WORST, grace=0.1)) as stage:
+    async with janitor(hub, SilencePolicy(default=Silence.WORST, grace=0.1)) as stage:
         found = await until(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, is_silent, namespace=cluster)
         assert (values(found), found.status.validUntil) == ({"cpu": -100, "mem": -100}, None)
         assert [each.type for each in found.status.conditions] == ["AddOnPlacementScoreUpdated", SILENT]
@@ -121,7 +121,7 @@ async def test_silence_and_return(hub: HubUnderTest, client: Client) -> None:
 async def test_a_score_that_lives_is_left_alone(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     written = await publish(client, cluster, lasts=LONG, cpu=1)
-    async with janitor(hub, Policy(default=Silence.DROP, grace=0.1)) as stage:
+    async with janitor(hub, SilencePolicy(default=Silence.DROP, grace=0.1)) as stage:
         await stage.caught_up(ADD_ON_PLACEMENT_SCORES, written)
         found = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         assert found == written
@@ -130,7 +130,7 @@ async def test_a_score_that_lives_is_left_alone(hub: HubUnderTest, client: Clien
 async def test_silent_scores_are_deleted_where_that_is_wanted(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40)
-    policy = Policy(by_resource={RESOURCE: Silence.DROP}, grace=0.1)
+    policy = SilencePolicy(by_resource={RESOURCE: Silence.DROP}, grace=0.1)
     async with janitor(hub, policy):
         await gone(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         await publish(client, cluster, lasts=LONG, cpu=3)
@@ -145,7 +145,7 @@ async def test_a_calculator_named_like_a_built_in_prioritizer_is_reported_once(
     for each in calculators:
         body = {"metadata": {"name": f"{cluster}-{each}"}}
         made = await client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
-    async with janitor(hub, Policy()) as stage:
+    async with janitor(hub, SilencePolicy()) as stage:
         await stage.caught_up(MANAGED_CLUSTER_SCORES, made)
         moment = format_time(datetime.now(UTC))
         condition = {

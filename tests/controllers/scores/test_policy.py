@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairway.controllers.scores import Orphans, Policy, PolicyError, Silence, policy_of
+from fairway.controllers.scores import Orphans, Silence, SilencePolicy, SilencePolicyError, policy_of
 from fairway.controllers.scores.policy import (
     NO_NUMBER,
     NO_RESOURCE,
@@ -15,7 +15,7 @@ from fairway.controllers.scores.policy import (
 
 def test_nothing_said_is_leave() -> None:
     policy = policy_of()
-    assert policy == Policy()
+    assert policy == SilencePolicy()
     assert policy.of("usage") is Silence.LEAVE
     assert policy.worst_of("usage", "cpu") == -100
 
@@ -39,8 +39,8 @@ def test_a_default_and_exceptions() -> None:
 
 def test_many_hosted_clusters_are_worse_than_few_unless_somebody_says_otherwise() -> None:
     count = ("hosted-clusters-score", "hostedClustersCount")
-    assert Policy().worst_of(*count) == 100
-    assert Policy().worst_of("hosted-clusters-score", "hcpHeadroom") == -100
+    assert SilencePolicy().worst_of(*count) == 100
+    assert SilencePolicy().worst_of("hosted-clusters-score", "hcpHeadroom") == -100
     assert policy_of(worst=["hosted-clusters-score/hostedClustersCount=80"]).worst_of(*count) == 80
 
 
@@ -54,8 +54,8 @@ def test_many_hosted_clusters_are_worse_than_few_unless_somebody_says_otherwise(
     ],
 )
 def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(PolicyError) as refused:
-        Policy(**given)
+    with pytest.raises(SilencePolicyError) as refused:
+        SilencePolicy(**given)
     assert str(refused.value) == words
 
 
@@ -75,6 +75,6 @@ def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], words: 
     ],
 )
 def test_what_makes_no_sense_is_refused(silent: list[str], worst: list[str], words: str) -> None:
-    with pytest.raises(PolicyError) as refused:
+    with pytest.raises(SilencePolicyError) as refused:
         policy_of(silent, worst=worst)
     assert str(refused.value) == words

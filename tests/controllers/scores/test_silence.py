@@ -10,18 +10,18 @@ import pytest
 from clocks import START, LoopClock
 from controllers.scores.quiet import USAGE, QuietHub, now, watching
 from fairway.api.meta import find_condition
-from fairway.controllers.scores import Orphans, Policy, Silence
+from fairway.controllers.scores import Orphans, Silence, SilencePolicy
 from fairway.controllers.scores.controller import SHOW_SECONDS
-from fairway.controllers.scores.mark import BEFORE
+from fairway.controllers.scores.silence_marker import BEFORE
 from fairway.fleet.scores import SILENT, is_silent
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Conflict
 from fairway.observe.meters import Meters, values
 
 pytestmark = pytest.mark.looptime
 
-LEAVE = Policy()
-WORST = Policy(default=Silence.WORST)
-DROP = Policy(default=Silence.DROP)
+LEAVE = SilencePolicy()
+WORST = SilencePolicy(default=Silence.WORST)
+DROP = SilencePolicy(default=Silence.DROP)
 
 
 async def when(true: Callable[[], bool]) -> float:
@@ -81,7 +81,7 @@ async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was
 
 async def test_the_worst_of_a_score_of_which_less_is_better() -> None:
     hub = with_one(count=10, cpu=10)
-    policy = Policy(default=Silence.WORST, worst={"usage/count": 100})
+    policy = SilencePolicy(default=Silence.WORST, worst={"usage/count": 100})
     async with watching(hub, policy):
         await when(lambda: silent(hub))
         assert hub.values() == {"count": 100, "cpu": -100}
@@ -111,7 +111,7 @@ async def test_leave_only_tells_and_only_once() -> None:
 async def test_policies_by_resource() -> None:
     hub = with_one()
     hub.publish(resource="health", health=90)
-    policy = Policy(default=Silence.WORST, by_resource={USAGE: Silence.LEAVE})
+    policy = SilencePolicy(default=Silence.WORST, by_resource={USAGE: Silence.LEAVE})
     async with watching(hub, policy):
         await asyncio.sleep(1000)
         assert hub.values() == {"cpu": 10}
@@ -121,7 +121,7 @@ async def test_policies_by_resource() -> None:
 
 
 @pytest.mark.parametrize("policy", [LEAVE, WORST, DROP])
-async def test_a_score_without_an_end_is_nobodys_business(policy: Policy) -> None:
+async def test_a_score_without_an_end_is_nobodys_business(policy: SilencePolicy) -> None:
     hub = QuietHub()
     hub.join("c", available="Unknown")
     hub.publish(lasts=None)
@@ -258,7 +258,7 @@ async def test_orphans_stay_or_go() -> None:
     for orphans, there in ((Orphans.LEAVE, True), (Orphans.DROP, False)):
         hub = with_one()
         hub.publish("c", lasts=None, resource="endless")
-        async with watching(hub, Policy(orphans=orphans)) as events:
+        async with watching(hub, SilencePolicy(orphans=orphans)) as events:
             await asyncio.sleep(10)
             hub.drop(MANAGED_CLUSTERS, "c")
             await asyncio.sleep(55)
@@ -272,7 +272,7 @@ async def test_orphans_stay_or_go() -> None:
 async def test_a_cluster_that_comes_back_in_time_finds_its_scores() -> None:
     hub = with_one(cpu=1)
     hub.publish(lasts=100_000, cpu=1)
-    async with watching(hub, Policy(orphans=Orphans.DROP)) as events:
+    async with watching(hub, SilencePolicy(orphans=Orphans.DROP)) as events:
         hub.drop(MANAGED_CLUSTERS, "c")
         await asyncio.sleep(50)
         hub.join("c")
@@ -341,7 +341,7 @@ async def test_one_after_the_other_over_days_is_everybodys_own_fault() -> None:
 
 async def test_when_all_clusters_vanish_scores_stay() -> None:
     hub = fleet(5)
-    async with watching(hub, Policy(orphans=Orphans.DROP)):
+    async with watching(hub, SilencePolicy(orphans=Orphans.DROP)):
         for at in range(5):
             hub.drop(MANAGED_CLUSTERS, f"c{at}")
         await asyncio.sleep(1000)

@@ -11,9 +11,9 @@ import pytest
 from controllers.serving.accounts import FAIRWAY, OTHERS, TEAM, Accounts, create
 from controllers.serving.asking import LOOPBACK, Answer, ask, unverified
 from controllers.serving.inspecting import Fleet
-from fairway.controllers.serving import Address, DebugServer, serving
+from fairway.controllers.serving import Address, DebugServer, open_ports
 from fairway.kube import Client, Connection, load
-from fairway.kube.credentials import Held
+from fairway.kube.credentials import StoredCredentials
 from fairway.kube.transport import Response
 from fairway.testing.builders import binding, cluster, cluster_set, placement
 from fairway.testing.hub import hub_in_thread
@@ -34,7 +34,7 @@ class Hub:
         return Connection(
             server=admin.server,
             authority=admin.authority,
-            credentials=Held(token=self.accounts.tokens[account]),
+            credentials=StoredCredentials(token=self.accounts.tokens[account]),
         )
 
 
@@ -114,7 +114,7 @@ async def debugged(hub: Hub) -> AsyncIterator[Debugged]:
     client = Telling(hub.connection(FAIRWAY))
     async with (
         client,
-        serving(
+        open_ports(
             health=None,
             metrics=None,
             debug=DebugServer(address=LOOPBACK, client=client, inspector=fleet),

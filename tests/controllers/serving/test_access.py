@@ -15,10 +15,10 @@ from fairway.controllers.serving.access import (
     STRANGERS_BURST,
     STRANGERS_EVERY,
     TOKEN_REVIEWS,
-    Access,
-    Busy,
+    AccessDecision,
+    Authorizer,
+    TooManyReviews,
     User,
-    Verdict,
 )
 from fairway.kube import Client, Connection, Forbidden
 from fairway.kube.errors import UnreadableError
@@ -82,7 +82,7 @@ def test_the_rights_needed_are_the_two_reviews() -> None:
 
 async def test_a_token_is_reviewed_and_its_user_known(clock: Ticking) -> None:
     hub = Hub(KNOWN)
-    assert await Access(hub, clock=clock).user("secret") == ALICE
+    assert await Authorizer(hub, clock=clock).user("secret") == ALICE
     assert hub.asked == [("POST", TOKEN_REVIEWS, {"spec": {"token": "secret"}})]
 
 
@@ -97,18 +97,18 @@ async def test_a_token_is_reviewed_and_its_user_known(clock: Ticking) -> None:
     ],
 )
 async def test_without_a_yes_it_is_a_no(clock: Ticking, status: dict[str, Any]) -> None:
-    assert await Access(Hub(status), clock=clock).user("secret") is None
+    assert await Authorizer(Hub(status), clock=clock).user("secret") is None
 
 
 async def test_a_user_may_have_no_groups(clock: Ticking) -> None:
     status = {"authenticated": True, "user": {"username": "bob", "groups": None, "extra": None}}
-    assert await Access(Hub(status), clock=clock).user("secret") == User(name="bob")
+    assert await Authorizer(Hub(status), clock=clock).user("secret") == User(name="bob")
 
 
 @pytest.mark.parametrize("status", [KNOWN, {}])
 async def test_an_answer_is_remembered_for_a_while(clock: Ticking, status: dict[str, Any]) -> None:
     hub = Hub(status)
-    access = Access(hub, clock=clock)
+    access = Authorizer(hub, clock=clock)
     first = await access.user("secret")
     clock.now += REMEMBERED_SECONDS - 0.1
     assert await access.user("secret") == first
@@ -120,7 +120,7 @@ async def test_an_answer_is_remembered_for_a_while(clock: Ticking, status: dict[
 
 async def test_tokens_are_not_mixed_up(clock: Ticking) -> None:
     hub = Hub(KNOWN)
-    access = Access(hub, clock=clock)
+    access = Authorizer(hub, clock=clock)
     await access.user("secret")
     hub.status = {}
     assert await access.user("secret2") is None
@@ -129,7 +129,7 @@ async def test_tokens_are_not_mixed_up(clock: Ticking) -> None:
 
 async def test_an_error_is_not_remembered(clock: Ticking) -> None:
     hub = Hub(KNOWN)
-    access = Access(hub, clock=clock)
+    access = Authorizer(hub, clock=clock)
     hub.error = Forbidden("no", code=403)
     with pytest.raises(Forbidden):
         await access.user("secret")
@@ -139,11 +139,11 @@ async def test_an_error_is_not_remembered(clock: Ticking) -> None:
 
 async def test_strangers_are_rationed_and_the_known_are_not(clock: Ticking) -> None:
     hub = Hub(KNOWN)
-    access = Access(hub, clock=clock)
+    access = Authorizer(hub, clock=clock)
     await access.user("known")
     for number in range(STRANGERS_BURST - 1):
         await access.user(f"made up {number}")
-    with pytest.raises(Busy):
+    with pytest.raises(TooManyReviews):
         await access.user("one too many")
     assert await access.user("known") == ALICE
     assert len(hub.asked) == STRANGERS_BURST
@@ -154,7 +154,7 @@ async def test_strangers_are_rationed_and_the_known_are_not(clock: Ticking) -> N
 async def test_only_so_many_are_remembered(clock: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_module, "REMEMBERED", 3)
     hub = Hub(KNOWN)
-    access = Access(hub, clock=clock)
+    access = Authorizer(hub, clock=clock)
     for token in ("one", "two", "three", "four", "two", "three", "four"):
         await access.user(token)
     assert len(hub.asked) == 4
@@ -164,8 +164,8 @@ async def test_only_so_many_are_remembered(clock: Ticking, monkeypatch: pytest.M
 
 async def test_the_path_is_asked_about_with_user_groups_and_extra(clock: Ticking) -> None:
     hub = Hub({"allowed": True, "reason": "RBAC: allowed"})
-    verdict = await Access(hub, clock=clock).path(ALICE, verb="get", path="/debug/placements/a/b")
-    assert verdict == Verdict(True, "RBAC: allowed")
+    verdict = await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/debug/placements/a/b")
+    assert verdict == AccessDecision(True, "RBAC: allowed")
     spec = {
         "user": "alice",
         "groups": ["team", "system:authenticated"],
@@ -181,8 +181,8 @@ async def test_placements_are_asked_about_in_their_namespace(
     clock: Ticking, verb: str, namespace: str
 ) -> None:
     hub = Hub({"allowed": False, "reason": "no rule"})
-    verdict = await Access(hub, clock=clock).placements(ALICE, verb=verb, namespace=namespace)
-    assert verdict == Verdict(False, "no rule")
+    verdict = await Authorizer(hub, clock=clock).placements(ALICE, verb=verb, namespace=namespace)
+    assert verdict == AccessDecision(False, "no rule")
     ((_, path, body),) = hub.asked
     assert path == ACCESS_REVIEWS
     assert body["spec"]["resourceAttributes"] == {
@@ -198,7 +198,7 @@ async def test_placements_are_asked_about_in_their_namespace(
 
 async def test_rights_are_asked_each_time(clock: Ticking) -> None:
     hub = Hub({"allowed": True})
-    access = Access(hub, clock=clock)
+    access = Authorizer(hub, clock=clock)
     assert (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
     hub.status = {"allowed": False}
     assert not (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
@@ -206,7 +206,7 @@ async def test_rights_are_asked_each_time(clock: Ticking) -> None:
 
 async def test_a_denial_outweighs(clock: Ticking) -> None:
     hub = Hub({"allowed": True, "denied": True})
-    assert not (await Access(hub, clock=clock).path(ALICE, verb="get", path="/")).allowed
+    assert not (await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/")).allowed
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"status": {"allowed": "yes"}}', b'{"status": null}'])
@@ -214,4 +214,4 @@ async def test_what_is_no_review_is_no_permission(clock: Ticking, raw: bytes) ->
     hub = Hub()
     hub.raw = raw
     with pytest.raises(UnreadableError, match="the hub's answer is no review"):
-        await Access(hub, clock=clock).path(ALICE, verb="get", path="/")
+        await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/")

@@ -14,18 +14,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
 from controllers.serving.asking import LOOPBACK, ask, connect, heard, unverified
-from fairway.controllers.serving import Address, CertificateError, Files, connection
+from fairway.controllers.serving import Address, CertificateError, CertificateFiles, http_server
 from fairway.controllers.serving.certificate import (
     KEPT,
     NOT_PEM,
     PASSPHRASE,
     RENEWAL,
     RENEWED,
-    FromFiles,
-    OfOurOwn,
-    Shown,
+    FileCertificate,
+    SelfSignedCertificate,
+    ServingCertificate,
 )
-from fairway.controllers.serving.connection import listening
+from fairway.controllers.serving.http_server import listening
 from fairway.testing.certificates import Authority
 
 
@@ -45,7 +45,7 @@ async def hello(_: web.BaseRequest) -> web.Response:
 
 
 @asynccontextmanager
-async def showing(shown: Shown) -> AsyncIterator[Address]:
+async def showing(shown: ServingCertificate) -> AsyncIterator[Address]:
     async with listening(LOOPBACK, hello, context=shown.context()) as address:
         yield address
 
@@ -72,29 +72,29 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key")
+def files(tmp_path: Path) -> CertificateFiles:
+    return CertificateFiles(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key")
 
 
-def put(files: Files, authority: Authority, name: str) -> None:
+def put(files: CertificateFiles, authority: Authority, name: str) -> None:
     pair = authority.issue(name, hosts=["localhost"])
     pair.certificate.replace(files.certificate)
     pair.key.replace(files.key)
 
 
-async def test_a_certificate_from_files_can_be_checked(authority: Authority, files: Files) -> None:
+async def test_a_certificate_from_files_can_be_checked(authority: Authority, files: CertificateFiles) -> None:
     put(files, authority, "one")
     trusting = ssl.create_default_context(cafile=str(authority.pair.certificate))
-    async with showing(FromFiles(files)) as address:
+    async with showing(FileCertificate(files)) as address:
         assert (await ask(address, "GET", "/", tls=trusting)).text == "hello"
 
 
 async def test_a_renewed_one_is_shown_at_once(
-    authority: Authority, files: Files, caplog: pytest.LogCaptureFixture
+    authority: Authority, files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     put(files, authority, "one")
-    async with showing(FromFiles(files)) as address:
+    async with showing(FileCertificate(files)) as address:
         assert name_of(await seen(address)) == "one"
         put(files, authority, "two")
         assert name_of(await seen(address)) == "two"
@@ -103,10 +103,10 @@ async def test_a_renewed_one_is_shown_at_once(
 
 
 async def test_half_a_renewal_is_not_shown(
-    authority: Authority, files: Files, caplog: pytest.LogCaptureFixture
+    authority: Authority, files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(files, authority, "one")
-    async with showing(FromFiles(files)) as address:
+    async with showing(FileCertificate(files)) as address:
         pair = authority.issue("two", hosts=["localhost"])
         pair.certificate.replace(files.certificate)
         assert name_of(await seen(address)) == "one"
@@ -116,9 +116,9 @@ async def test_half_a_renewal_is_not_shown(
         assert name_of(await seen(address)) == "two"
 
 
-async def test_files_that_went_away_are_remembered(authority: Authority, files: Files) -> None:
+async def test_files_that_went_away_are_remembered(authority: Authority, files: CertificateFiles) -> None:
     put(files, authority, "one")
-    async with showing(FromFiles(files)) as address:
+    async with showing(FileCertificate(files)) as address:
         files.key.unlink()
         assert name_of(await seen(address)) == "one"
         put(files, authority, "two")
@@ -130,32 +130,36 @@ async def test_a_swapped_folder_is_noticed(authority: Authority, tmp_path: Path)
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        put(Files(certificate=folder / "tls.crt", key=folder / "tls.key"), authority, name)
+        put(CertificateFiles(certificate=folder / "tls.crt", key=folder / "tls.key"), authority, name)
     link = tmp_path / "data"
     link.symlink_to(tmp_path / "one")
-    async with showing(FromFiles(Files(certificate=link / "tls.crt", key=link / "tls.key"))) as address:
+    async with showing(
+        FileCertificate(CertificateFiles(certificate=link / "tls.crt", key=link / "tls.key"))
+    ) as address:
         assert name_of(await seen(address)) == "one"
         (tmp_path / "next").symlink_to(tmp_path / "two")
         (tmp_path / "next").replace(link)
         assert name_of(await seen(address)) == "two"
 
 
-def test_files_that_are_missing_are_named(files: Files) -> None:
+def test_files_that_are_missing_are_named(files: CertificateFiles) -> None:
     with pytest.raises(
         CertificateError, match=f"{files.certificate} and {files.key} cannot be used.*No such file"
     ):
-        FromFiles(files)
+        FileCertificate(files)
 
 
-def test_files_that_are_none_are_named(files: Files) -> None:
+def test_files_that_are_none_are_named(files: CertificateFiles) -> None:
     files.certificate.write_text("a secret")
     files.key.write_text("another secret")
     with pytest.raises(CertificateError, match=NOT_PEM) as caught:
-        FromFiles(files)
+        FileCertificate(files)
     assert "secret" not in str(caught.value).replace(str(files.certificate.parent), "")
 
 
-def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(authority: Authority, files: Files) -> None:
+def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(
+    authority: Authority, files: CertificateFiles
+) -> None:
     put(files, authority, "one")
     key = serialization.load_pem_private_key(files.key.read_bytes(), password=None)
     files.key.write_bytes(
@@ -166,11 +170,13 @@ def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(authority: Authori
         )
     )
     with pytest.raises(CertificateError, match=PASSPHRASE):
-        FromFiles(files)
+        FileCertificate(files)
 
 
 async def test_without_files_it_makes_one_itself() -> None:
-    async with showing(OfOurOwn(hosts=["fairway.example.com", "192.0.2.7", "ümlaut", ""])) as address:
+    async with showing(
+        SelfSignedCertificate(hosts=["fairway.example.com", "192.0.2.7", "ümlaut", ""])
+    ) as address:
         certificate = await seen(address)
     assert name_of(certificate) == "fairway"
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -183,7 +189,7 @@ async def test_without_files_it_makes_one_itself() -> None:
 
 async def test_its_own_is_made_anew_in_time() -> None:
     calendar = Calendar()
-    async with showing(OfOurOwn(clock=calendar)) as address:
+    async with showing(SelfSignedCertificate(clock=calendar)) as address:
         first = await seen(address)
         assert await seen(address) == first
         calendar.now += RENEWAL + timedelta(days=1)
@@ -194,7 +200,7 @@ async def test_its_own_is_made_anew_in_time() -> None:
 
 
 async def test_two_of_its_own_differ() -> None:
-    async with showing(OfOurOwn()) as one, showing(OfOurOwn()) as other:
+    async with showing(SelfSignedCertificate()) as one, showing(SelfSignedCertificate()) as other:
         assert await seen(one) != await seen(other)
 
 
@@ -204,14 +210,14 @@ async def test_old_versions_of_tls_are_not_spoken() -> None:
     old.minimum_version = ssl.TLSVersion.TLSv1
     old.maximum_version = ssl.TLSVersion.TLSv1_1
     old.set_ciphers("ALL:@SECLEVEL=0")
-    async with showing(OfOurOwn()) as address:
+    async with showing(SelfSignedCertificate()) as address:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await connect(address, tls=old)
 
 
 async def test_handshakes_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HANDSHAKE_SECONDS", 0.2)
-    async with showing(OfOurOwn()) as address:
+    monkeypatch.setattr(http_server, "HANDSHAKE_SECONDS", 0.2)
+    async with showing(SelfSignedCertificate()) as address:
         for sent in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01" + b"\x00" * 20):
             reader, writer = await connect(address)
             writer.write(sent)
@@ -220,5 +226,5 @@ async def test_handshakes_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPa
 
 
 async def test_no_client_certificate_is_asked_for() -> None:
-    context = OfOurOwn().context()
+    context = SelfSignedCertificate().context()
     assert context.verify_mode is ssl.CERT_NONE

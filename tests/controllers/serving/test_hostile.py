@@ -9,8 +9,8 @@ import pytest
 from controllers.serving.accounts import AUTHOR, PATHONLY, TEAM, VIEWER
 from controllers.serving.asking import connect, heard, parsed, request, send, unverified
 from controllers.serving.conftest import Debugged
-from fairway.controllers.serving import connection as connections
 from fairway.controllers.serving import endpoint
+from fairway.controllers.serving import http_server as connections
 
 PREFIX = "/debug/placements/"
 P1 = f"{PREFIX}{TEAM}/p1"

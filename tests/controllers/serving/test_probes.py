@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from controllers.serving.asking import LOOPBACK, ask, connect, heard, send
-from fairway.controllers.serving import Address, Ports, serving
-from fairway.controllers.serving import connection as connections
+from fairway.controllers.serving import Address, Ports, open_ports
+from fairway.controllers.serving import http_server as connections
 from fairway.controllers.serving.probes import NOT_ALIVE, NOT_READY, UNKNOWN
 from fairway.observe.meters import CONTENT_TYPE, Meters, values
 from fairway.testing.processes import Port
@@ -34,7 +34,7 @@ def state() -> State:
 async def opened(
     state: State, *, health: Address | None = LOOPBACK, metrics: Address | None = LOOPBACK
 ) -> AsyncIterator[Ports]:
-    async with serving(
+    async with open_ports(
         health=health,
         metrics=metrics,
         debug=None,
@@ -88,7 +88,7 @@ async def test_not_being_alive_is_told_apart(here: Address, state: State) -> Non
 
 
 async def test_who_cannot_tell_is_not_ready(state: State) -> None:
-    async with serving(
+    async with open_ports(
         health=LOOPBACK, metrics=None, debug=None, ready=state.broken, expose=state.meters.expose
     ) as ports:
         assert ports.health is not None
@@ -108,7 +108,7 @@ async def test_metrics_that_cannot_be_made_are_a_500(state: State) -> None:
     def broken() -> bytes:
         raise RuntimeError("a secret of ours")
 
-    async with serving(health=None, metrics=LOOPBACK, debug=None, ready=lambda: (), expose=broken) as ports:
+    async with open_ports(health=None, metrics=LOOPBACK, debug=None, ready=lambda: (), expose=broken) as ports:
         assert ports.metrics is not None
         answer = await ask(ports.metrics, "GET", "/metrics")
     assert (answer.code, answer.text) == (500, connections.BROKEN)
@@ -249,7 +249,7 @@ async def test_there_are_only_so_many_connections(here: Address, monkeypatch: py
 async def test_who_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS", 1)
     size, patience = 64 * 2**20, 0.3
-    async with serving(
+    async with open_ports(
         health=None, metrics=LOOPBACK, debug=None, ready=lambda: (), expose=lambda: b"x" * size
     ) as ports:
         assert ports.metrics is not None

@@ -7,9 +7,9 @@ import pytest
 from controllers.serving.asking import LOOPBACK, Answer, ask
 from controllers.serving.inspecting import Fleet
 from fairway.controllers.serving import Address, endpoint
-from fairway.controllers.serving.access import Access, Busy, User, Verdict
-from fairway.controllers.serving.connection import listening
-from fairway.controllers.serving.endpoint import Endpoint
+from fairway.controllers.serving.access import AccessDecision, Authorizer, TooManyReviews, User
+from fairway.controllers.serving.endpoint import DebugEndpoint
+from fairway.controllers.serving.http_server import listening
 from fairway.kube import Client, Connection, Forbidden, KubeError, TransportError
 from fairway.testing.builders import placement
 
@@ -17,7 +17,7 @@ PATH = "/debug/placements/ns1/p1"
 WORDS = 'User "system:serviceaccount:fairway-system:fairway" cannot create resource'
 
 
-class Questions(Access):
+class Questions(Authorizer):
     """Answers yes to everything, unless told otherwise."""
 
     def __init__(self) -> None:
@@ -31,15 +31,15 @@ class Questions(Access):
             raise self.of_user
         return User(name="alice")
 
-    async def path(self, user: User, *, verb: str, path: str) -> Verdict:
+    async def path(self, user: User, *, verb: str, path: str) -> AccessDecision:
         if self.of_path is not None:
             raise self.of_path
-        return Verdict(True)
+        return AccessDecision(True)
 
-    async def placements(self, user: User, *, verb: str, namespace: str) -> Verdict:
+    async def placements(self, user: User, *, verb: str, namespace: str) -> AccessDecision:
         if self.of_placements is not None:
             raise self.of_placements
-        return Verdict(True)
+        return AccessDecision(True)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def fleet() -> Fleet:
 
 @pytest.fixture
 async def here(questions: Questions, fleet: Fleet) -> AsyncIterator[Address]:
-    served = Endpoint(questions, fleet, ready=lambda: ())
+    served = DebugEndpoint(questions, fleet, ready=lambda: ())
     async with listening(LOOPBACK, served.handle) as address:
         yield address
 
@@ -99,7 +99,7 @@ async def test_a_failed_access_review_of_placements_is_a_500(
 
 
 async def test_too_many_strangers_are_a_429(here: Address, questions: Questions) -> None:
-    questions.of_user = Busy()
+    questions.of_user = TooManyReviews()
     answer = await get(here)
     assert (answer.code, answer.error) == (429, "too many requests, please try again later")
     assert answer.headers["retry-after"] == "1"

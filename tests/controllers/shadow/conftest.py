@@ -9,7 +9,7 @@ import pytest
 
 from chaos.nursery import Nursery
 from fairway.api.lease import format_micro_time
-from fairway.controllers.placement import ocm
+from fairway.controllers.placement import ocm_detection
 from fairway.kube import AlreadyExists, Client, NotFound
 from fairway.kube.lease import LEASES
 
@@ -19,12 +19,12 @@ HOLDER = "cluster-manager-placement-controller-7d9f_4711"
 class Reference:
     """Holds the Lease in ``namespace``, which is the one that OCM's controller uses unless said otherwise."""
 
-    def __init__(self, client: Client, *, namespace: str = ocm.NAMESPACE) -> None:
+    def __init__(self, client: Client, *, namespace: str = ocm_detection.NAMESPACE) -> None:
         self.namespace = namespace
         self._client = client
 
     async def hold(
-        self, *, ago: float = 0.0, holder: str = HOLDER, lasts: int | None = ocm.USUAL_LEASE
+        self, *, ago: float = 0.0, holder: str = HOLDER, lasts: int | None = ocm_detection.USUAL_LEASE
     ) -> None:
         """Renewed so many seconds ago."""
         with suppress(AlreadyExists):
@@ -32,12 +32,15 @@ class Reference:
             await self._client.request("POST", "/api/v1/namespaces", body=body)
         stamp = format_micro_time(datetime.now(UTC) - timedelta(seconds=ago))
         spec = {"holderIdentity": holder, "leaseDurationSeconds": lasts, "renewTime": stamp}
-        document = {"metadata": {"name": ocm.LEASE}, "spec": {k: v for k, v in spec.items() if v is not None}}
+        document = {
+            "metadata": {"name": ocm_detection.LEASE},
+            "spec": {k: v for k, v in spec.items() if v is not None},
+        }
         await self._client.create(LEASES, document, namespace=self.namespace)
 
     async def go(self) -> None:
         with suppress(NotFound):
-            await self._client.delete(LEASES, ocm.LEASE, namespace=self.namespace)
+            await self._client.delete(LEASES, ocm_detection.LEASE, namespace=self.namespace)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from controllers.hubs import HubUnderTest
 from controllers.shadow.conftest import HOLDER, Reference
 from controllers.world import World
 from fairway.controllers.manager import PLACEMENT, running
-from fairway.controllers.placement import ocm
-from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement import ocm_detection
+from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.testing.restricted import DEPLOY, restricted, write_kubeconfig
 
 QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address", "off")
@@ -23,7 +23,7 @@ async def test_it_refuses_to_start_beside_it(start: Start, reference: Reference,
     await world.cluster("a")
     await world.place()
     await reference.hold()
-    with pytest.raises(OcmRuns, match=HOLDER):
+    with pytest.raises(OcmControllerRunning, match=HOLDER):
         async with start():
             pytest.fail("it started")
     assert not world.decisions("p")
@@ -39,7 +39,7 @@ async def test_unless_it_is_asked_to(start: Start, reference: Reference, world: 
 
 @pytest.mark.parametrize(
     ("ago", "lasts", "holder"),
-    [(138, ocm.USUAL_LEASE, HOLDER), (16, 15, HOLDER), (138, None, HOLDER), (0, 137, "")],
+    [(138, ocm_detection.USUAL_LEASE, HOLDER), (16, 15, HOLDER), (138, None, HOLDER), (0, 137, "")],
     ids=["ran out", "short and ran out", "without a length", "given back"],
 )
 async def test_a_lease_that_is_over_stops_nobody(
@@ -65,7 +65,7 @@ async def test_when_it_comes_later_this_one_ends(
             await reference.hold()
             await manager.over()
 
-    with pytest.raises(OcmRuns, match=HOLDER):
+    with pytest.raises(OcmControllerRunning, match=HOLDER):
         await work()
 
 
@@ -92,7 +92,9 @@ async def test_the_process_ends_and_says_why(
     await world.chooses("p", "a")
     await reference.hold()
     assert await child.end() == 1, child.tail()
-    told = ocm.RUNS.format(holder=HOLDER, namespace=ocm.NAMESPACE, name=ocm.LEASE)
+    told = ocm_detection.RUNS.format(
+        holder=HOLDER, namespace=ocm_detection.NAMESPACE, name=ocm_detection.LEASE
+    )
     assert " ".join(told.split()) in " ".join(child.tail().split())
     assert "Traceback" not in child.log.read_text(encoding="utf-8")
     assert "stopped leading" in child.log.read_text(encoding="utf-8")
@@ -103,7 +105,7 @@ async def test_who_may_not_look_is_told_and_goes_on(
 ) -> None:
     blind = shutil.copytree(DEPLOY, tmp_path / "deploy")
     file = blind / "controllers" / PLACEMENT / "rbac.yaml"
-    text = file.read_text(encoding="utf-8").replace(ocm.LEASE, "something-else")
+    text = file.read_text(encoding="utf-8").replace(ocm_detection.LEASE, "something-else")
     file.write_text(text.replace("fairway-placement", "fairway-blind"), encoding="utf-8")
     connection = await restricted(
         hub.administrator, controllers={PLACEMENT}, namespace=await world.room("blind"), folder=blind
@@ -113,5 +115,5 @@ async def test_who_may_not_look_is_told_and_goes_on(
     async with running(connection, ALONE):
         await world.chooses("p", "a")
     # Twice a minute; so more than one, if this took long.
-    warning, *_ = (each.getMessage() for each in caplog.records if each.msg == ocm.CANNOT_TELL)
-    assert ocm.LEASE in warning
+    warning, *_ = (each.getMessage() for each in caplog.records if each.msg == ocm_detection.CANNOT_TELL)
+    assert ocm_detection.LEASE in warning

@@ -20,8 +20,8 @@ from controllers.shadow import variety
 from controllers.world import World
 from fairway.api.placement import Placement
 from fairway.controllers.manager import Manager
-from fairway.controllers.placement import ocm
-from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement import ocm_detection
+from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
 from fairway.kube import PLACEMENTS, AlreadyExists, Client, NotFound
 from fairway.kube.lease import LEASES
@@ -49,14 +49,16 @@ async def same(manager: Manager, shadow: Shadow, *, since: Placement) -> None:
 async def reference(hub: HubUnderTest, client: Client, tmp_path: Path) -> AsyncIterator[Process]:
     """At work: it holds its Lease."""
     with suppress(AlreadyExists):
-        await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": ocm.NAMESPACE}})
+        await client.request(
+            "POST", "/api/v1/namespaces", body={"metadata": {"name": ocm_detection.NAMESPACE}}
+        )
     with Port() as port:
         process = Process(
             [
                 Path(os.environ[PROGRAM]),
                 "controller",
                 f"--kubeconfig={hub.kubeconfig}",
-                f"--namespace={ocm.NAMESPACE}",
+                f"--namespace={ocm_detection.NAMESPACE}",
                 f"--listen={LOOPBACK}:{port}",
             ],
             log=tmp_path / "ocm.log",
@@ -71,12 +73,12 @@ async def reference(hub: HubUnderTest, client: Client, tmp_path: Path) -> AsyncI
         finally:
             await process.stop()
             with suppress(NotFound):
-                await client.delete(LEASES, ocm.LEASE, namespace=ocm.NAMESPACE)
+                await client.delete(LEASES, ocm_detection.LEASE, namespace=ocm_detection.NAMESPACE)
 
 
 async def _held(client: Client) -> bool:
     try:
-        lease = await client.get(LEASES, ocm.LEASE, namespace=ocm.NAMESPACE)
+        lease = await client.get(LEASES, ocm_detection.LEASE, namespace=ocm_detection.NAMESPACE)
     except NotFound:
         return False
     return bool(lease.spec.holderIdentity)
@@ -85,7 +87,7 @@ async def _held(client: Client) -> bool:
 async def test_it_is_not_disturbed_and_says_the_same(
     reference: Process, start: Start, world: World, client: Client
 ) -> None:
-    with pytest.raises(OcmRuns, match=ocm.LEASE):
+    with pytest.raises(OcmControllerRunning, match=ocm_detection.LEASE):
         async with start():
             pytest.fail("it started")
 

@@ -31,11 +31,11 @@ from controllers.steps.pretend import (
 )
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement import PlacementController
-from fairway.controllers.placement.proposal import KEEP, ON_MISCONFIGURATION, Proposal, rate_of
+from fairway.controllers.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION, ReconcilePlan, rate_of
 from fairway.controllers.placement.steps import Delete, Fill
-from fairway.controllers.sources import Sources
 from fairway.engine.status import Code
 from fairway.fleet.instant import to_micros
 from fairway.kube import (
@@ -113,7 +113,7 @@ class Simulation:
         book = self.controller.book
         look = book.look
 
-        def watched(owner: Key, *, now: datetime, work: int | None = None) -> Proposal | None:
+        def watched(owner: Key, *, now: datetime, work: int | None = None) -> ReconcilePlan | None:
             proposal = look(owner, now=now, work=work)
             self.moving[owner] = proposal is not None and any(
                 isinstance(step, Delete) or (isinstance(step, Fill) and step.changed)
@@ -123,7 +123,7 @@ class Simulation:
 
         cast("Any", book).look = watched
         self.informed = {each.plural: Informed(self.hub, each) for each in KINDS}
-        book.follow(cast("Sources", Told(self.informed)), calculators=True)
+        book.follow(cast("InformerFactory", Told(self.informed)), calculators=True)
         for each in self.informed.values():
             each.list_all()
         self.began = self.hub.revision

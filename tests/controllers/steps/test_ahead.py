@@ -3,13 +3,13 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from fairway.controllers.placement.ahead import Ahead
+from fairway.controllers.placement.unobserved_writes import UnobservedWrites
 
 PAGE = ("ns1", "p-decision-1")
 
 
 def test_an_answer_is_news_until_the_watch_has_come_as_far() -> None:
-    ahead = Ahead()
+    ahead = UnobservedWrites()
     assert ahead.answered(PAGE, "12")
     assert ahead.reach("11") == []
     assert ahead.reach("12") == [PAGE]
@@ -17,7 +17,7 @@ def test_an_answer_is_news_until_the_watch_has_come_as_far() -> None:
 
 
 def test_an_answer_that_the_watch_has_overtaken_is_old() -> None:
-    ahead = Ahead()
+    ahead = UnobservedWrites()
     ahead.reach("12")
     assert not ahead.answered(PAGE, "12")
     assert not ahead.answered(PAGE, "11")
@@ -25,14 +25,14 @@ def test_an_answer_that_the_watch_has_overtaken_is_old() -> None:
 
 
 def test_what_we_deleted_need_not_be_told() -> None:
-    ahead = Ahead()
+    ahead = UnobservedWrites()
     ahead.answered(PAGE, "12")
     ahead.forget(PAGE)
     assert ahead.reach("20") == []
 
 
 def test_a_history_that_went_back_has_not_had_our_writes() -> None:
-    ahead = Ahead()
+    ahead = UnobservedWrites()
     ahead.reach("10")
     ahead.answered(PAGE, "12")
     assert ahead.restart() == [PAGE]
@@ -40,7 +40,7 @@ def test_a_history_that_went_back_has_not_had_our_writes() -> None:
 
 
 def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
-    ahead = Ahead()
+    ahead = UnobservedWrites()
     assert ahead.reach("abc") == []
     assert ahead.answered(PAGE, "abc")
     assert ahead.reach("99") == []
@@ -48,7 +48,7 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=30))
 def test_nothing_is_forgotten_and_nothing_is_told_twice(steps: list[tuple[bool, int]]) -> None:
-    ahead, reached, waiting = Ahead(), 0, dict[tuple[str, str], int]()
+    ahead, reached, waiting = UnobservedWrites(), 0, dict[tuple[str, str], int]()
     for watch, version in steps:
         if watch:
             reached = max(reached, version)

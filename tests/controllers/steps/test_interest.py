@@ -4,7 +4,12 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from fairway.api.placement import Placement
-from fairway.controllers.placement.interest import Concern, Interest, Owner, concern_of
+from fairway.controllers.placement.dependency_index import (
+    Dependencies,
+    DependencyIndex,
+    Owner,
+    dependencies_of,
+)
 from fairway.engine import cycle
 from fairway.fleet import Fleet, cells
 from fairway.fleet.column import Key
@@ -17,7 +22,7 @@ OWNERS: tuple[Owner, ...] = (("ns1", "p0"), ("ns1", "p1"), ("ns2", "p0"))
 
 keys = st.frozensets(st.sampled_from(KEYS))
 concerns = st.builds(
-    lambda wide, narrow, anything: Concern(wide, narrow - wide, anything), keys, keys, st.booleans()
+    lambda wide, narrow, anything: Dependencies(wide, narrow - wide, anything), keys, keys, st.booleans()
 )
 steps = st.lists(st.tuples(st.sampled_from(OWNERS), st.one_of(st.none(), concerns)), max_size=15)
 changes = st.builds(Change, rows=st.sampled_from([(), (1,)]), columns=keys)
@@ -25,9 +30,9 @@ changes = st.builds(Change, rows=st.sampled_from([(), (1,)]), columns=keys)
 
 @given(steps=steps, change=changes)
 def test_those_are_concerned_who_said_so_last(
-    steps: list[tuple[Owner, Concern | None]], change: Change
+    steps: list[tuple[Owner, Dependencies | None]], change: Change
 ) -> None:
-    interest, said = Interest(), dict[Owner, Concern]()
+    interest, said = DependencyIndex(), dict[Owner, Dependencies]()
     for owner, concern in steps:
         if concern is None:
             interest.forget(owner)
@@ -46,8 +51,8 @@ def test_those_are_concerned_who_said_so_last(
 
 
 @given(st.lists(st.tuples(st.sampled_from(OWNERS), concerns), max_size=15))
-def test_who_is_forgotten_leaves_nothing_behind(steps: list[tuple[Owner, Concern]]) -> None:
-    interest = Interest()
+def test_who_is_forgotten_leaves_nothing_behind(steps: list[tuple[Owner, Dependencies]]) -> None:
+    interest = DependencyIndex()
     for owner, concern in steps:
         interest.put(owner, concern)
     for owner in OWNERS:
@@ -60,6 +65,6 @@ def test_who_is_forgotten_leaves_nothing_behind(steps: list[tuple[Owner, Concern
 def test_how_often_others_chose_a_cluster_concerns_nobody(placement: Placement) -> None:
     workload = PlacementWorkload(placement)
     outcome = cycle.run(Fleet().snapshot(), workload, workload.profile, now=NOW_MICROS)
-    concern = concern_of(outcome, placement)
+    concern = dependencies_of(outcome, placement)
     assert cells.DECISIONS not in concern.wide | concern.narrow
     assert not concern.wide & concern.narrow

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from controllers.steps.pretend import refused
 from fairway.api.lease import Lease, LeaseSpec, format_micro_time
-from fairway.controllers.placement import ocm
+from fairway.controllers.placement import ocm_detection
 from fairway.kube import Client, Forbidden, KubeError, NotFound, ServerError, TransportError
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -35,19 +35,23 @@ def lease(*, holder: str = "somebody", ago: float = 0, lasts: int = 15, renewed:
     return Lease(spec=LeaseSpec(holderIdentity=holder, renewTime=stamp, leaseDurationSeconds=lasts))
 
 
-async def found(hub: Hub, *, namespace: str = ocm.NAMESPACE) -> ocm.Found | None:
-    return await ocm.find(cast("Client", hub), now=NOW, namespace=namespace)
+async def found(hub: Hub, *, namespace: str = ocm_detection.NAMESPACE) -> ocm_detection.OcmLease | None:
+    return await ocm_detection.find(cast("Client", hub), now=NOW, namespace=namespace)
 
 
 async def test_a_lease_that_is_kept_up_tells_of_it() -> None:
     hub = Hub(lease(ago=3))
-    assert await found(hub) == ocm.Found(holder="somebody", namespace="open-cluster-management-hub")
+    assert await found(hub) == ocm_detection.OcmLease(
+        holder="somebody", namespace="open-cluster-management-hub"
+    )
     assert hub.asked == [("open-cluster-management-hub", "placement-lock")]
 
 
 async def test_it_may_live_elsewhere() -> None:
     hub = Hub(lease())
-    assert await found(hub, namespace="elsewhere") == ocm.Found(holder="somebody", namespace="elsewhere")
+    assert await found(hub, namespace="elsewhere") == ocm_detection.OcmLease(
+        holder="somebody", namespace="elsewhere"
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +84,7 @@ async def test_what_cannot_be_told_is_said(error: KubeError, caplog: pytest.LogC
 
 
 def test_the_refusal_says_who_and_what_to_do() -> None:
-    text = str(ocm.OcmRuns(ocm.Found(holder="pod-1", namespace="hub-ns")))
-    assert text == ocm.RUNS.format(holder="pod-1", namespace="hub-ns", name="placement-lock")
+    text = str(ocm_detection.OcmControllerRunning(ocm_detection.OcmLease(holder="pod-1", namespace="hub-ns")))
+    assert text == ocm_detection.RUNS.format(holder="pod-1", namespace="hub-ns", name="placement-lock")
     for word in ("pod-1", "hub-ns/placement-lock", "--shadow", "--beside-ocm"):
         assert word in text

@@ -7,12 +7,12 @@ from msgspec import structs
 
 from fairway.api.meta import find_condition
 from fairway.api.placement import Placement, PlacementSpec, PlacementStatus
-from fairway.controllers.placement.proposal import (
+from fairway.controllers.placement.reconcile_plan import (
     KEEP,
     LONGEST_MESSAGE,
     ON_MISCONFIGURATION,
-    Proposal,
-    propose,
+    ReconcilePlan,
+    make_plan,
     rate_of,
 )
 from fairway.controllers.placement.steps import Fill
@@ -35,10 +35,10 @@ def test_how_often_scores_are_recorded(limit: str, seconds: int) -> None:
     assert rate_of(builders.placement(spec=PlacementSpec(scoreRateLimit=limit))) == seconds * SECOND
 
 
-def proposed(world: World, placement: Placement, *, refresh: bool = False) -> Proposal:
+def proposed(world: World, placement: Placement, *, refresh: bool = False) -> ReconcilePlan:
     key = (placement.metadata.namespace, placement.metadata.name)
     decisions = world.decisions(placement.metadata.namespace)
-    return propose(
+    return make_plan(
         world.look(key, now=NOW_MICROS),
         world.placements[key],
         named=decisions,

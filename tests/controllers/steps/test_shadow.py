@@ -31,8 +31,9 @@ from controllers.steps.simulation import METERS, Told
 from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
 from fairway.api.meta import Condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.placement.proposal import Proposal
+from fairway.controllers.placement.reconcile_plan import ReconcilePlan
 from fairway.controllers.placement.shadow import (
     MISSING,
     OTHER_CLUSTERS,
@@ -43,7 +44,6 @@ from fairway.controllers.placement.shadow import (
     Shadow,
     differences,
 )
-from fairway.controllers.sources import Sources
 from fairway.kube import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -65,7 +65,7 @@ def pages_of(*groups: str) -> tuple[Page, ...]:
 
 
 def told(pages: tuple[Page, ...], there: Decisions, *, status: PlacementStatus | None = None) -> list[str]:
-    proposal = Proposal(
+    proposal = ReconcilePlan(
         placement=Placement(), pages=pages, steps=planned(pages, there, refresh=True), status=status
     )
     return list(differences(proposal, there))
@@ -124,7 +124,7 @@ def test_whatever_would_be_written_is_told_but_for_scores_and_owners(situation: 
     before, pages = situation
     own = {name: each for name, each in before.items() if "p" in each.metadata.labels.values()}
     steps = planned(pages, before, refresh=True)
-    found = list(differences(Proposal(placement=Placement(), pages=pages, steps=steps), own))
+    found = list(differences(ReconcilePlan(placement=Placement(), pages=pages, steps=steps), own))
     wanted = {page.name: (dict(page.labels), list(page.clusters)) for page in pages}
     there = {
         name: (dict(each.metadata.labels), [one.clusterName for one in each.status.decisions])
@@ -152,7 +152,7 @@ class Scene:
         ):
             self.hub.put(resource, thing)
         self._informed = {each.plural: Informed(self.hub, each) for each in KINDS}
-        self.shadow.watch(cast("Sources", Told(self._informed)))
+        self.shadow.watch(cast("InformerFactory", Told(self._informed)))
         for each in self._informed.values():
             each.list_all()
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fairway.api.clusterset import ManagedClusterSet
-from fairway.controllers.placement import book as module
-from fairway.controllers.placement.book import Book
+from fairway.controllers.placement import state as module
+from fairway.controllers.placement.state import PlacementState
 from fairway.fleet import Fleet
 from fairway.fleet.journal import Change
 from fairway.kube import Added, Batch
@@ -24,7 +24,7 @@ def test_the_others_are_not_lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest
         return known(self, source)
 
     monkeypatch.setattr(Fleet, "upsert_set", upsert)
-    book = Book(wake=lambda _: None, meters=Meters())
+    book = PlacementState(wake=lambda _: None, meters=Meters())
     changes: tuple[Added[Any], ...] = tuple(Added(make.cluster_set(name)) for name in ("a", "odd", "b"))
     batch = Batch(changes=changes, epoch=0, listed=True, resource_version="1")
     with caplog.at_level(logging.ERROR):

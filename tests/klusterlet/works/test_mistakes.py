@@ -6,10 +6,10 @@ import pytest
 
 from fairway.api.salvage import salvage
 from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
-from fairway.klusterlet.works import words
+from fairway.klusterlet.works import messages
 from fairway.klusterlet.works.discovery import Discovery
-from fairway.klusterlet.works.duty import Duty
-from fairway.klusterlet.works.manifest import Failed, read
+from fairway.klusterlet.works.manifest import InvalidManifest, read
+from fairway.klusterlet.works.reconcile import WorkReconciler
 from fairway.kube import SYSTEM_CLOCK, Client, Connection, Invalid, KubeError, NotFound
 from klusterlet.works.world import World
 
@@ -28,13 +28,17 @@ async def test_every_bad_manifest_is_told_and_the_good_ones_are_applied(small_wo
     world = small_world
     nowhere = f"{world.name}-nowhere"
     bad: dict[str, dict[str, Any]] = {
-        f"{words.NO_NAME}; {words.NO_NAME_REMEDY}": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}},
-        f"{words.NO_NAMESPACE}; {words.NO_NAMESPACE_REMEDY}": {
+        f"{messages.NO_NAME}; {messages.NO_NAME_REMEDY}": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {},
+        },
+        f"{messages.NO_NAMESPACE}; {messages.NO_NAMESPACE_REMEDY}": {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "homeless"},
         },
-        f"the namespace '{nowhere}' does not exist; {words.NAMESPACE_REMEDY}": {
+        f"the namespace '{nowhere}' does not exist; {messages.NAMESPACE_REMEDY}": {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "lost", "namespace": nowhere},
@@ -44,8 +48,10 @@ async def test_every_bad_manifest_is_told_and_the_good_ones_are_applied(small_wo
             "kind": "Cofigmap",
             "metadata": {"name": "typo", "namespace": world.name},
         },
-        f"; {words.INVALID_REMEDY}": secret(world, data={"k": "not base64!"}),
-        f"{words.TWICE.format(first=7)}; {words.TWICE_REMEDY}": world.config_map("good", {"k": "other"}),
+        f"; {messages.INVALID_REMEDY}": secret(world, data={"k": "not base64!"}),
+        f"{messages.TWICE.format(first=7)}; {messages.TWICE_REMEDY}": world.config_map(
+            "good", {"k": "other"}
+        ),
     }
     first, *rest = bad.values()
     manifests = [first, world.config_map("also-good", {}), *rest[:-1], world.config_map("x", {})]
@@ -117,7 +123,7 @@ async def test_the_hub_itself_refuses_what_is_no_object_or_too_much(small_world:
 async def test_what_a_lax_hub_may_hold(small_world: World, manifest: dict[str, Any], message: str) -> None:
     work = ManifestWork(spec=ManifestWorkSpec(workload=Workload(manifests=(manifest,))))
     (found,) = await read(work, Discovery(small_world.cluster))
-    assert isinstance(found, Failed)
+    assert isinstance(found, InvalidManifest)
     assert str(found.refusal).startswith(message)
 
 
@@ -185,7 +191,7 @@ class StatusOnly:
 async def test_work_whose_spec_cannot_be_read_says_so_and_what_is_applied_stays() -> None:
     raw = b'{"metadata":{"name":"w"},"spec":{"workload":{"manifests":[7]}}}'
     hub, untouchable = StatusOnly(), cast("Any", None)
-    duty = Duty(
+    duty = WorkReconciler(
         hub=cast("Client", hub),
         cluster=untouchable,
         records=untouchable,

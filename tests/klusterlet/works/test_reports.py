@@ -23,12 +23,12 @@ from fairway.api.work import (
     SelectivelyOrphans,
     UpdateStrategy,
 )
-from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, hub_hash, repairs
+from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, hub_hash, repair_backoff
+from fairway.klusterlet.works.condition_rules import conditions
 from fairway.klusterlet.works.feedback import feedback
 from fairway.klusterlet.works.manifest import config_of, owned
-from fairway.klusterlet.works.objects import Identity
-from fairway.klusterlet.works.repairs import Repairs
-from fairway.klusterlet.works.rules import conditions
+from fairway.klusterlet.works.objects import ObjectId
+from fairway.klusterlet.works.repair_backoff import RepairBackoff
 from fairway.klusterlet.works.status import Outcome, status_of
 
 NOW = datetime(2031, 5, 5, 12, tzinfo=UTC)
@@ -211,7 +211,7 @@ def test_configurations_that_match_are_put_together() -> None:
 
 
 def test_what_a_work_owns() -> None:
-    one = Identity(group="", resource="configmaps", namespace="n", name="a")
+    one = ObjectId(group="", resource="configmaps", namespace="n", name="a")
     rule = ResourceIdentifier(resource="configmaps", namespace="n", name="a")
     selective = DeleteOption(
         propagationPolicy="SelectivelyOrphan", selectivelyOrphans=SelectivelyOrphans(orphaningRules=(rule,))
@@ -221,7 +221,7 @@ def test_what_a_work_owns() -> None:
     assert not owned(one, DeleteOption(propagationPolicy="Orphan"))
     assert not owned(one, selective)
     assert owned(one, DeleteOption(propagationPolicy="SelectivelyOrphan"))
-    assert owned(Identity(group="", resource="secrets", namespace="n", name="a"), selective)
+    assert owned(ObjectId(group="", resource="secrets", namespace="n", name="a"), selective)
 
 
 def test_repairs_that_do_not_last_come_later_and_later() -> None:
@@ -232,16 +232,16 @@ def test_repairs_that_do_not_last_come_later_and_later() -> None:
             return self.seconds
 
     clock = Running()
-    kept = Repairs(clock)
+    kept = RepairBackoff(clock)
     pauses = []
-    for _ in range(repairs.AT_ONCE + 12):
+    for _ in range(repair_backoff.AT_ONCE + 12):
         pauses.append(kept.pause("w"))
         kept.note("w")
-    assert pauses[: repairs.AT_ONCE] == [0.0] * repairs.AT_ONCE
-    assert pauses[repairs.AT_ONCE : repairs.AT_ONCE + 3] == [1.0, 2.0, 4.0]
+    assert pauses[: repair_backoff.AT_ONCE] == [0.0] * repair_backoff.AT_ONCE
+    assert pauses[repair_backoff.AT_ONCE : repair_backoff.AT_ONCE + 3] == [1.0, 2.0, 4.0]
     assert pauses[-1] == 300.0
     assert kept.pause("other") == 0.0
-    clock.seconds = repairs.PEACE_SECONDS
+    clock.seconds = repair_backoff.PEACE_SECONDS
     assert kept.pause("w") == 0.0
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairway.klusterlet.works import words
+from fairway.klusterlet.works import messages
 from klusterlet.works.world import World
 
 
@@ -16,7 +16,7 @@ async def test_the_older_work_decides_and_the_younger_is_told(small_world: World
         message = await world.refused("b", 0)
         assert message == (
             f"Failed to apply manifest: manifest 0 (ConfigMap {world.name}/one): is also in ManifestWork "
-            f"{world.full('a')}, which was there first and says something else; {words.RIVAL_REMEDY}"
+            f"{world.full('a')}, which was there first and says something else; {messages.RIVAL_REMEDY}"
         )
         await agent.quiet()
         assert await world.there() == {"one": {"k": "old"}, "two": {}}
@@ -58,7 +58,7 @@ async def test_an_object_moves_from_one_work_to_another(small_world: World) -> N
             "a", world.config_map("one", {"k": "1"}), world.config_map("two", {}), deleteOption=option
         )
         await world.applied("b")
-        assert words.KEEPS in await world.refused("a", 0)
+        assert messages.KEEPS in await world.refused("a", 0)
         await world.give("a", world.config_map("two", {}), deleteOption=option)
         await world.applied("a")
         await world.take_back("a")

@@ -28,7 +28,7 @@ from fairway.kube import (
     Patch,
     Resource,
 )
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 from fairway.kube.transport import Response
 from rights import grant
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairway.providers.forecast.book import Book
+from fairway.providers.forecast.history import History
 
 KEY = ("c1", "free")
 
 
-def book(**more: int) -> Book:
-    return Book(**{"step": 10, "columns": 5, "most": 100, **more})
+def book(**more: int) -> History:
+    return History(**{"step": 10, "columns": 5, "most": 100, **more})
 
 
-def row(found: Book) -> list[float]:
+def row(found: History) -> list[float]:
     return [round(float(value), 6) for value in found.complete()[found.keys[KEY]]]
 
 

@@ -9,7 +9,7 @@ import pytest
 from fairway.api.cluster import ManagedCluster
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.forecast import provider
-from fairway.providers.forecast.options import Options
+from fairway.providers.forecast.options import ForecastOptions
 from fairway.providers.forecast.provider import Forecast
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Score
 from fairway.providers.runner import Settings, running
@@ -49,7 +49,7 @@ class Load(FleetProvider):
 
 def forecast(load: Load, *, state: Path | None = None, uses_current: bool = False) -> Forecast:
     return Forecast(
-        Options(
+        ForecastOptions(
             name="forecast",
             resource="forecast-score",
             interval=60,

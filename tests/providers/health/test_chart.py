@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairway.kube import Batch
 from fairway.kube.change import difference
-from fairway.providers.health.chart import Chart
+from fairway.providers.health.cluster_state import ClusterState
 from fairway.providers.health.objects import NodeHealth, PodHealth
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
@@ -51,7 +51,7 @@ def pod(
 
 class Cluster:
     def __init__(self) -> None:
-        self.chart = Chart(namespaces=NAMESPACES, window=600)
+        self.chart = ClusterState(namespaces=NAMESPACES, window=600)
         self.now = 0.0
         self.there: dict[tuple[str, str], PodHealth] = {}
 

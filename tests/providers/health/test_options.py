@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from fairway.providers.catalogue import CATALOGUE, Context, OptionsError
-from fairway.providers.health import Options, health
+from fairway.providers.health import HealthOptions, health
 from fairway.providers.health.parts import WEIGHTS
 
 
 def test_nothing_need_be_said() -> None:
-    assert Options.read({}) == Options()
+    assert HealthOptions.read({}) == HealthOptions()
 
 
 def test_everything_can_be_said() -> None:
-    found = Options.read(
+    found = HealthOptions.read(
         {
             "namespaces": ["kube-*"],
             "weights": {"healthRestarts": 0},
@@ -26,7 +26,7 @@ def test_everything_can_be_said() -> None:
             "interval": "30s",
         }
     )
-    assert found == Options(
+    assert found == HealthOptions(
         namespaces=("kube-*",),
         weights={**WEIGHTS, "healthRestarts": 0.0},
         window=300.0,
@@ -57,7 +57,7 @@ def test_everything_can_be_said() -> None:
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionsError, match=message):
-        Options.read(given)
+        HealthOptions.read(given)
 
 
 def test_the_catalogue_has_it_and_it_needs_a_cluster() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.controllers.recovery.policy import Policy
+from fairway.controllers.recovery.policy import RecoveryPolicy
 from fairway.providers.health.parts import (
     ADD_ONS,
     ALL_WELL,
@@ -43,7 +43,11 @@ def test_half_the_worst_and_half_the_mean(parts: dict[str, int], health: float) 
 def test_one_part_alone_makes_a_cluster_unhealthy_if_it_matters() -> None:
     """By the thresholds of recovery: restarts do not."""
     found = {part: combined({**BEST, part: 0}) or 0.0 for part in PARTS}
-    assert {part for part, health in found.items() if health < Policy().below} == {NODES, API, ADD_ONS}
+    assert {part for part, health in found.items() if health < RecoveryPolicy().below} == {
+        NODES,
+        API,
+        ADD_ONS,
+    }
 
 
 def test_what_is_not_known_or_has_no_weight_does_not_count() -> None:

@@ -10,8 +10,8 @@ import pytest
 from fairway.api.meta import find_condition
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Connection, Informer, Patch, load
-from fairway.kube.rules import Rule
-from fairway.providers.health import RULES, Health, Options
+from fairway.kube.rbac import Rule
+from fairway.providers.health import RULES, Health, HealthOptions
 from fairway.providers.health.parts import ADD_ONS, API, HEALTH, NODES, RESTARTS
 from fairway.providers.provider import ProviderError, Reading
 from fairway.providers.runner import running
@@ -149,7 +149,7 @@ async def test_an_api_server_that_does_not_answer_is_slow(monkeypatch: pytest.Mo
     monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
     nowhere = Connection(server="http://127.0.0.1:9")
     async with Client(nowhere) as client:
-        provider = Health(client, Options(probe_timeout=7.0))
+        provider = Health(client, HealthOptions(probe_timeout=7.0))
         async with asyncio.timeout(DEADLINE), reading(provider):
             await provider._probed.wait()
             found = await provider.read()

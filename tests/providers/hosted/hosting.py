@@ -8,7 +8,7 @@ from typing import Any
 
 from fairway.kube import CLUSTER_CLAIMS, Client
 from fairway.providers.hosted import HostedClusters
-from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.provider import HOSTED_CLUSTERS
 from fairway.providers.provider import Reading
 from fairway.testing.hub import embedded_hub
@@ -91,6 +91,6 @@ async def hosting(*definitions: dict[str, Any]) -> AsyncIterator[Cluster]:
 
 
 async def reading(cluster: Cluster, **options: Any) -> Reading:
-    provider = HostedClusters(cluster.client, Options.read(options, environment={}))
+    provider = HostedClusters(cluster.client, HostedOptions.read(options, environment={}))
     async with provider.running(lambda: None):
         return await provider.read()

@@ -10,7 +10,7 @@ from fairway.api.placement import Placement
 from fairway.kube import Client
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, ZERO
-from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.sizing import GIBIBYTE, PROFILES
 from fairway.testing.hub import embedded_hub
 
@@ -46,7 +46,7 @@ def test_the_sizes_are_these() -> None:
 
 def test_the_options_are_good_ones() -> None:
     (options,) = (block for block in BLOCKS if block.startswith("maximum"))
-    read = Options.read(yaml.safe_load(options), environment={})
+    read = HostedOptions.read(yaml.safe_load(options), environment={})
     assert {each.score for each in read.profiles} >= {"hcpSlotsHuge", "hcpSlotsLab"}
     assert set(yaml.safe_load(options)) == {
         "maximum", "threshold", "claims", "profiles", "baseline", "prometheus", "interval",

@@ -6,11 +6,11 @@ import pytest
 
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.hosted.claims import Limits
-from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.options import HostedOptions
 
 
-def read(given: dict[str, Any], **environment: str) -> Options:
-    return Options.read(given, environment=environment)
+def read(given: dict[str, Any], **environment: str) -> HostedOptions:
+    return HostedOptions.read(given, environment=environment)
 
 
 def test_the_defaults_are_those_of_the_hypershift_add_on() -> None:

@@ -8,17 +8,17 @@ import pytest
 
 from fairway.api import crds
 from fairway.kube import CLUSTER_CLAIMS, Added, Batch, Change, Client, Deleted, Informer, Updated
-from fairway.kube.rules import Rule
-from fairway.providers import following
+from fairway.kube.rbac import Rule
+from fairway.providers import informer_readiness
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM, scores_of
 from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ROLES, ZERO, Limits, claimed
 from fairway.providers.hosted.hosts import Hosts
-from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.provider import CANNOT_HOST, CLAIMS_NOT_WRITTEN, NO_HYPERSHIFT, hosted_clusters
 from fairway.providers.provider import ProviderError
-from fairway.providers.usage.brief import PodUse
+from fairway.providers.usage.objects import PodUse
 from providers.hosted.hosting import DEFINITIONS, HOSTED_CLUSTER, Cluster, hosting, reading
 from providers.usage.objects import as_pod, pod
 from rights import grant
@@ -69,7 +69,7 @@ async def test_limits_that_were_not_understood_are_told_with_the_scores(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HC_MAX_NUMBER", "many")
-    provider = HostedClusters(cluster.client, Options.read({}))
+    provider = HostedClusters(cluster.client, HostedOptions.read({}))
     async with provider.running(lambda: None):
         found = await provider.read()
     assert found.note == "HC_MAX_NUMBER='many' cannot be used, so 80 and 60 are the limits"
@@ -127,8 +127,8 @@ async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
 
 
 async def test_who_may_not_look_is_told_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr(following, "ANSWER_SECONDS", 120.0)
+    monkeypatch.setattr(informer_readiness, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(informer_readiness, "ANSWER_SECONDS", 120.0)
     stranger = await grant(cluster.client, "stranger", (HOSTED_RULE,))
     async with Client(stranger) as client, asyncio.timeout(120):
         provider = HostedClusters(client)
@@ -226,5 +226,5 @@ def test_claims_at_the_default_limits(count: int, expected: str) -> None:
 
 
 def test_anything_left_is_better_than_nothing() -> None:
-    (scale,) = (each.scale for each in scores_of(Options()) if each.name == HEADROOM)
+    (scale,) = (each.scale for each in scores_of(HostedOptions()) if each.name == HEADROOM)
     assert [scale.score(value) for value in (0, 0.001, 0.5, 1)] == [0, 1, 50, 100]

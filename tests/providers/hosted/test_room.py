@@ -6,15 +6,15 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.providers.hosted.room import Room, slots
+from fairway.providers.hosted.headroom import Headroom, slots
 from fairway.providers.hosted.sizing import Profile
 
 UNIT = Profile(name="unit", cpu=3, memory=3, pods=3)
 ALONE = Profile(name="alone", cpu=1, memory=1, pods=1, replicas=1)
 
 
-def zone(name: str, parts: float) -> Room:
-    return Room(zone=name, cpu=parts, memory=parts, pods=parts)
+def zone(name: str, parts: float) -> Headroom:
+    return Headroom(zone=name, cpu=parts, memory=parts, pods=parts)
 
 
 @cache
@@ -56,7 +56,7 @@ def test_a_single_replica_fits_anywhere() -> None:
 
 
 def test_the_scarcest_resource_decides() -> None:
-    plenty = [Room(zone=name, cpu=100, memory=100, pods=2) for name in "abc"]
+    plenty = [Headroom(zone=name, cpu=100, memory=100, pods=2) for name in "abc"]
     assert slots(plenty, UNIT) == 2
 
 

@@ -32,9 +32,9 @@ from fairway.providers import (
     fleet_provider,
     provider,
 )
+from fairway.providers.dry_run import DryRunSink
 from fairway.providers.placement_scores import status_of
 from fairway.providers.publication import Publication
-from fairway.providers.rehearsal import Rehearsal
 from fairway.providers.runner import Runner, Settings
 from fairway.testing.builders import cluster
 
@@ -221,7 +221,7 @@ class Stage:
 
     def __init__(self, made: Provider, *, cluster: str | None) -> None:
         made.isolated = False  # threads would only slow it down
-        self.clock, self.sink = Clock(), Rehearsal()
+        self.clock, self.sink = Clock(), DryRunSink()
         self.runner = Runner(
             [made],
             client=None,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.providers.assessment import NO_VALUES, WELL, assess, summary
-from fairway.providers.intake import BAD_VALUE, Intake
 from fairway.providers.provider import Score
+from fairway.providers.reading_check import BAD_VALUE, CheckedReading
 from fairway.providers.scales import Direct, Linear
 from fairway.providers.smoothing import Smoothing
 
@@ -19,19 +19,19 @@ SCORES = (
 
 
 def test_scores_are_sorted_and_the_message_names_raw_values() -> None:
-    found = assess(Intake(values={"memAvailable": 40.0, "cpuAvailable": 12.5}), SCORES, at=NOW)
+    found = assess(CheckedReading(values={"memAvailable": 40.0, "cpuAvailable": 12.5}), SCORES, at=NOW)
     assert found.scores == (("cpuAvailable", 50), ("memAvailable", 50))
     assert found.message == "cpuAvailable 12.5 cores, memAvailable 40 GiB"
     assert (found.well, found.reason, found.at) == (True, WELL, NOW)
 
 
 def test_a_score_that_was_not_read_is_not_there() -> None:
-    found = assess(Intake(values={"cpuAvailable": 25.0}), SCORES, at=NOW)
+    found = assess(CheckedReading(values={"cpuAvailable": 25.0}), SCORES, at=NOW)
     assert (found.scores, found.well) == ((("cpuAvailable", 100),), True)
 
 
 def test_a_part_is_published_with_its_problem() -> None:
-    intake = Intake(values={"cpuAvailable": 25.0}, problem="no metrics of memory", reason="NoMetrics")
+    intake = CheckedReading(values={"cpuAvailable": 25.0}, problem="no metrics of memory", reason="NoMetrics")
     found = assess(intake, SCORES, at=NOW)
     assert found.scores == (("cpuAvailable", 100),)
     assert (found.well, found.reason) == (False, "NoMetrics")
@@ -39,12 +39,14 @@ def test_a_part_is_published_with_its_problem() -> None:
 
 
 def test_nothing_is_a_problem() -> None:
-    found = assess(Intake(values={}), SCORES, at=NOW)
+    found = assess(CheckedReading(values={}), SCORES, at=NOW)
     assert (found.scores, found.well, found.reason) == ((), False, NO_VALUES)
 
 
 def test_smoothed_values_are_scored_and_raw_ones_named() -> None:
-    found = assess(Intake(values={"cpuAvailable": 25.0}), SCORES, at=NOW, smoothed={"cpuAvailable": 12.5})
+    found = assess(
+        CheckedReading(values={"cpuAvailable": 25.0}), SCORES, at=NOW, smoothed={"cpuAvailable": 12.5}
+    )
     assert found.scores == (("cpuAvailable", 50),)
     assert found.message == "cpuAvailable 25 cores"
 
@@ -68,7 +70,7 @@ class Careless:
 @pytest.mark.parametrize("scale", [Broken(), Careless("x"), Careless(None), Careless(math.nan)])
 def test_a_scale_that_fails_costs_its_score(scale: Careless) -> None:
     scores = (Score(name="odd", scale=scale), *SCORES)
-    found = assess(Intake(values={"odd": 1.0, "cpuAvailable": 25.0}), scores, at=NOW)
+    found = assess(CheckedReading(values={"odd": 1.0, "cpuAvailable": 25.0}), scores, at=NOW)
     assert found.scores == (("cpuAvailable", 100),)
     assert found.reason == BAD_VALUE
     assert found.message.startswith("the scale of odd failed on 1: ")
@@ -76,7 +78,7 @@ def test_a_scale_that_fails_costs_its_score(scale: Careless) -> None:
 
 @pytest.mark.parametrize(("answer", "score"), [(1e9, 100), (-1e9, -100), (12.9, 12), (True, 1)])
 def test_a_scale_that_is_careless_is_kept_in_range(answer: object, score: int) -> None:
-    found = assess(Intake(values={"odd": 1.0}), (Score(name="odd", scale=Careless(answer)),), at=NOW)
+    found = assess(CheckedReading(values={"odd": 1.0}), (Score(name="odd", scale=Careless(answer)),), at=NOW)
     assert found.scores == (("odd", score),)
 
 

@@ -7,7 +7,7 @@ import pytest
 from fairway.kube import MANAGED_CLUSTER_SCORES, Client
 from fairway.observe.meters import values
 from fairway.providers import DefinitionError, Direct, Linear, Runner, Settings, provider, running
-from fairway.providers.rules import CLUSTER_RULES, RAW_RULES
+from fairway.providers.rbac import CLUSTER_RULES, RAW_RULES
 from providers.sdk.world import World
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairway.kube import TransportError
 from fairway.kube.core import NODES
-from fairway.providers.following import STALE_SECONDS, WATCH_LOST, Answers
+from fairway.providers.informer_readiness import STALE_SECONDS, WATCH_LOST, LivenessCheck
 from fairway.providers.provider import ProviderError
 
 pytestmark = pytest.mark.looptime
@@ -37,7 +37,7 @@ def cluster() -> Any:
 
 
 async def test_a_cluster_is_asked_once_an_interval(cluster: Any) -> None:
-    answers = Answers(cluster, cluster)
+    answers = LivenessCheck(cluster, cluster)
     for _ in range(181):
         await answers.ensure(interval=60)
         await asyncio.sleep(1)
@@ -45,7 +45,7 @@ async def test_a_cluster_is_asked_once_an_interval(cluster: Any) -> None:
 
 
 async def test_one_that_hangs_is_not_believed(cluster: Any) -> None:
-    answers = Answers(cluster, cluster)
+    answers = LivenessCheck(cluster, cluster)
     await answers.ensure(interval=60)
     cluster.hangs = True
     await asyncio.sleep(40)
@@ -62,7 +62,7 @@ async def test_one_that_hangs_is_not_believed(cluster: Any) -> None:
 
 
 async def test_a_long_interval_makes_nothing_old_any_newer(cluster: Any) -> None:
-    answers = Answers(cluster, cluster)
+    answers = LivenessCheck(cluster, cluster)
     await answers.ensure(interval=3600)
     cluster.hangs = True
     await asyncio.sleep(3300)

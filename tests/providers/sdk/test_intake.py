@@ -10,25 +10,25 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from fairway.providers.intake import (
+from fairway.providers.provider import FAILED, ProviderError, Reading, Score
+from fairway.providers.reading_check import (
     BAD_RESULT,
     BAD_VALUE,
     DUPLICATE_SCORE,
     MOST_SCORES,
     TOO_MANY_SCORES,
     UNKNOWN_SCORE,
-    Intake,
+    CheckedReading,
+    check_reading,
     reading_of,
-    take_in,
 )
-from fairway.providers.provider import FAILED, ProviderError, Reading, Score
 from fairway.providers.scales import Direct
 
 SCORES = tuple(Score(name=name, scale=Direct()) for name in ("queueFree", "queueAge"))
 
 
-def taken(values: object, **more: Any) -> Intake:
-    return take_in(Reading(values=cast("Mapping[str, float]", values), **more), SCORES)
+def taken(values: object, **more: Any) -> CheckedReading:
+    return check_reading(Reading(values=cast("Mapping[str, float]", values), **more), SCORES)
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_ten_thousand_scores_are_refused_as_a_whole() -> None:
 @pytest.mark.parametrize("result", [None, 7, "queueFree", {1, 2}])
 def test_a_class_must_return_values(result: object) -> None:
     with pytest.raises(ProviderError, match="instead of values by the name of their score") as caught:
-        take_in(result, SCORES)
+        check_reading(result, SCORES)
     assert caught.value.reason == BAD_RESULT
 
 
 @pytest.mark.parametrize("result", [{"queueFree": 1}, [("queueFree", 1)], Reading(values={"queueFree": 1})])
 def test_a_class_may_return_what_a_function_may(result: object) -> None:
-    assert take_in(result, SCORES).values == {"queueFree": 1.0}
+    assert check_reading(result, SCORES).values == {"queueFree": 1.0}
 
 
 @pytest.mark.parametrize("values", [None, 7, "queueFree", [1]])
@@ -148,7 +148,7 @@ def test_a_reading_must_have_values_by_name(values: object) -> None:
 
 def test_an_error_in_place_of_a_reading_is_that_error() -> None:
     with pytest.raises(ProviderError, match="no route"):
-        take_in(ProviderError("no route"), SCORES)
+        check_reading(ProviderError("no route"), SCORES)
 
 
 @pytest.mark.parametrize(

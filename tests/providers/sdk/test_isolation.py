@@ -9,8 +9,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fairway.providers.daemon_threads import MOST
-from fairway.providers.isolation import BUSY, CLOSED, TIMED_OUT, OwnThread, Room, SharedRoom, room_of
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
+from fairway.providers.sandbox import (
+    BUSY,
+    CLOSED,
+    TIMED_OUT,
+    InlineSandbox,
+    Sandbox,
+    ThreadSandbox,
+    sandbox_for,
+)
 
 SOON = 0.05
 """Seconds that something is given which never ends."""
@@ -53,9 +61,9 @@ def guest() -> Guest:
     return Guest()
 
 
-@pytest.fixture(params=[SharedRoom, OwnThread])
-async def room(request: pytest.FixtureRequest, guest: Guest) -> AsyncIterator[Room]:
-    made: Room = request.param(guest)
+@pytest.fixture(params=[InlineSandbox, ThreadSandbox])
+async def room(request: pytest.FixtureRequest, guest: Guest) -> AsyncIterator[Sandbox]:
+    made: Sandbox = request.param(guest)
     yield made
     await made.close()
 
@@ -72,7 +80,7 @@ def no_thread_is_left() -> Iterator[None]:
     assert not threads()
 
 
-async def begun(room: Room, read: Callable[[], Awaitable[object]], calls: list[int]) -> None:
+async def begun(room: Sandbox, read: Callable[[], Awaitable[object]], calls: list[int]) -> None:
     """Too late, though it has begun: on a slow machine it may be told to end before that, and is then asked again."""
     reasons = []
     while not calls:
@@ -84,7 +92,7 @@ async def begun(room: Room, read: Callable[[], Awaitable[object]], calls: list[i
     assert set(reasons) <= {TIMED_OUT, BUSY}
 
 
-async def once_free(room: Room, guest: Guest) -> Reading:
+async def once_free(room: Sandbox, guest: Guest) -> Reading:
     """The next reading, when what went before has ended."""
     while True:
         try:
@@ -95,19 +103,19 @@ async def once_free(room: Room, guest: Guest) -> Reading:
             await asyncio.sleep(0)
 
 
-async def test_it_opens_reads_and_closes(room: Room, guest: Guest) -> None:
+async def test_it_opens_reads_and_closes(room: Sandbox, guest: Guest) -> None:
     await room.open(lambda: None, deadline=LONG)
     assert not room.closed
     reading = await room.call(guest.read, deadline=LONG)
     assert reading.values["thread"] == guest.thread
-    assert (guest.thread == threading.get_ident()) is isinstance(room, SharedRoom)
+    assert (guest.thread == threading.get_ident()) is isinstance(room, InlineSandbox)
     await room.close()
     assert guest.events == ["opened", "closed"]
     await room.open(lambda: None, deadline=LONG)
     assert guest.events == ["opened", "closed", "opened"]
 
 
-async def test_what_it_raises_comes_out(room: Room, guest: Guest) -> None:
+async def test_what_it_raises_comes_out(room: Sandbox, guest: Guest) -> None:
     async def read() -> Reading:
         raise ZeroDivisionError("no queue")
 
@@ -117,7 +125,7 @@ async def test_what_it_raises_comes_out(room: Room, guest: Guest) -> None:
     await room.call(guest.read, deadline=LONG)
 
 
-async def test_what_awaits_for_ever_is_ended(room: Room, guest: Guest) -> None:
+async def test_what_awaits_for_ever_is_ended(room: Sandbox, guest: Guest) -> None:
     ended, calls = threading.Event(), list[int]()
 
     async def read() -> None:
@@ -135,7 +143,7 @@ async def test_what_awaits_for_ever_is_ended(room: Room, guest: Guest) -> None:
 
 async def test_what_had_no_time_to_begin_keeps_nobody(guest: Guest) -> None:
     """Its thread was somewhere else all the time that it was given."""
-    room, go, calls = OwnThread(guest), threading.Event(), list[int]()
+    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:
         calls.append(1)
@@ -153,7 +161,7 @@ async def test_what_had_no_time_to_begin_keeps_nobody(guest: Guest) -> None:
 
 
 async def test_what_blocks_is_left_behind_and_not_begun_again(guest: Guest) -> None:
-    room, go, calls = OwnThread(guest), threading.Event(), list[int]()
+    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:
         calls.append(1)
@@ -173,8 +181,8 @@ async def test_what_blocks_is_left_behind_and_not_begun_again(guest: Guest) -> N
 
 
 async def test_closing_does_not_wait_for_what_blocks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway.providers.isolation.CLOSING_SECONDS", SOON)
-    room, go, calls = OwnThread(guest), threading.Event(), list[int]()
+    monkeypatch.setattr("fairway.providers.sandbox.CLOSING_SECONDS", SOON)
+    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:
         calls.append(1)
@@ -188,8 +196,8 @@ async def test_closing_does_not_wait_for_what_blocks(guest: Guest, monkeypatch: 
     go.set()
 
 
-async def test_what_will_not_be_cancelled_is_not_begun_again(room: Room, guest: Guest) -> None:
-    go = asyncio.Event() if isinstance(room, SharedRoom) else None
+async def test_what_will_not_be_cancelled_is_not_begun_again(room: Sandbox, guest: Guest) -> None:
+    go = asyncio.Event() if isinstance(room, InlineSandbox) else None
     free, calls = threading.Event(), list[int]()
 
     async def read() -> None:
@@ -211,7 +219,7 @@ async def test_what_will_not_be_cancelled_is_not_begun_again(room: Room, guest: 
 
 async def test_it_cannot_end_the_process() -> None:
     guest = Guest()
-    room = OwnThread(guest)
+    room = ThreadSandbox(guest)
 
     async def leave() -> None:
         sys.exit(3)
@@ -234,7 +242,7 @@ async def test_it_cannot_end_the_process() -> None:
     await room.close()
 
 
-async def test_an_opening_that_fails_can_be_tried_again(room: Room, guest: Guest) -> None:
+async def test_an_opening_that_fails_can_be_tried_again(room: Sandbox, guest: Guest) -> None:
     def refuse() -> None:
         raise OSError("no such device")
 
@@ -248,7 +256,7 @@ async def test_an_opening_that_fails_can_be_tried_again(room: Room, guest: Guest
 
 
 async def test_an_opening_that_blocks(guest: Guest) -> None:
-    room, go, calls = OwnThread(guest), threading.Event(), list[int]()
+    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     def opening() -> None:
         calls.append(1)
@@ -269,7 +277,7 @@ async def test_an_opening_that_blocks(guest: Guest) -> None:
     await room.close()
 
 
-async def test_what_it_opened_may_close_by_itself(room: Room, guest: Guest) -> None:
+async def test_what_it_opened_may_close_by_itself(room: Sandbox, guest: Guest) -> None:
     guest.dies = True
     await room.open(lambda: None, deadline=LONG)
     while not room.closed:
@@ -283,13 +291,13 @@ async def test_what_it_opened_may_close_by_itself(room: Room, guest: Guest) -> N
 
 
 def test_whose_code_gets_a_thread(guest: Guest) -> None:
-    assert isinstance(room_of(guest), SharedRoom)
+    assert isinstance(sandbox_for(guest), InlineSandbox)
     guest.isolated = True
-    assert isinstance(room_of(guest), OwnThread)
+    assert isinstance(sandbox_for(guest), ThreadSandbox)
 
 
 async def test_what_it_hands_on_hangs_without_end_and_keeps_nobody(guest: Guest) -> None:
-    room, go, results = OwnThread(guest), threading.Event(), []
+    room, go, results = ThreadSandbox(guest), threading.Event(), []
     behind: list[threading.Thread] = []
 
     def hang() -> None:

@@ -15,18 +15,18 @@ from fairway.api.cluster import ManagedCluster
 from fairway.kube import Added, Batch, Change, Deleted, Updated
 from fairway.observe.meters import values
 from fairway.providers import ClusterProvider, Direct, FleetProvider, ProviderError, Reading, Score
-from fairway.providers.lane import DEBOUNCE_SECONDS, ELSEWHERE_RATE, ELSEWHERE_SECONDS
+from fairway.providers.dry_run import DryRunSink
 from fairway.providers.provider import Wake
+from fairway.providers.provider_loop import DEBOUNCE_SECONDS, ELSEWHERE_RATE, ELSEWHERE_SECONDS
 from fairway.providers.publication import Publication
-from fairway.providers.rehearsal import Rehearsal
 from fairway.providers.runner import Runner, Settings
-from fairway.providers.sink import Detached, Foreign, Held, Refused, SinkError
+from fairway.providers.sink import ForeignObject, NamespaceMissing, SinkError, StoredPublication, WriteRefused
 from fairway.testing.builders import cluster
 
 pytestmark = pytest.mark.looptime
 
 
-class Hand(Rehearsal):
+class Hand(DryRunSink):
     """Fails as long as it is told to."""
 
     def __init__(self) -> None:
@@ -34,15 +34,17 @@ class Hand(Rehearsal):
         self.error: SinkError | None = None
         self.writes: list[tuple[float, Publication]] = []
         self.tries: list[float] = []
-        self.held: Held | None = None
+        self.held: StoredPublication | None = None
 
-    async def find(self, _: str, /) -> Held | None:
+    async def find(self, _: str, /) -> StoredPublication | None:
         if self.error is not None:
             self.tries.append(now())
             raise self.error
         return self.held
 
-    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+    async def write(
+        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+    ) -> StoredPublication:
         self.tries.append(now())
         if self.error is not None:
             raise self.error
@@ -349,7 +351,7 @@ async def test_a_hub_that_comes_back_without_the_scores_gets_them_at_once() -> N
         assert runner.unready() == []
 
 
-@pytest.mark.parametrize("error", [Refused("you may not"), SinkError("busy", after=45)])
+@pytest.mark.parametrize("error", [WriteRefused("you may not"), SinkError("busy", after=45)])
 async def test_a_hub_that_refuses_is_not_pestered(error: SinkError) -> None:
     provider, sink = Told(), Hand()
     sink.error = error
@@ -359,7 +361,7 @@ async def test_a_hub_that_refuses_is_not_pestered(error: SinkError) -> None:
         assert str(error) in runner.unready()[0]
 
 
-@pytest.mark.parametrize("error", [Foreign("it is theirs"), Detached("no namespace c1")])
+@pytest.mark.parametrize("error", [ForeignObject("it is theirs"), NamespaceMissing("no namespace c1")])
 async def test_what_has_no_place_is_looked_at_once_a_minute(
     error: SinkError, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -380,7 +382,7 @@ class Everybody(FleetProvider):
         return {name: Reading(values={"free": 10}) for name in clusters}
 
 
-class Places(Rehearsal):
+class Places(DryRunSink):
     """A hub on which clusters have no place, but for those that a test makes."""
 
     def __init__(self) -> None:
@@ -388,10 +390,10 @@ class Places(Rehearsal):
         self.made: set[str] = set()
         self.tries: list[float] = []
 
-    async def find(self, cluster: str, /) -> Held | None:
+    async def find(self, cluster: str, /) -> StoredPublication | None:
         self.tries.append(now())
         if cluster not in self.made:
-            raise Detached(f"no namespace {cluster}")
+            raise NamespaceMissing(f"no namespace {cluster}")
         return await super().find(cluster)
 
 
@@ -426,7 +428,7 @@ def batch(*changes: Change[ManagedCluster]) -> Batch[ManagedCluster]:
     return Batch(changes=changes, epoch=0, listed=False, resource_version="1")
 
 
-class Slow(Rehearsal):
+class Slow(DryRunSink):
     """Answers when it is told to, with what it is told to."""
 
     def __init__(self) -> None:
@@ -434,7 +436,9 @@ class Slow(Rehearsal):
         self.asked, self.answers = asyncio.Event(), asyncio.Event()
         self.error: Exception | None = None
 
-    async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+    async def write(
+        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+    ) -> StoredPublication:
         self.asked.set()
         await self.answers.wait()
         if self.error is not None:
@@ -442,7 +446,9 @@ class Slow(Rehearsal):
         return await super().write(cluster, publication, held=held)
 
 
-@pytest.mark.parametrize("error", [None, SinkError("busy"), Detached("no namespace c1"), KeyError("odd")])
+@pytest.mark.parametrize(
+    "error", [None, SinkError("busy"), NamespaceMissing("no namespace c1"), KeyError("odd")]
+)
 async def test_nothing_is_kept_of_a_cluster_that_left_while_it_was_written(error: Exception | None) -> None:
     sink = Slow()
     sink.error = error
@@ -475,7 +481,7 @@ async def test_a_reading_that_fails_brings_back_no_cluster_that_left_meanwhile()
             raise ProviderError("the queue is away")
 
     runner = Runner(
-        [Failing()], client=None, settings=Settings(), sink_of=lambda _: Rehearsal(), clock=LoopClock()
+        [Failing()], client=None, settings=Settings(), sink_of=lambda _: DryRunSink(), clock=LoopClock()
     )
     runner._heard(batch(Added(cluster("c1")), Added(cluster("c2"))))
     lane = runner.lanes["told"]
@@ -489,7 +495,7 @@ async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCap
     provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(1)
-        sink.error, value[0] = Detached("no namespace c1"), 50
+        sink.error, value[0] = NamespaceMissing("no namespace c1"), 50
         await asyncio.sleep(1000)
         assert runner.unready() == []
         assert all(record.levelno < logging.WARNING for record in caplog.records)
@@ -505,7 +511,7 @@ async def test_a_restart_writes_only_what_is_not_there() -> None:
         await asyncio.sleep(1)
     second = Hand()
     ((_, publication),) = first.writes
-    second.held = Held(publication=publication)
+    second.held = StoredPublication(publication=publication)
     async with at_work(Told(), second) as runner:
         await asyncio.sleep(1)
         assert second.writes == []
@@ -528,7 +534,7 @@ async def test_once() -> None:
 
 async def test_once_with_a_hub_that_refuses() -> None:
     sink = Hand()
-    sink.error = Refused("you may not")
+    sink.error = WriteRefused("you may not")
     runner = Runner(
         [Told()],
         client=None,
@@ -542,7 +548,9 @@ async def test_once_with_a_hub_that_refuses() -> None:
 
 async def test_once_with_a_fault_that_nobody_foresaw() -> None:
     class Odd(Hand):
-        async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+        async def write(
+            self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        ) -> StoredPublication:
             raise KeyError("odd")
 
     runner = Runner(
@@ -558,7 +566,9 @@ async def test_once_with_a_fault_that_nobody_foresaw() -> None:
 
 async def test_an_unforeseen_fault_of_a_sink_stays_with_it(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Hand):
-        async def write(self, cluster: str, publication: Publication, /, *, held: Held | None) -> Held:
+        async def write(
+            self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        ) -> StoredPublication:
             if now() < 100:
                 raise KeyError("odd")
             return await super().write(cluster, publication, held=held)

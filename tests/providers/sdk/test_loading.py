@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairway.providers import ClusterProvider, OptionsError
-from fairway.providers.catalogue import CATALOGUE, Context, Entry
+from fairway.providers.catalogue import CATALOGUE, CatalogueEntry, Context
 from fairway.providers.loading import GROUP, LoadingError, installed, load
 
 CONTEXT = Context(name="test")
@@ -206,7 +206,7 @@ def test_everything_in_the_catalogue_is_there(name: str) -> None:
 def test_what_comes_with_fairway_is_not_isolated(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     file.write_text(FACTORY.replace("    return queue", "    queue.isolated = False\n    return queue"))
     sys.path.insert(0, str(file.parent))
-    monkeypatch.setitem(CATALOGUE, "own", Entry("queue_provider:make", "Ours."))
+    monkeypatch.setitem(CATALOGUE, "own", CatalogueEntry("queue_provider:make", "Ours."))
     assert not load("own")({}, CONTEXT).isolated
 
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Patch
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 from fairway.providers.placement_scores import AddOnPlacementScores
 from fairway.providers.publication import Publication
-from fairway.providers.rules import ADOPT_RULES, CLEANUP_RULES, CLUSTER_RULES
-from fairway.providers.sink import Detached, Foreign, Refused, SinkError, labels_of
+from fairway.providers.rbac import ADOPT_RULES, CLEANUP_RULES, CLUSTER_RULES
+from fairway.providers.sink import ForeignObject, NamespaceMissing, SinkError, WriteRefused, labels_of
 from providers.sdk.world import World, values_of
 
 RESOURCE = "queue-score"
@@ -150,9 +150,9 @@ async def test_what_is_somebody_elses_is_left_alone(
     cluster = await world.namespace()
     await world.foreign(cluster, RESOURCE, labels=labels)
     before = await world.raw(cluster, RESOURCE)
-    with pytest.raises(Foreign, match=words):
+    with pytest.raises(ForeignObject, match=words):
         await sink.find(cluster)
-    with pytest.raises(Foreign, match=words):
+    with pytest.raises(ForeignObject, match=words):
         await sink.write(cluster, WELL, held=None)
     assert await sink.remove(cluster) is False
     assert await world.raw(cluster, RESOURCE) == before
@@ -183,14 +183,14 @@ async def test_somebody_puts_theirs_in_its_place(world: World, sink: AddOnPlacem
     held = await sink.write(cluster, WELL, held=None)
     await world.delete(cluster, RESOURCE)
     await world.foreign(cluster, RESOURCE)
-    with pytest.raises(Foreign):
+    with pytest.raises(ForeignObject):
         await sink.write(cluster, WELL, held=held)
     assert values_of(await world.get(cluster, RESOURCE)) == {"theirs": 7}
 
 
 async def test_a_cluster_without_a_place(world: World, sink: AddOnPlacementScores) -> None:
     nowhere = world.name("nowhere")
-    with pytest.raises(Detached, match=f"the hub has no namespace {nowhere}"):
+    with pytest.raises(NamespaceMissing, match=f"the hub has no namespace {nowhere}"):
         await sink.write(nowhere, WELL, held=None)
     assert await sink.find(nowhere) is None
     assert await sink.remove(nowhere) is False
@@ -205,7 +205,7 @@ async def test_a_cluster_that_leaves(world: World, client: Client, sink: AddOnPl
     await world.vacate(cluster)
     await world.until(cluster, "last", lambda found: found.metadata.deletionTimestamp is not None)
     await world.gone(cluster, RESOURCE)
-    with pytest.raises(Detached):
+    with pytest.raises(NamespaceMissing):
         await sink.write(cluster, WELL, held=held)
     await client.patch(
         ADD_ON_PLACEMENT_SCORES,
@@ -231,13 +231,13 @@ async def test_rights_are_enough_and_no_more(world: World) -> None:
         assert await sink.find(cluster) is None
         held = await sink.write(cluster, WELL, held=None)
         await sink.write(cluster, replace(WELL, scores=()), held=held)
-        with pytest.raises(Refused):
+        with pytest.raises(WriteRefused):
             await sink.remove(cluster)
-        with pytest.raises(Refused):
+        with pytest.raises(WriteRefused):
             await sink.write(await world.namespace("c2"), WELL, held=None)
         await world.delete(cluster, RESOURCE)
         await world.foreign(cluster, RESOURCE)
-        with pytest.raises(Refused):
+        with pytest.raises(WriteRefused):
             await sink_of(client, adopt=True).write(cluster, WELL, held=None)
 
 
@@ -256,7 +256,7 @@ async def test_a_stranger_is_refused(world: World, client: Client) -> None:
     cluster = await world.namespace()
     connection = await world.account(cluster, ())
     async with Client(connection) as stranger:
-        with pytest.raises(Refused, match="the hub refuses") as caught:
+        with pytest.raises(WriteRefused, match="the hub refuses") as caught:
             await sink_of(stranger).find(cluster)
     assert caught.value.reason == "Forbidden"
 

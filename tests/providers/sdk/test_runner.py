@@ -15,7 +15,7 @@ import pytest
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, Connection, Patch, Timing, load
-from fairway.kube.credentials import Held
+from fairway.kube.credentials import StoredCredentials
 from fairway.observe.meters import values
 from fairway.providers import (
     ClusterProvider,
@@ -32,9 +32,9 @@ from fairway.providers import (
     provider,
     running,
 )
-from fairway.providers.isolation import BUSY, TIMED_OUT
 from fairway.providers.publication import CONDITION
-from fairway.providers.rules import CLUSTER_RULES, FLEET_RULES, LEASE_RULES
+from fairway.providers.rbac import CLUSTER_RULES, FLEET_RULES, LEASE_RULES
+from fairway.providers.sandbox import BUSY, TIMED_OUT
 from fairway.testing.hub import embedded_hub
 from fairway.testing.processes import POLL, Port
 from providers.sdk.world import World, values_of
@@ -274,7 +274,7 @@ async def test_credentials_that_are_replaced_while_it_runs(world: World, tmp_pat
     connection = await world.account(cluster, CLUSTER_RULES)
     token = tmp_path / "token"
     token.write_text("expired long ago")
-    rotated = replace(connection, credentials=Held(token_file=str(token)))
+    rotated = replace(connection, credentials=StoredCredentials(token_file=str(token)))
     value = [5]
     async with running(
         [one(lambda: value[0], interval=0.2)], hub=rotated, settings=Settings(cluster=cluster)

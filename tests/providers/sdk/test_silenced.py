@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fairway.api.score import AddOnPlacementScore
-from fairway.controllers.scores import mark
-from fairway.controllers.scores.policy import Policy
+from fairway.controllers.scores import silence_marker
+from fairway.controllers.scores.policy import SilencePolicy
 from fairway.fleet.scores import SILENT as MARK
 from fairway.fleet.scores import is_silent
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, SYSTEM_CLOCK, Client, Patch
 from fairway.providers import Direct, ProviderError, Settings, fleet_provider, provider, running
-from fairway.providers.placement_scores import AddOnPlacementScores, held_of
+from fairway.providers.placement_scores import AddOnPlacementScores, stored_publication
 from fairway.providers.publication import CONDITION, Publication
 from fairway.providers.sink import SILENT, SinkError
 from fairway.testing.processes import POLL
@@ -23,11 +23,13 @@ from providers.sdk.world import World, values_of
 
 async def declare_silent(client: Client, score: AddOnPlacementScore) -> AddOnPlacementScore:
     """As the controller of scores does it."""
-    policy, meta = Policy(), score.metadata
-    note = {"metadata": {"annotations": {mark.BEFORE: mark.remembered(score, policy)}}}
+    policy, meta = SilencePolicy(), score.metadata
+    note = {"metadata": {"annotations": {silence_marker.BEFORE: silence_marker.remembered(score, policy)}}}
     await client.patch(ADD_ON_PLACEMENT_SCORES, meta.name, note, kind=Patch.MERGE, namespace=meta.namespace)
     since = datetime.now(UTC) - timedelta(minutes=2)
-    status = mark.silenced(score, policy, reason=mark.EXPIRED, since=since, clock=SYSTEM_CLOCK)
+    status = silence_marker.silenced(
+        score, policy, reason=silence_marker.EXPIRED, since=since, clock=SYSTEM_CLOCK
+    )
     return await client.patch(
         ADD_ON_PLACEMENT_SCORES,
         meta.name,
@@ -54,12 +56,12 @@ async def test_a_fleet_provider_that_reads_takes_it_back_at_once(world: World, c
         before = await world.scored(cluster, f"{name}-score", free=40)
         silenced = await declare_silent(client, before)
         assert values_of(silenced) == {"free": -100}
-        assert held_of(silenced).publication.silenced
+        assert stored_publication(silenced).publication.silenced
         back = await world.scored(cluster, f"{name}-score", free=40)
         assert back.status.validUntil is not None
         # The mark is its author's to take away; until then it tells that somebody was faster.
         assert is_silent(back)
-        assert not mark.untouched(back, Policy())
+        assert not silence_marker.untouched(back, SilencePolicy())
 
 
 async def test_a_provider_of_one_cluster_takes_it_back_when_it_writes(world: World, client: Client) -> None:

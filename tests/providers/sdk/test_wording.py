@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.providers.message_format import LONGEST_MESSAGE, described, tidy, tidy_reason
 from fairway.providers.provider import FAILED
-from fairway.providers.wording import LONGEST_MESSAGE, described, tidy, tidy_reason
 
 
 class Mute(Exception):

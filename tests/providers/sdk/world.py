@@ -10,8 +10,8 @@ import msgspec
 
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Connection, NotFound, Patch
-from fairway.kube.credentials import Held
-from fairway.kube.rules import Rule
+from fairway.kube.credentials import StoredCredentials
+from fairway.kube.rbac import Rule
 from fairway.testing.processes import POLL
 
 RBAC = "rbac.authorization.k8s.io"
@@ -139,7 +139,9 @@ class World:
             },
         )
         connection = replace(
-            self.client.connection, credentials=Held(token=await self.token(namespace)), namespace=namespace
+            self.client.connection,
+            credentials=StoredCredentials(token=await self.token(namespace)),
+            namespace=namespace,
         )
         async with Client(connection) as client:
             for rule in rules:

@@ -11,7 +11,7 @@ import pytest
 from fairway.kube import Client, Connection, Patch, load
 from fairway.kube.core import NODES, PODS
 from fairway.providers.provider import Reading
-from fairway.providers.usage import Options, ResourceUsage
+from fairway.providers.usage import ResourceUsage, UsageOptions
 from fairway.testing.hub import hub_in_thread
 from fairway.testing.kubernetes import background, real_hub
 from providers.usage.objects import Document
@@ -107,7 +107,7 @@ class Watched:
 
 @asynccontextmanager
 async def watched(client: Client, **options: Any) -> AsyncIterator[Watched]:
-    provider = ResourceUsage(client, Options.read(options, environment={}))
+    provider = ResourceUsage(client, UsageOptions.read(options, environment={}))
     woken = asyncio.Event()
     async with provider.running(woken.set):
         yield Watched(provider, woken)

@@ -8,7 +8,7 @@ import msgspec
 from fairway.api.pod import Pod
 from fairway.api.pod_requests import amounts_of, effective_requests
 from fairway.providers.usage.accounting import Basis, Shape, Totals
-from fairway.providers.usage.brief import NodeRoom, PodUse
+from fairway.providers.usage.objects import NodeRoom, PodUse
 
 Document = dict[str, Any]
 Taint = tuple[str, str, str]

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from fairway.kube.codec import codec_of
-from fairway.providers.usage.brief import NodeRoom, PodUse, UpstreamPodUse, vector_of
+from fairway.providers.usage.objects import NodeRoom, PodUse, UpstreamPodUse, vector_of
 from providers.usage.objects import GIB, as_node, as_pod, node, pod
 
 
@@ -25,7 +25,7 @@ def test_pods_that_ask_for_the_same_share_it() -> None:
 
 
 def test_sharing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway.providers.usage.brief._MOST_SHARED", 3)
+    monkeypatch.setattr("fairway.providers.usage.objects._MOST_SHARED", 3)
     vectors = [vector_of({"cpu": amount}) for amount in range(10_000, 10_020)]
     assert vectors == [(("cpu", amount),) for amount in range(10_000, 10_020)]
 

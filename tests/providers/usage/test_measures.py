@@ -5,7 +5,7 @@ import pytest
 from fairway.providers.catalogue import OptionsError
 from fairway.providers.usage.accounting import Accounting
 from fairway.providers.usage.measures import measures
-from fairway.providers.usage.options import Options
+from fairway.providers.usage.options import UsageOptions
 from providers.usage.objects import as_node, as_pod, node, pod
 
 GPU = "nvidia.com/gpu"
@@ -13,13 +13,15 @@ GPU = "nvidia.com/gpu"
 
 def scores(given: dict[str, Any], accounting: Accounting) -> dict[str, int]:
     totals = accounting.totals()
-    taken = {each.score: each.take(totals) for each in measures(Options.read(given, environment={}))}
+    taken = {each.score: each.take(totals) for each in measures(UsageOptions.read(given, environment={}))}
     return {score.name: score.scale.score(value) for score, value in taken.items() if value is not None}
 
 
 def raw(given: dict[str, Any], accounting: Accounting) -> dict[str, float]:
     totals = accounting.totals()
-    taken = {each.score.name: each.take(totals) for each in measures(Options.read(given, environment={}))}
+    taken = {
+        each.score.name: each.take(totals) for each in measures(UsageOptions.read(given, environment={}))
+    }
     return {name: value for name, value in taken.items() if value is not None}
 
 
@@ -135,7 +137,7 @@ def test_pods_that_wait_lower_what_is_free_if_asked_to() -> None:
 
 def test_how_many_of_a_shape_fit() -> None:
     given = {"shapes": {"web": {"cpu": "3", "memory": "1Gi"}}}
-    accounting = Accounting(shapes=Options.read(given, environment={}).shapes)
+    accounting = Accounting(shapes=UsageOptions.read(given, environment={}).shapes)
     for name in ("n1", "n2"):
         accounting.node(as_node(node(name, {"cpu": "8", "memory": "64Gi", "pods": "110"})))
     # Five times three cores are free, but no third pod fits on either node.
@@ -146,7 +148,7 @@ EIGHT = [f"{key}{scope}Available" for key in ("cpu", "mem", "gpu", "tpu") for sc
 
 
 def upstream(parity: str) -> dict[str, int]:
-    options = Options.read({"parity": parity}, environment={})
+    options = UsageOptions.read({"parity": parity}, environment={})
     accounting = Accounting(policy=options.policy, basis=options.basis, floor=False)
     tainted = [("dedicated", "", "NoSchedule")]
     accounting.node(as_node(node("n1", {"cpu": "24", "memory": "600Gi", GPU: "3"}, ready=False)))
@@ -182,18 +184,18 @@ def test_ratios_are_what_is_free_of_all_that_nodes_have() -> None:
 
 
 def test_every_score_explains_itself() -> None:
-    for each in measures(Options.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
+    for each in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
         assert each.score.meaning.endswith(".")
         assert each.score.unit or each.score.name[:3] in ("gpu", "tpu")
 
 
 def test_the_environment_may_name_the_scores() -> None:
     named = {"SCORES": "memAvailable, cpuAvailable"}
-    assert [each.score.name for each in measures(Options.read({}, environment=named))] == [
+    assert [each.score.name for each in measures(UsageOptions.read({}, environment=named))] == [
         "cpuAvailable",
         "memAvailable",
     ]
-    chosen = Options.read({"scores": ["podsAvailable"]}, environment=named)
+    chosen = UsageOptions.read({"scores": ["podsAvailable"]}, environment=named)
     assert [each.score.name for each in measures(chosen)] == ["podsAvailable"]
     with pytest.raises(OptionsError, match="cpuAvailble"):
-        measures(Options.read({}, environment={"SCORES": "cpuAvailble"}))
+        measures(UsageOptions.read({}, environment={"SCORES": "cpuAvailble"}))

@@ -4,20 +4,20 @@ import pytest
 
 from fairway.providers.catalogue import CATALOGUE, Context, OptionsError
 from fairway.providers.usage.measures import measures
-from fairway.providers.usage.options import Options
-from fairway.providers.usage.policy import UPSTREAM, Policy, Toleration
+from fairway.providers.usage.options import UsageOptions
+from fairway.providers.usage.policy import UPSTREAM, CountingPolicy, Toleration
 
 TIB = 2**40
 
 
-def read(given: dict[str, Any], **environment: str) -> Options:
-    options = Options.read(given, environment=environment)
+def read(given: dict[str, Any], **environment: str) -> UsageOptions:
+    options = UsageOptions.read(given, environment=environment)
     measures(options)
     return options
 
 
 def test_nothing_said_is_the_default() -> None:
-    assert read({}) == Options()
+    assert read({}) == UsageOptions()
 
 
 def test_everything_said() -> None:
@@ -40,7 +40,7 @@ def test_everything_said() -> None:
             "interval": "30s",
         }
     )
-    assert options.policy == Policy(
+    assert options.policy == CountingPolicy(
         not_ready=True,
         cordoned=True,
         tainted=True,

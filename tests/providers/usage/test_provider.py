@@ -13,7 +13,7 @@ from fairway.kube import Client, Connection, Informer
 from fairway.kube.core import NODES, PODS
 from fairway.kube.credentials import Impersonation
 from fairway.providers.provider import ProviderError
-from fairway.providers.usage import RULES, Options, ResourceUsage
+from fairway.providers.usage import RULES, ResourceUsage, UsageOptions
 from fairway.providers.usage.accounting import Totals
 from fairway.testing.hub import hub_in_thread
 from fairway.testing.kubernetes import Tools, real_hub
@@ -185,8 +185,8 @@ async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster) -> None:
 async def test_who_may_not_look_is_told_so(
     administrator: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway.providers.following.PATIENCE_SECONDS", 0.5)
-    monkeypatch.setattr("fairway.providers.following.ANSWER_SECONDS", PATIENCE)
+    monkeypatch.setattr("fairway.providers.informer_readiness.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("fairway.providers.informer_readiness.ANSWER_SECONDS", PATIENCE)
     stranger = replace(administrator, impersonation=Impersonation(user="stranger"))
     async with Client(stranger) as client, watched(client) as seen:
         with pytest.raises(
@@ -213,7 +213,7 @@ async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
     """What runs it begins anew when something broke."""
     await cluster.node(node("n1", ROOMY))
     await cluster.pod(pod("p1", "n1", {"cpu": "2"}))
-    provider = ResourceUsage(cluster.client, Options.read(NO_METRICS, environment={}))
+    provider = ResourceUsage(cluster.client, UsageOptions.read(NO_METRICS, environment={}))
     for _ in range(2):
         async with provider.running(lambda: None):
             assert (await provider.read()).values["cpuAvailable"] == 14.0

@@ -8,7 +8,7 @@ import yaml
 from fairway.providers.scales import Inverted, Linear, Logarithmic
 from fairway.providers.usage import options as options_module
 from fairway.providers.usage.measures import measures
-from fairway.providers.usage.options import Options
+from fairway.providers.usage.options import UsageOptions
 from fairway.providers.usage.provider import RULES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "resource-usage.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def rows(first: str) -> list[list[str]]:
 def test_the_table_of_scores_is_whole_and_true() -> None:
     found = {
         each.score.name: each.score.scale
-        for each in measures(Options.read({"shapes": {"web": {"cpu": 1}}}, environment={}))
+        for each in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={}))
     }
     told = {row[0].strip("`"): row[2:] for row in rows("score")}
     assert told.keys() == found.keys()
@@ -40,14 +40,16 @@ def test_the_table_of_scales_is_true() -> None:
     for scale, _, *points in rows("scale"):
         _, other = re.findall("`(.*?)`", scale)
         name = "cpuAvailable" if other.startswith("floor") else other
-        options = Options.read(yaml.safe_load(other) if other.startswith("floor") else {}, environment={})
+        options = UsageOptions.read(
+            yaml.safe_load(other) if other.startswith("floor") else {}, environment={}
+        )
         (score,) = (each.score for each in measures(options) if each.score.name == name)
         assert [int(point) for point in points] == [score.scale.score(float(number)) for number in NUMBERS]
 
 
 def test_the_options_are_all_there_and_can_be_used() -> None:
     given = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
-    options = Options.read(given, environment={})
+    options = UsageOptions.read(given, environment={})
     assert {each.score.name for each in measures(options)} == set(given["scores"])
     known = re.findall(r"^(\w+):", options_module.__doc__ or "", re.MULTILINE)
     assert set(known) - set(given) == {"parity"}

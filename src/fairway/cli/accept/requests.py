@@ -15,16 +15,16 @@ from fairway.api.meta import format_time
 from fairway.cli.client.objects import listed
 from fairway.cli.errors import BadInputError
 from fairway.cli.output import cell
-from fairway.controllers.acceptance.names import EVERYBODY, GROUP_PREFIX
-from fairway.controllers.certification import is_for_a_client
-from fairway.kube import Client, Conflict, petition
+from fairway.controllers.acceptance.reserved_names import EVERYBODY, GROUP_PREFIX
+from fairway.controllers.csr_approval import is_client_certificate
+from fairway.kube import Client, Conflict, csr
 from fairway.kube.signing import (
     APPROVED,
     CLIENT_SIGNER,
     DENIED,
     SIGNING_REQUESTS,
-    SigningRequest,
-    SigningSpec,
+    CertificateSigningRequest,
+    CsrSpec,
 )
 
 CLUSTER_LABEL: Final = "open-cluster-management.io/cluster-name"
@@ -94,7 +94,7 @@ async def requests_of(client: Client, cluster: str, *, anybody: bool, only: froz
     ]
 
 
-def judged(request: SigningRequest, cluster: str, *, anybody: bool) -> Request:
+def judged(request: CertificateSigningRequest, cluster: str, *, anybody: bool) -> Request:
     """By itself."""
     name, spec = request.metadata.name, request.spec
     agent, fault = _agent(spec, cluster)
@@ -127,24 +127,24 @@ def _agreed(requests: Sequence[Request], only: frozenset[str]) -> list[Request]:
     return [agreed(each) for each in requests]
 
 
-def _agent(spec: SigningSpec, cluster: str) -> tuple[str, str]:
+def _agent(spec: CsrSpec, cluster: str) -> tuple[str, str]:
     """The agent a request is for, or what is wrong with it."""
     if spec.signer_name not in SIGNERS:
         return "", OTHER_SIGNER.format(signer=cell(spec.signer_name))
     try:
-        asked = petition.read(spec.request)
-    except petition.Unreadable:
+        asked = csr.read(spec.request)
+    except csr.InvalidRequest:
         return "", NO_REQUEST
     group = f"{GROUP_PREFIX}{cluster}"
     groups = frozenset({group, *(asked.groups & {COMMON_GROUP})})
-    if not petition.agent_of(asked.user, group=group) or not asked.is_for(asked.user, groups=groups):
+    if not csr.agent_of(asked.user, group=group) or not asked.is_for(asked.user, groups=groups):
         return "", OTHER_SUBJECT.format(subject=cell(asked.words))
-    if not is_for_a_client(spec):
+    if not is_client_certificate(spec):
         return "", OTHER_USAGES.format(usages=cell(spec.usages))
     return asked.user, ""
 
 
-def _joins(spec: SigningSpec) -> bool:
+def _joins(spec: CsrSpec) -> bool:
     known = spec.username.startswith(TOKEN_USER) or spec.username in JOINING_USERS
     return known and not JOINING_GROUPS.isdisjoint(spec.groups)
 

@@ -148,7 +148,7 @@ def _placement(plan: Plan) -> Document:
 
 def _rights(plan: Plan) -> Iterator[Document]:
     """Of an agent in the namespace of its cluster; and the right to hand just these on."""
-    from fairway.providers.rules import RAW_RULES
+    from fairway.providers.rbac import RAW_RULES
 
     scores = "addonplacementscores"
     rules: list[Document] = [

@@ -12,7 +12,7 @@ from fairway.api.lease import format_micro_time
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Patch
 from fairway.kube.leader import unique_identity
 from fairway.kube.lease import LEASES
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Pulse:
         self._client, self._name, self._namespace = client, name, namespace
         self._well, self._every, self._clock = well, every, clock
         self._identity = unique_identity(name)
-        self._notices = Notices(log, every=3600.0)
+        self._notices = LogThrottle(log, every=3600.0)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Pulse":

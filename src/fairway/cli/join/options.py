@@ -45,7 +45,7 @@ class BootstrapChoice:
     def connection(self) -> "Connection | None":
         """None if nothing was said. Raises BadInputError."""
         from fairway.kube import Connection, KubeError, load
-        from fairway.kube.credentials import Held
+        from fairway.kube.credentials import StoredCredentials
 
         # The token may come from the environment, where it need not be meant.
         given = self.server is not None or self.authority is not None or self.authority_data is not None
@@ -65,7 +65,7 @@ class BootstrapChoice:
         try:
             return Connection(
                 server=self.server.rstrip("/"),
-                credentials=Held(token=self.token.strip()),
+                credentials=StoredCredentials(token=self.token.strip()),
                 authority=self._authority(),
                 place=PLACE,
             )

@@ -16,11 +16,11 @@ from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.join.messages import cluster_words, hub_words
 from fairway.cli.join.options import BootstrapChoice, default_state
 from fairway.cli.output import say
-from fairway.controllers.acceptance.names import refusal
+from fairway.controllers.acceptance.reserved_names import refusal
+from fairway.klusterlet.bootstrap import prepare
 from fairway.klusterlet.certificates import Certificate
 from fairway.klusterlet.errors import Refused, StateError
-from fairway.klusterlet.grounds import prepare
-from fairway.klusterlet.klusterlet import Klusterlet, Options
+from fairway.klusterlet.klusterlet import Klusterlet, KlusterletOptions
 from fairway.klusterlet.registration import Introduction, admitted, register, wanted_of
 from fairway.klusterlet.state import NOT_A_FOLDER, State
 from fairway.kube import MANAGED_CLUSTERS, Backoff, Client, Connection, KubeError, NotFound
@@ -121,7 +121,7 @@ async def _work(
     async with Client(cluster) as managed:
         await _reach_cluster(managed, settings, patient=state.certificate() is not None)
         await _identify(settings, state, bootstrap=bootstrap, cluster=cluster)
-        options = Options(
+        options = KlusterletOptions(
             certificate_seconds=settings.certificate_seconds,
             left=settings.renew_left / 100,
             local_agents=settings.local_agents,

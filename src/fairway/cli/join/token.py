@@ -98,7 +98,7 @@ def _write(file: Path, made: dict[str, Any]) -> None:
 
     from fairway.cli.errors import BadInputError
     from fairway.hub.access import bootstrap
-    from fairway.klusterlet.folder import replace_private
+    from fairway.klusterlet.atomic_directory import replace_private
 
     cluster: dict[str, Any] = {"server": made["server"]}
     if made["certificateAuthority"]:

@@ -6,8 +6,8 @@ from typing import Any, Final
 from fairway.api.meta import format_time
 from fairway.cli.output import Row
 from fairway.kube import ADD_ON_PLACEMENT_SCORES
-from fairway.providers.lane import Lane
 from fairway.providers.placement_scores import status_of
+from fairway.providers.provider_loop import ProviderLoop
 from fairway.providers.publication import Publication
 from fairway.providers.runner import Runner
 from fairway.providers.sink import labels_of
@@ -64,7 +64,7 @@ def document(runner: Runner) -> dict[str, Any]:
     }
 
 
-def _published(runner: Runner) -> Iterator[tuple[Lane, str, Publication]]:
+def _published(runner: Runner) -> Iterator[tuple[ProviderLoop, str, Publication]]:
     for _, lane in sorted(runner.lanes.items()):
         for cluster, publishing in sorted(lane.publisher.clusters.items()):
             if publishing.published is not None and publishing.published.valid_until is not None:

@@ -14,7 +14,7 @@ from fairway.cli.run.options import config_option, controllers_option
 from fairway.cli.run.process import serve
 from fairway.controllers import manager
 from fairway.controllers.manager import Settings
-from fairway.controllers.placement import ocm
+from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.shard import Shard
 from fairway.kube import Timing
 from fairway.kube.leader import unique_identity
@@ -92,7 +92,7 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
 @click.option("--beside-ocm", is_flag=True, help="Run even where OCM's own placement controller is at work.")
 @click.option(
     "--ocm-namespace",
-    default=ocm.NAMESPACE,
+    default=ocm_detection.NAMESPACE,
     show_default=True,
     metavar="NAME",
     help="Where OCM's controllers hold their Leases.",

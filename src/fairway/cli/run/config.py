@@ -34,9 +34,9 @@ IDLE: Final = "%s: %s: has no effect, as that controller is not switched on here
 
 log = logging.getLogger(__name__)
 
-_RECOVERY: Final = recovery.Policy()
-_BRIDGE: Final = bridge.Options()
-_SCORES: Final = scores.Policy()
+_RECOVERY: Final = recovery.RecoveryPolicy()
+_BRIDGE: Final = bridge.BridgeOptions()
+_SCORES: Final = scores.SilencePolicy()
 _Made = TypeVar("_Made")
 
 
@@ -66,10 +66,10 @@ class _Recovery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, r
     suspect_window: Seconds = Seconds(_RECOVERY.suspect_window)
     fresh: Seconds | None = None
 
-    def policy(self) -> recovery.Policy:
+    def policy(self) -> recovery.RecoveryPolicy:
         """Raises ValueError."""
-        return recovery.Policy(
-            health=recovery.Coordinate.parse(self.health),
+        return recovery.RecoveryPolicy(
+            health=recovery.HealthSource.parse(self.health),
             below=self.below,
             above=self.above,
             dwell=float(self.dwell),
@@ -100,9 +100,9 @@ class _Bridge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ren
     names: dict[str, str] = field(default_factory=dict)
     resources: frozenset[str] = frozenset()
 
-    def options(self) -> bridge.Options:
+    def options(self) -> bridge.BridgeOptions:
         """Raises ValueError."""
-        return bridge.Options(
+        return bridge.BridgeOptions(
             to_add_on=self.to_add_on,
             to_managed=self.to_managed,
             ttl=float(self.ttl),
@@ -125,9 +125,9 @@ class _Scores(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ren
     share: float = _SCORES.share
     orphans: scores.Orphans = _SCORES.orphans
 
-    def policy(self) -> scores.Policy:
+    def policy(self) -> scores.SilencePolicy:
         """Raises ValueError."""
-        return scores.Policy(
+        return scores.SilencePolicy(
             default=self.silent,
             by_resource=self.resources,
             worst=self.worst,

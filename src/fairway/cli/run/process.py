@@ -13,9 +13,9 @@ from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.options.serving import Listening, in_a_pod
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.manager import FIELD_MANAGER, Manager, Settings, running
-from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
-from fairway.controllers.serving import CertificateError, DebugServer, Files, Ports, serving
+from fairway.controllers.serving import CertificateError, CertificateFiles, DebugServer, Ports, open_ports
 from fairway.kube import AlreadyExists, Client, Connection, Forbidden
 from fairway.observe import traces
 from fairway.observe.meters import Meters
@@ -44,7 +44,7 @@ def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
     try:
         with in_words(hub, connection):
             asyncio.run(_serve(connection, settings, listening))
-    except OcmRuns as found:
+    except OcmControllerRunning as found:
         raise NegativeAnswerError(str(found)) from None
     except CertificateError as error:
         raise BadInputError(str(error)) from None
@@ -80,7 +80,7 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
         running(connection, settings, meters=meters) as manager,
         # Of its own, so that whoever asks the debug endpoint does not take turns with what is written.
         Client(connection) as asking,
-        serving(
+        open_ports(
             health=listening.health,
             metrics=listening.metrics,
             debug=_debug(manager, asking, listening),
@@ -115,7 +115,7 @@ def _debug(manager: Manager, client: Client, listening: Listening) -> DebugServe
         return None
     files = None
     if listening.certificate is not None and listening.key is not None:
-        files = Files(certificate=listening.certificate, key=listening.key)
+        files = CertificateFiles(certificate=listening.certificate, key=listening.key)
     return DebugServer(address=listening.debug, client=client, inspector=manager.placement, files=files)
 
 

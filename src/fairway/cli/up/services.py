@@ -16,7 +16,7 @@ from fairway.cli.hub.process import Beside, Told
 from fairway.cli.progress import progress
 from fairway.cli.up.tour import CLUSTERS, fairway_command, steps
 from fairway.controllers.manager import NAMESPACE, Settings, running
-from fairway.controllers.placement.ocm import OcmRuns
+from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.hub.hub import Hub
 from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load
@@ -61,7 +61,7 @@ def beside(motion: Motion, settings: Settings) -> Beside:
                     await manager.synced()
                     names = sorted(manager.controllers)
                     yield _told(names, len(agents.names), motion, over=manager.over)
-            except OcmRuns as found:
+            except OcmControllerRunning as found:
                 raise NegativeAnswerError(str(found)) from None
 
     return parts

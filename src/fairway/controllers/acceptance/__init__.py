@@ -1,6 +1,6 @@
 """Acceptance: what a cluster gets on the hub once an administrator has let it in."""
 
-from fairway.controllers.acceptance.controller import Acceptance
-from fairway.controllers.acceptance.rules import RULES
+from fairway.controllers.acceptance.controller import AcceptanceController
+from fairway.controllers.acceptance.rbac import RULES
 
-__all__ = ["RULES", "Acceptance"]
+__all__ = ["RULES", "AcceptanceController"]

@@ -11,10 +11,12 @@ from typing import Any, ClassVar, Final
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition, find_condition
-from fairway.controllers.acceptance import conditions, grants, names
+from fairway.controllers.acceptance import conditions, grants, reserved_names
+from fairway.controllers.acceptance.csr_approval import SOMEBODY_ELSES, RenewalApprover, cluster_of, is_stray
 from fairway.controllers.acceptance.grants import Grant, Permission
-from fairway.controllers.acceptance.remains import Remains, kept_by
-from fairway.controllers.acceptance.renewals import SOMEBODY_ELSES, Renewals, cluster_of, is_stray
+from fairway.controllers.acceptance.orphaned_works import OrphanedWorks, kept_by
+from fairway.controllers.fenced_writer import FencedWriter, truncate, with_condition
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
@@ -25,8 +27,6 @@ from fairway.controllers.kinds import (
 )
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
-from fairway.controllers.writes import Writes, settled, shortened
 from fairway.kube import (
     MANAGED_CLUSTERS,
     SYSTEM_CLOCK,
@@ -43,7 +43,7 @@ from fairway.kube import (
     Resource,
     Updated,
 )
-from fairway.kube.signing import SIGNING_REQUESTS, SigningRequest
+from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -62,22 +62,22 @@ _PERMISSIONS: Final[tuple[Resource[Any], ...]] = (ROLE_BINDINGS, CLUSTER_ROLE_BI
 """In the order to take them away."""
 
 
-class Acceptance(Reconciler):
+class AcceptanceController(Reconciler):
     name: ClassVar[str] = "acceptance"
 
     _clusters: Informer[ManagedCluster]
     _namespaces: Informer[Namespace]
-    _renewals: Renewals
+    _renewals: RenewalApprover
 
     def __init__(
         self, client: Client, *, meters: Meters, workers: int = 4, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._permissions: dict[Resource[Any], Informer[Any]] = {}
-        self._writes = Writes(client, meters=meters, controller=self.name)
-        self._remains = Remains(client, self._writes)
+        self._writes = FencedWriter(client, meters=meters, controller=self.name)
+        self._remains = OrphanedWorks(client, self._writes)
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self._clusters = sources.of(MANAGED_CLUSTERS)
         self._namespaces = sources.of(NAMESPACES)
         self._clusters.subscribe(self._clusters_changed)
@@ -86,7 +86,7 @@ class Acceptance(Reconciler):
             self._permissions[resource] = sources.of(resource)
             self._permissions[resource].subscribe(self._heard_of(resource))
         requests = sources.of(SIGNING_REQUESTS)
-        self._renewals = Renewals(
+        self._renewals = RenewalApprover(
             self.client, requests=requests, clusters=self._clusters, writes=self._writes
         )
         requests.subscribe(self._requests_changed)
@@ -114,7 +114,7 @@ class Acceptance(Reconciler):
                         for name in self._renewals.waiting(new.metadata.name):
                             self.queue.add((REQUEST, name))
 
-    def _requests_changed(self, batch: Batch[SigningRequest]) -> None:
+    def _requests_changed(self, batch: Batch[CertificateSigningRequest]) -> None:
         for change in batch.changes:
             if isinstance(change, Deleted):
                 continue
@@ -198,7 +198,9 @@ class Acceptance(Reconciler):
         return found.metadata.labels.get(CLUSTER_NAME_LABEL) == name
 
     async def _clear(self, name: str, leadership: Leadership) -> None:
-        if (name, f"{names.PREFIX}{name}:{names.WORK}") in self._permissions[ROLE_BINDINGS].store:
+        if (name, f"{reserved_names.PREFIX}{name}:{reserved_names.WORK}") in self._permissions[
+            ROLE_BINDINGS
+        ].store:
             return  # its agent may still do it, and the end of its rights brings us back
         if not await self._remains.release(name, leadership):
             self.queue.add_after(("", name), delay=AGAIN_SECONDS)
@@ -219,7 +221,7 @@ class Acceptance(Reconciler):
         except ApiError as error:
             key = ("", cluster.metadata.name)
             if self.queue.retries(key) >= PATIENCE and not isinstance(error, Conflict):
-                failed = conditions.refused(conditions.FAILED, shortened(str(error)))
+                failed = conditions.refused(conditions.FAILED, truncate(str(error)))
                 await self._say(cluster, failed, leadership)
             raise
         if complete:
@@ -227,7 +229,7 @@ class Acceptance(Reconciler):
 
     def _refusal(self, name: str) -> Condition | None:
         """The namespace of somebody else is left alone, and so is one that somebody wants to be rid of."""
-        if (reason := names.refusal(name)) is not None:
+        if (reason := reserved_names.refusal(name)) is not None:
             return conditions.refused(conditions.NAME_REFUSED, reason)
         namespace = self._namespaces.get(name)
         if namespace is None:
@@ -236,7 +238,7 @@ class Acceptance(Reconciler):
             message = conditions.TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
             return conditions.refused(conditions.NAMESPACE_TAKEN, message)
         if namespace.metadata.deletionTimestamp is not None:
-            return conditions.ending(name, kept_by=shortened(kept_by(namespace)))
+            return conditions.ending(name, kept_by=truncate(kept_by(namespace)))
         return None
 
     async def _provide(self, cluster: ManagedCluster, leadership: Leadership) -> bool:
@@ -288,9 +290,11 @@ class Acceptance(Reconciler):
 
     def _left_of(self, name: str) -> Iterator[tuple[Resource[Any], Permission]]:
         """What is there for a cluster and not being deleted yet."""
-        full = f"{names.PREFIX}{name}"
+        full = f"{reserved_names.PREFIX}{name}"
         at: Mapping[Resource[Any], tuple[Key, ...]] = {
-            ROLE_BINDINGS: tuple((name, f"{full}:{short}") for short in (names.REGISTRATION, names.WORK)),
+            ROLE_BINDINGS: tuple(
+                (name, f"{full}:{short}") for short in (reserved_names.REGISTRATION, reserved_names.WORK)
+            ),
             CLUSTER_ROLE_BINDINGS: (("", full),),
             CLUSTER_ROLES: (("", full),),
         }
@@ -313,7 +317,7 @@ class Acceptance(Reconciler):
 
     async def _say(self, cluster: ManagedCluster, condition: Condition, leadership: Leadership) -> None:
         before = cluster.status.conditions
-        wanted = settled(before, condition, clock=self.clock)
+        wanted = with_condition(before, condition, clock=self.clock)
         if wanted != before:
             async with leadership.batch():
                 await self._writes.conditions(

@@ -1,6 +1,6 @@
 """Add-ons: brought to the clusters they are wanted on, where nobody else does it."""
 
-from fairway.controllers.addons.controller import AddOns
-from fairway.controllers.addons.rules import RULES
+from fairway.controllers.addons.controller import AddOnController
+from fairway.controllers.addons.rbac import RULES
 
-__all__ = ["RULES", "AddOns"]
+__all__ = ["RULES", "AddOnController"]

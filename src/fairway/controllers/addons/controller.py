@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from fairway.api.lease import Lease
-from fairway.controllers.addons import ocm
-from fairway.controllers.addons.approval import Approver
+from fairway.controllers.addons import ocm_detection
 from fairway.controllers.addons.configs import DEPLOYMENTS, TEMPLATES
+from fairway.controllers.addons.csr_approval import AddOnApprover
 from fairway.controllers.addons.deployment import Deployer
+from fairway.controllers.addons.index import AddOnIndex, add_on_of, placement_of, touched
 from fairway.controllers.addons.installation import Installer
-from fairway.controllers.addons.knowledge import Knowledge, add_on_of, placement_of, touched
 from fairway.controllers.addons.labels import Labeller
 from fairway.controllers.addons.names import ADD_ON_LABEL
-from fairway.controllers.addons.remains import Remains, is_held, klusterlet_binding
+from fairway.controllers.addons.orphaned_works import OrphanedAddOnWorks, is_held, klusterlet_binding
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
-from fairway.controllers.writes import Writes
 from fairway.kube import (
     MANAGED_CLUSTER_ADD_ONS,
     SYSTEM_CLOCK,
@@ -49,15 +49,15 @@ AGAIN_SECONDS: Final = 2.0
 GONE: Final = "ManagedClusterAddOn %s/%s is gone; the news of that is on its way"
 
 
-class AddOns(Reconciler):
+class AddOnController(Reconciler):
     name: ClassVar[str] = "addons"
 
-    _known: Knowledge
+    _known: AddOnIndex
     _installer: Installer
     _deployer: Deployer
-    _approver: Approver
+    _approver: AddOnApprover
     _labeller: Labeller
-    _remains: Remains
+    _remains: OrphanedAddOnWorks
 
     def __init__(
         self,
@@ -65,22 +65,22 @@ class AddOns(Reconciler):
         *,
         meters: Meters,
         workers: int = 4,
-        ocm_namespace: str = ocm.NAMESPACE,
+        ocm_namespace: str = ocm_detection.NAMESPACE,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._ocm_namespace = ocm_namespace
-        self._writes = Writes(client, meters=meters, controller=self.name)
+        self._writes = FencedWriter(client, meters=meters, controller=self.name)
         self._aside = False
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         # Before all others: whoever is told something after it finds the indexes up to date.
-        known = self._known = Knowledge(sources)
+        known = self._known = AddOnIndex(sources)
         self._installer = Installer(known, self._writes)
         self._deployer = Deployer(known, self._writes, clock=self.clock)
-        self._approver = Approver(known, self._writes)
+        self._approver = AddOnApprover(known, self._writes)
         self._labeller = Labeller(known, self._writes)
-        self._remains = Remains(known, self._writes)
+        self._remains = OrphanedAddOnWorks(known, self._writes)
         known.offers.subscribe(self._offers_changed)
         known.add_ons.subscribe(self._add_ons_changed)
         known.placements.subscribe(self._placements_changed)
@@ -145,20 +145,22 @@ class AddOns(Reconciler):
             if not self._aside:
                 lease = self._ocm_lease()
                 assert lease is not None
-                log.warning(ocm.RUNS, lease.spec.holderIdentity, self._ocm_namespace, ocm.LEASE)
+                log.warning(
+                    ocm_detection.RUNS, lease.spec.holderIdentity, self._ocm_namespace, ocm_detection.LEASE
+                )
             self._aside = True
             self.queue.add_after((OCM, ""), delay=lasts)
         elif self._aside:
             self._aside = False
-            log.warning(ocm.GONE)
+            log.warning(ocm_detection.GONE)
             for key in self.keys():
                 self.queue.add(key)
 
     def _ocm_lasts(self) -> float:
-        return ocm.remaining(self._ocm_lease(), self.clock.wall())
+        return ocm_detection.remaining(self._ocm_lease(), self.clock.wall())
 
     def _ocm_lease(self) -> Lease | None:
-        return self._known.leases.get(ocm.LEASE, namespace=self._ocm_namespace)
+        return self._known.leases.get(ocm_detection.LEASE, namespace=self._ocm_namespace)
 
     # What has changed, and whom that concerns
 

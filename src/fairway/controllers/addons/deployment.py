@@ -23,12 +23,12 @@ from fairway.api.work import ManifestWork
 from fairway.controllers.addons import conditions, configs, health, names, registration, works
 from fairway.controllers.addons.answers import Answers
 from fairway.controllers.addons.configs import ConfigError, Configs, StrangeConfig
+from fairway.controllers.addons.index import AddOnIndex
 from fairway.controllers.addons.installation import is_self_managed, owner
-from fairway.controllers.addons.knowledge import Knowledge
 from fairway.controllers.addons.rendering import Rendered, TemplateError, render
+from fairway.controllers.fenced_writer import FencedWriter, truncate, with_condition
 from fairway.controllers.kinds import ROLE_BINDINGS, RoleBinding
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.writes import Writes, settled, shortened
 from fairway.kube import (
     MANAGED_CLUSTER_ADD_ONS,
     MANIFEST_WORKS,
@@ -57,17 +57,17 @@ class _Said:
     """The add-on was changed meanwhile; the news of that brings us back."""
 
     def say(self, condition: Condition) -> None:
-        self.conditions.append(structs.replace(condition, message=shortened(condition.message)))
+        self.conditions.append(structs.replace(condition, message=truncate(condition.message)))
 
     def result(self) -> ManagedClusterAddOnStatus:
         kept = self.status.conditions
         for each in self.conditions:
-            kept = settled(kept, each, clock=self.clock)
+            kept = with_condition(kept, each, clock=self.clock)
         return structs.replace(self.status, conditions=kept)
 
 
 class Deployer:
-    def __init__(self, known: Knowledge, writes: Writes, *, clock: Clock) -> None:
+    def __init__(self, known: AddOnIndex, writes: FencedWriter, *, clock: Clock) -> None:
         self._known, self._writes, self._clock = known, writes, clock
         self._answers = Answers(known.works)
 

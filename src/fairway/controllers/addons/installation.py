@@ -5,9 +5,9 @@ from typing import Any, Final
 from fairway.api.addon import ADD_ON_GROUP, PLACEMENTS, ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.cluster import ManagedCluster
 from fairway.controllers.addons import names
-from fairway.controllers.addons.knowledge import Knowledge, placements_of
+from fairway.controllers.addons.index import AddOnIndex, placements_of
+from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.writes import Writes
 from fairway.kube import (
     CLUSTER_MANAGEMENT_ADD_ONS,
     MANAGED_CLUSTER_ADD_ONS,
@@ -21,7 +21,7 @@ _COPIED: Final = f"{ADD_ON_GROUP}/"
 
 
 class Installer:
-    def __init__(self, known: Knowledge, writes: Writes) -> None:
+    def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
         self._known, self._writes = known, writes
 
     async def install(self, name: str, leadership: Leadership) -> bool:

@@ -4,9 +4,9 @@ from typing import Final
 
 from fairway.api.meta import find_condition
 from fairway.controllers.addons import conditions, health, names
-from fairway.controllers.addons.knowledge import Knowledge
+from fairway.controllers.addons.index import AddOnIndex
+from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.writes import Writes
 from fairway.kube import MANAGED_CLUSTERS, NotFound
 
 LONGEST: Final = 63
@@ -14,7 +14,7 @@ LONGEST: Final = 63
 
 
 class Labeller:
-    def __init__(self, known: Knowledge, writes: Writes) -> None:
+    def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
         self._known, self._writes = known, writes
 
     async def label(self, name: str, leadership: Leadership) -> None:

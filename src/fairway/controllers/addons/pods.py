@@ -24,7 +24,7 @@ class Mount:
     source: Mapping[str, Any]
 
 
-class Pods:
+class PodSettings:
     """``environment`` goes to every container, and wins over what the template says."""
 
     def __init__(

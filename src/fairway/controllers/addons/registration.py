@@ -17,10 +17,10 @@ from fairway.api.addon_template import (
 )
 from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions, names, works
-from fairway.controllers.certification import is_for_a_client
+from fairway.controllers.csr_approval import is_client_certificate
 from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
-from fairway.kube import petition
-from fairway.kube.signing import CLIENT_SIGNER, SigningRequest
+from fairway.kube import csr
+from fairway.kube.signing import CLIENT_SIGNER, CertificateSigningRequest
 
 EVERYBODY: Final = "system:authenticated"
 """Agents of old versions of OCM ask for this group as well; whoever is known at all is in it."""
@@ -104,7 +104,7 @@ def registers(template: AddOnTemplate) -> bool:
     return any(each.type == KUBE_CLIENT for each in template.spec.registration)
 
 
-def refusal(request: SigningRequest, *, cluster: str, add_on: str) -> str:
+def refusal(request: CertificateSigningRequest, *, cluster: str, add_on: str) -> str:
     """Why a request that is labelled as this add-on's is not approved; empty if it may be.
 
     Labels can be set by anybody who may ask. What is asked for, and who asks, cannot be made up.
@@ -117,11 +117,11 @@ def refusal(request: SigningRequest, *, cluster: str, add_on: str) -> str:
     wanted = subject(cluster, add_on)
     if not is_klusterlet(request, cluster):
         return NOT_THE_KLUSTERLET.format(user=spec.username, cluster=cluster)
-    if not is_for_a_client(spec):
+    if not is_client_certificate(spec):
         return OTHER_USAGES.format(usages=", ".join(spec.usages))
     try:
-        asked = petition.read(spec.request)
-    except petition.Unreadable:
+        asked = csr.read(spec.request)
+    except csr.InvalidRequest:
         return NO_REQUEST
     groups = {*wanted.groups, *(asked.groups & {EVERYBODY})}
     hosts = frozenset({names.host(add_on)})
@@ -130,7 +130,7 @@ def refusal(request: SigningRequest, *, cluster: str, add_on: str) -> str:
     return ""
 
 
-def is_klusterlet(request: SigningRequest, cluster: str) -> bool:
+def is_klusterlet(request: CertificateSigningRequest, cluster: str) -> bool:
     """By the name and the group in its certificate, both of which only the hub's signer puts there."""
     group = names.klusterlet_group(cluster)
-    return group in request.spec.groups and bool(petition.agent_of(request.spec.username, group=group))
+    return group in request.spec.groups and bool(csr.agent_of(request.spec.username, group=group))

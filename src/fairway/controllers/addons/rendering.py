@@ -13,7 +13,7 @@ from typing import Any, Final
 from fairway.api.addon_config import AddOnDeploymentConfigSpec
 from fairway.api.addon_template import CUSTOM_SIGNER, KUBE_CLIENT, AddOnTemplate
 from fairway.controllers.addons import names
-from fairway.controllers.addons.pods import Mount, Pods
+from fairway.controllers.addons.pods import Mount, PodSettings
 
 Manifest = dict[str, Any]
 
@@ -71,7 +71,7 @@ def render(
     config = config or AddOnDeploymentConfigSpec(agentInstallNamespace="")
     moved_to = config.agentInstallNamespace or ""
     variables = _variables(template, cluster=cluster, namespace=moved_to or namespace, config=config)
-    pods = Pods(
+    pods = PodSettings(
         environment={name: variables[name] for name in _BUILT_IN if name in variables},
         mounts=tuple(_mounts(template, add_on)),
         config=config,

@@ -21,11 +21,11 @@ from fairway.api.meta import TRUE, UNKNOWN, Condition, find_condition
 from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.availability import taints
 from fairway.controllers.availability.heartbeats import LEASE, Heartbeats
+from fairway.controllers.fenced_writer import FencedWriter, with_condition
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
-from fairway.controllers.writes import Writes, settled
 from fairway.kube import (
     MANAGED_CLUSTERS,
     SYSTEM_CLOCK,
@@ -58,7 +58,7 @@ STOPPED: Final = "ManagedClusterLeaseUpdateStopped"
 STOPPED_MESSAGE: Final = "Registration agent stopped updating its lease."
 
 
-class Availability(Reconciler):
+class AvailabilityController(Reconciler):
     """``grace``: how many durations of its lease a cluster may stay silent. ``taints``: whether taints follow."""
 
     name: ClassVar[str] = "availability"
@@ -81,9 +81,9 @@ class Availability(Reconciler):
         self._heartbeats = Heartbeats()
         self._blind = -math.inf
         """When leases were last out of sight, on the running clock."""
-        self._writes = Writes(client, meters=meters, controller=self.name)
+        self._writes = FencedWriter(client, meters=meters, controller=self.name)
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self._clusters = sources.of(MANAGED_CLUSTERS)
         self._leases = sources.of(LEASES, fields=f"metadata.name={LEASE}")
         self._clusters.subscribe(self._clusters_changed)
@@ -183,7 +183,7 @@ class Availability(Reconciler):
         if known is not None and known.status == UNKNOWN:
             return cluster
         condition = Condition(type=AVAILABLE, status=UNKNOWN, reason=STOPPED, message=STOPPED_MESSAGE)
-        conditions = settled(cluster.status.conditions, condition, clock=self.clock)
+        conditions = with_condition(cluster.status.conditions, condition, clock=self.clock)
         async with leadership.batch():
             return await self._writes.conditions(
                 MANAGED_CLUSTERS, cluster.metadata, conditions, leadership=leadership

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Final
 
 from fairway.api.meta import ObjectMeta
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
-from fairway.controllers.bridge.extents import Spans
-from fairway.controllers.bridge.options import Options
+from fairway.controllers.bridge.options import BridgeOptions
 from fairway.controllers.bridge.origin import is_original
 from fairway.controllers.bridge.plan import Draft, Plan, plan_add_on, plan_managed, updated
+from fairway.controllers.bridge.value_ranges import ValueRanges
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
-from fairway.controllers.writes import Writes
 from fairway.fleet.scores import calculator_of
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -35,7 +35,7 @@ from fairway.kube import (
     Resource,
     Updated,
 )
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.resource import T
 from fairway.observe.meters import Meters
 
@@ -48,7 +48,7 @@ MANAGED: Final = "managedclusterscores"
 NOT_BRIDGED: Final = "%s of %s: %s"
 
 
-class Bridge(Reconciler):
+class BridgeController(Reconciler):
     name: ClassVar[str] = "bridge"
 
     _add_on: Informer[AddOnPlacementScore]
@@ -59,21 +59,21 @@ class Bridge(Reconciler):
         client: Client,
         *,
         meters: Meters,
-        options: Options | None = None,
+        options: BridgeOptions | None = None,
         workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self.options = options or Options()
+        self.options = options or BridgeOptions()
         self._add_ons: defaultdict[str, dict[str, AddOnPlacementScore]] = defaultdict(dict)
         self._calculated: defaultdict[str, dict[str, ManagedClusterScore]] = defaultdict(dict)
-        self._spans = Spans()
+        self._spans = ValueRanges()
         self._confirmed: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
         self._heard: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
-        self._writes = Writes(client, meters=meters, controller=self.name)
-        self._notices = Notices(log)
+        self._writes = FencedWriter(client, meters=meters, controller=self.name)
+        self._notices = LogThrottle(log)
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self._add_on = sources.of(ADD_ON_PLACEMENT_SCORES)
         self._managed = sources.of(MANAGED_CLUSTER_SCORES)
         self._add_on.subscribe(self._add_ons_changed)

@@ -26,7 +26,7 @@ _PART: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
 
 
-class OptionsError(ValueError):
+class BridgeOptionsError(ValueError):
     """They would not do what their author believes."""
 
 
@@ -51,7 +51,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class BridgeOptions:
     """Raises OptionsError."""
 
     to_add_on: bool = True
@@ -73,24 +73,24 @@ class Options:
 
     def __post_init__(self) -> None:
         if not (self.to_add_on or self.to_managed):
-            raise OptionsError(NO_DIRECTION)
+            raise BridgeOptionsError(NO_DIRECTION)
         if not self.ttl > 0:
-            raise OptionsError(NO_TTL.format(ttl=self.ttl))
+            raise BridgeOptionsError(NO_TTL.format(ttl=self.ttl))
         for calculator in (*self.calculators, *self.ranges, *self.names):
             if calculator != calculator.lower():
-                raise OptionsError(NOT_LOWER.format(calculator=calculator))
+                raise BridgeOptionsError(NOT_LOWER.format(calculator=calculator))
         if len(self.resource) > LONGEST_NAME or not NAME.fullmatch(self.resource):
-            raise OptionsError(NO_RESOURCE.format(resource=self.resource))
+            raise BridgeOptionsError(NO_RESOURCE.format(resource=self.resource))
         for calculator, each in self.ranges.items():
             if each.low >= each.high:
-                raise OptionsError(NO_RANGE.format(calculator=calculator, low=each.low, high=each.high))
+                raise BridgeOptionsError(NO_RANGE.format(calculator=calculator, low=each.low, high=each.high))
         given: dict[str, str] = {}
         for calculator, score in self.names.items():
             if not score:
-                raise OptionsError(NO_SCORE.format(calculator=calculator))
+                raise BridgeOptionsError(NO_SCORE.format(calculator=calculator))
             other = given.setdefault(score, calculator)
             if other != calculator:
-                raise OptionsError(SAME_SCORE.format(one=other, other=calculator, score=score))
+                raise BridgeOptionsError(SAME_SCORE.format(one=other, other=calculator, score=score))
 
     def score_of(self, calculator: str) -> str:
         return self.names.get(calculator, calculator)

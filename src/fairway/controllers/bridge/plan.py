@@ -16,7 +16,7 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.controllers.bridge.options import LONGEST_NAME, NAME, Options
+from fairway.controllers.bridge.options import LONGEST_NAME, NAME, BridgeOptions
 from fairway.controllers.bridge.origin import (
     DETAIL,
     FROM_ADD_ON,
@@ -25,7 +25,7 @@ from fairway.controllers.bridge.origin import (
     is_original,
     labels,
 )
-from fairway.controllers.scores.mark import is_stand_in
+from fairway.controllers.scores.silence_marker import is_stand_in
 from fairway.engine.points import Extent
 from fairway.fleet.scores import calculator_of
 from fairway.plugins.calculator import Calculator
@@ -91,7 +91,7 @@ def plan_add_on(
     current: AddOnPlacementScore | None,
     *,
     heard: Mapping[str, datetime],
-    options: Options,
+    options: BridgeOptions,
     extents: Extents,
     now: datetime,
 ) -> Plan:
@@ -132,7 +132,9 @@ def plan_add_on(
     return Plan(put=(draft,), look=valid_until, problems=tuple(problems))
 
 
-def _originals(managed: Iterable[ManagedClusterScore], options: Options) -> Iterable[ManagedClusterScore]:
+def _originals(
+    managed: Iterable[ManagedClusterScore], options: BridgeOptions
+) -> Iterable[ManagedClusterScore]:
     if not options.to_add_on:
         return
     for each in sorted(managed, key=lambda each: each.metadata.name):
@@ -141,7 +143,7 @@ def _originals(managed: Iterable[ManagedClusterScore], options: Options) -> Iter
             yield each
 
 
-def _failing(managed: Iterable[ManagedClusterScore], options: Options) -> Iterable[str]:
+def _failing(managed: Iterable[ManagedClusterScore], options: BridgeOptions) -> Iterable[str]:
     """What those say of themselves whose calculator could not calculate: their value is what it was before."""
     for each in _originals(managed, options):
         said = find_condition(each.status.conditions, CALCULATED)
@@ -154,7 +156,7 @@ def _scores(
     managed: Iterable[ManagedClusterScore],
     heard: Mapping[str, datetime],
     *,
-    options: Options,
+    options: BridgeOptions,
     extents: Extents,
     now: datetime,
 ) -> tuple[dict[str, int], dict[str, int], list[datetime], list[str]]:
@@ -231,7 +233,7 @@ def plan_managed(
     *,
     cluster: str,
     confirmed: Mapping[str, datetime],
-    options: Options,
+    options: BridgeOptions,
     now: datetime,
 ) -> Plan:
     """For one cluster. ``managed`` are all there are in its namespace, by name. ``confirmed`` tells by name of an

@@ -10,10 +10,10 @@ from fairway.api.kinds import encode
 from fairway.api.meta import unreadable_within
 from fairway.controllers.clustersets import conditions, defaults
 from fairway.controllers.clustersets.membership import Membership
+from fairway.controllers.fenced_writer import FencedWriter, truncate, with_condition
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
-from fairway.controllers.writes import Writes, settled, shortened
 from fairway.kube import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -35,7 +35,7 @@ CLUSTER: Final = "ManagedCluster"
 """In the place of a namespace, in keys of clusters: no namespace has capital letters, and sets have none."""
 
 
-class ClusterSets(Reconciler):
+class ClusterSetController(Reconciler):
     """``default_sets``: keep ``default`` and ``global``. ``default_label``: clusters without a set are put into
     ``default``, which on a hub of OCM its webhook does.
 
@@ -62,9 +62,9 @@ class ClusterSets(Reconciler):
         self._default_sets, self._default_label = default_sets, default_label
         self._membership = Membership()
         self._bindings_to: defaultdict[str, set[Key]] = defaultdict(set)
-        self._writes = Writes(client, meters=meters, controller=self.name)
+        self._writes = FencedWriter(client, meters=meters, controller=self.name)
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self._clusters = sources.of(MANAGED_CLUSTERS)
         self._sets = sources.of(MANAGED_CLUSTER_SETS)
         self._bindings = sources.of(MANAGED_CLUSTER_SET_BINDINGS)
@@ -162,7 +162,7 @@ class ClusterSets(Reconciler):
             return
         exists = self._sets.get(seen.spec.clusterSet) is not None
         before = seen.status.conditions
-        wanted = settled(before, conditions.bound_condition(exists=exists), clock=self.clock)
+        wanted = with_condition(before, conditions.bound_condition(exists=exists), clock=self.clock)
         if wanted == before:
             return
         async with leadership.batch():
@@ -191,9 +191,9 @@ class ClusterSets(Reconciler):
         else:
             unreadable = unreadable_within(seen, "spec") is not None
             said = error if unreadable else conditions.fault(seen.spec.clusterSelector, error=error)
-            condition = conditions.broken_condition(shortened(said))
+            condition = conditions.broken_condition(truncate(said))
         before = seen.status.conditions
-        wanted = settled(before, condition, clock=self.clock)
+        wanted = with_condition(before, condition, clock=self.clock)
         if wanted != before:
             async with leadership.batch():
                 await self._writes.conditions(

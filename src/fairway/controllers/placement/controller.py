@@ -11,14 +11,14 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
 from fairway.api.placement import Placement
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.book import Book
-from fairway.controllers.placement.proposal import Proposal
+from fairway.controllers.placement.reconcile_plan import ReconcilePlan
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
-from fairway.controllers.placement.writer import NAME, Writer
+from fairway.controllers.placement.state import PlacementState
+from fairway.controllers.placement.writer import NAME, DecisionWriter
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.instant import Micros, from_micros
@@ -51,17 +51,17 @@ class PlacementController(Reconciler):
     ) -> None:
         """``calculators``: whether the hub has ManagedClusterScores. ``resync`` is in seconds; 0 for never."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self.book = Book(wake=self._wake, lost=self._lost, meters=meters, shard=shard)
+        self.book = PlacementState(wake=self._wake, lost=self._lost, meters=meters, shard=shard)
         self._calculators = calculators
         self._resync = resync
         self._leads = False
         self._woken: dict[Key, float] = {}
         """Since when a placement waits to be looked at, of those that were woken in this term."""
-        self._writer = Writer(client, book=self.book, recorder=recorder, meters=meters)
+        self._writer = DecisionWriter(client, book=self.book, recorder=recorder, meters=meters)
         self._allowance = Allowance(clock)
         self._slow = SlowLane(advance=self._advance, done=self.queue.add, clock=clock)
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self.book.follow(sources, calculators=self._calculators)
 
     def keys(self) -> Iterable[Key]:
@@ -98,7 +98,7 @@ class PlacementController(Reconciler):
     def _advance(self, key: Key, work: int) -> bool:
         return self.book.advance(key, now=self.clock.wall(), work=work)
 
-    def _look(self, key: Key, *, now: datetime) -> Proposal | None:
+    def _look(self, key: Key, *, now: datetime) -> ReconcilePlan | None:
         """Raises Paused."""
         try:
             return self.book.look(key, now=now, work=self._allowance.left(key[0]))

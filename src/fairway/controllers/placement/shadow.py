@@ -12,14 +12,14 @@ from typing import ClassVar, Final
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.book import Book
-from fairway.controllers.placement.proposal import Proposal
+from fairway.controllers.placement.reconcile_plan import ReconcilePlan
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import SHORTEST_REST, SLICE_WORK, inspect
+from fairway.controllers.placement.state import PlacementState
 from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.sources import Sources
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.instant import from_micros
@@ -58,7 +58,7 @@ class Shadow(Reconciler):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=1, clock=clock)
-        self.book = Book(wake=self.queue.add, meters=meters, shard=shard)
+        self.book = PlacementState(wake=self.queue.add, meters=meters, shard=shard)
         self.differences: dict[Key, tuple[str, ...]] = {}
         """By placement, of those that lasted."""
         self.compared = 0
@@ -66,7 +66,7 @@ class Shadow(Reconciler):
         self._calculators, self._settle = calculators, settle
         self._since: dict[Key, float] = {}
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self.book.follow(sources, calculators=self._calculators)
         sources.of(PLACEMENTS).subscribe(self._gone)
 
@@ -117,7 +117,7 @@ class Shadow(Reconciler):
         return await inspect(self.book, placement, self.clock)
 
 
-def differences(proposal: Proposal, own: Mapping[str, PlacementDecision]) -> Iterator[str]:
+def differences(proposal: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> Iterator[str]:
     """In words. ``own``: the placement's decisions as they are."""
     for step in proposal.steps:
         match step:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fairway.api.placement import Placement
-from fairway.controllers.placement.book import Book
+from fairway.controllers.placement.state import PlacementState
 from fairway.controllers.reconciler import Key
 from fairway.engine.outcome import Outcome
 from fairway.kube import Clock
@@ -149,7 +149,7 @@ class SlowLane:
             self._waiting[namespace] = keys
 
 
-async def inspect(book: Book, placement: Placement, clock: Clock) -> Outcome:
+async def inspect(book: PlacementState, placement: Placement, clock: Clock) -> Outcome:
     """A cycle for any placement, in slices."""
     workload = PlacementWorkload(placement)
     while True:

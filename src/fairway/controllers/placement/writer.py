@@ -15,10 +15,10 @@ from fairway.api.event import ObjectReference
 from fairway.api.meta import ObjectMeta, OwnerReference, format_time
 from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.book import Book
-from fairway.controllers.placement.precedence import Precedence
-from fairway.controllers.placement.proposal import Proposal, owner_of
+from fairway.controllers.placement.reconcile_plan import ReconcilePlan, owner_of
+from fairway.controllers.placement.state import PlacementState
 from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned
+from fairway.controllers.placement.write_limiter import WriteLimiter
 from fairway.controllers.reconciler import Outdated
 from fairway.kube import (
     PLACEMENT_DECISIONS,
@@ -38,26 +38,26 @@ from fairway.plugins.pages import Event
 NAME: Final = "placement"
 
 
-class Vanished(Outdated):
+class PlacementDeleted(Outdated):
     """A decision that was there is not any more."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"decision {name} is gone")
 
 
-class Leaving(Outdated):
+class PlacementTerminating(Outdated):
     """A placement is deleted, or is about to be."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"placement {name} is being deleted")
 
 
-class Writer:
-    def __init__(self, client: Client, *, book: Book, recorder: Recorder, meters: Meters) -> None:
+class DecisionWriter:
+    def __init__(self, client: Client, *, book: PlacementState, recorder: Recorder, meters: Meters) -> None:
         self._client, self._book, self._recorder, self._meters = client, book, recorder, meters
-        self._precedence = Precedence()
+        self._precedence = WriteLimiter()
 
-    async def carry_out(self, proposal: Proposal, leadership: Leadership) -> None:
+    async def carry_out(self, proposal: ReconcilePlan, leadership: Leadership) -> None:
         """Raises KubeErrors and Lost; what was written until then is in the book."""
         for step in proposal.steps:
             refreshes = isinstance(step, Fill) and not step.changed
@@ -69,7 +69,7 @@ class Writer:
                 leadership.ensure()
                 await self._report(proposal.placement, proposal.status)
 
-    async def _take(self, step: Step, proposal: Proposal) -> None:
+    async def _take(self, step: Step, proposal: ReconcilePlan) -> None:
         match step:
             case Create():
                 await self._create(step, proposal)
@@ -80,7 +80,7 @@ class Writer:
             case Delete():
                 await self._delete(step, proposal)
 
-    async def _create(self, step: Create, proposal: Proposal) -> None:
+    async def _create(self, step: Create, proposal: ReconcilePlan) -> None:
         placement = proposal.placement.metadata
         body = PlacementDecision(
             metadata=ObjectMeta(
@@ -100,7 +100,7 @@ class Writer:
             pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name),
         )
 
-    async def _fill(self, step: Fill, proposal: Proposal) -> None:
+    async def _fill(self, step: Fill, proposal: ReconcilePlan) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page)
         body = {"metadata": _based_on(old), "status": {"decisions": msgspec.to_builtins(step.decisions)}}
@@ -132,7 +132,7 @@ class Writer:
         if proposal.scores:
             self._tell(proposal, new, pages.scored(proposal.scores))
 
-    async def _relabel(self, step: Relabel, proposal: Proposal) -> None:
+    async def _relabel(self, step: Relabel, proposal: ReconcilePlan) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page.name)
         if not owned(old, owner_of(proposal.placement)):
@@ -155,7 +155,7 @@ class Writer:
         self._book.wrote(new)
         self._meters.decision("relabelled")
 
-    async def _delete(self, step: Delete, proposal: Proposal) -> None:
+    async def _delete(self, step: Delete, proposal: ReconcilePlan) -> None:
         placement = proposal.placement.metadata
         old = self._known(placement.namespace, step.page)
         if labelled(old) != placement.name:
@@ -206,19 +206,19 @@ class Writer:
         try:
             there = await self._client.get(PLACEMENTS, meta.name, namespace=meta.namespace)
         except NotFound:
-            raise Leaving(meta.name) from None
+            raise PlacementTerminating(meta.name) from None
         if there.metadata.uid != meta.uid or there.metadata.deletionTimestamp is not None:
-            raise Leaving(meta.name)
+            raise PlacementTerminating(meta.name)
 
     def _known(self, namespace: str, name: str) -> PlacementDecision:
         """As of the last answer, which may be of a step before."""
         found = self._book.decision(namespace, name)
         if found is None:
-            raise Vanished(name)
+            raise PlacementDeleted(name)
         return found
 
     def _tell(
-        self, proposal: Proposal, decision: PlacementDecision, event: Event, *, in_place: bool = False
+        self, proposal: ReconcilePlan, decision: PlacementDecision, event: Event, *, in_place: bool = False
     ) -> None:
         self._recorder.event(
             _reference(proposal.placement),

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, format_time
-from fairway.controllers.recovery.decision import EXEMPT, OVER_BUDGET, Facts, Held, Taint, Untaint
-from fairway.controllers.recovery.policy import Policy
+from fairway.controllers.recovery.decision import EXEMPT, OVER_BUDGET, Evidence, Taint, Untaint, Withheld
+from fairway.controllers.recovery.policy import RecoveryPolicy
 
 HEALTHY: Final = "fairway.dev/Healthy"
 RELIEVED: Final = "HealthNotLow"
@@ -43,10 +43,10 @@ THE_FLEET: Final = "the fleet"
 A_SET: Final = "cluster set {name}"
 
 
-class Words:
+class ConditionMessages:
     """Knows the policy, and what the running clock says at the same moment as the wall clock."""
 
-    def __init__(self, policy: Policy, *, now: float, wall: datetime) -> None:
+    def __init__(self, policy: RecoveryPolicy, *, now: float, wall: datetime) -> None:
         self._policy, self._now, self._wall = policy, now, wall
 
     def tainted(self, decision: Taint) -> Condition:
@@ -93,7 +93,7 @@ class Words:
         message = TAKEN_AWAY.format(health=policy.health, below=policy.below)
         return _condition(UNKNOWN, RELEASED, message)
 
-    def held(self, decision: Held) -> Condition:
+    def held(self, decision: Withheld) -> Condition:
         text = SUSPECTED
         if decision.reason == OVER_BUDGET:
             text = OVER_SET if decision.scope else OVER_FLEET
@@ -112,7 +112,7 @@ class Words:
         )
         return _condition(FALSE, decision.reason, message)
 
-    def _low(self, facts: Facts) -> str:
+    def _low(self, facts: Evidence) -> str:
         return (MISSING_SINCE if facts.score is None else LOW_SINCE).format(
             health=self._policy.health,
             score=facts.score,
@@ -120,7 +120,7 @@ class Words:
             since=self._since(facts),
         )
 
-    def _since(self, facts: Facts) -> str:
+    def _since(self, facts: Evidence) -> str:
         return format_time(self._wall - timedelta(seconds=self._now - facts.since))
 
 

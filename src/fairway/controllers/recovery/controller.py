@@ -22,30 +22,30 @@ from fairway.api.event import NORMAL, WARNING
 from fairway.api.meta import FALSE, TRUE, Condition, find_condition
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
 from fairway.controllers.availability.taints import WEBHOOK_STAMPS
+from fairway.controllers.fenced_writer import FencedWriter, with_condition
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.controllers.recovery import taints
-from fairway.controllers.recovery.conditions import HEALTHY, OFF, ON, OVERRIDE, Words
-from fairway.controllers.recovery.coordinate import Health, read
+from fairway.controllers.recovery.cluster_sets import SetsByCluster
+from fairway.controllers.recovery.conditions import HEALTHY, OFF, ON, OVERRIDE, ConditionMessages
 from fairway.controllers.recovery.decision import (
     HELD,
     REASONS,
-    Blind,
+    ClusterDeleted,
+    ClusterObserved,
     Event,
-    Gone,
-    Heard,
-    Held,
-    Seen,
+    HealthReported,
+    HealthUnobserved,
+    RecheckAfter,
     Taint,
     Untaint,
-    Wait,
+    Withheld,
 )
-from fairway.controllers.recovery.figures import Figures
-from fairway.controllers.recovery.groups import Groups
-from fairway.controllers.recovery.machine import Machine
-from fairway.controllers.recovery.policy import Policy
-from fairway.controllers.sources import Sources
-from fairway.controllers.writes import Writes, settled
+from fairway.controllers.recovery.health_source import HealthReading, read
+from fairway.controllers.recovery.metrics import RecoveryMetrics
+from fairway.controllers.recovery.policy import RecoveryPolicy
+from fairway.controllers.recovery.state_machine import RecoveryStateMachine
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
@@ -66,7 +66,7 @@ from fairway.kube import (
     Updated,
 )
 from fairway.kube.events import Api
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ SUSPECTED: Final = "%d of %d clusters became unhealthy together by %s: no cluste
 SUSPECTED_NO_MORE: Final = "whoever publishes %s is no longer suspected to fail"
 
 
-class Recovery(Reconciler):
+class RecoveryController(Reconciler):
     name: ClassVar[str] = "recovery"
 
     _clusters: Informer[ManagedCluster]
@@ -101,20 +101,25 @@ class Recovery(Reconciler):
     _published: Informer[AddOnPlacementScore] | Informer[ManagedClusterScore]
 
     def __init__(
-        self, client: Client, *, meters: Meters, policy: Policy | None = None, clock: Clock = SYSTEM_CLOCK
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        policy: RecoveryPolicy | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=1, clock=clock)
-        self.policy = policy or Policy()
-        self.machine = Machine(self.policy)
-        self._groups = Groups()
-        self._writes = Writes(client, meters=meters, controller=self.name)
-        self._figures = Figures(meters)
-        self._notices = Notices(log)
+        self.policy = policy or RecoveryPolicy()
+        self.machine = RecoveryStateMachine(self.policy)
+        self._groups = SetsByCluster()
+        self._writes = FencedWriter(client, meters=meters, controller=self.name)
+        self._figures = RecoveryMetrics(meters)
+        self._notices = LogThrottle(log)
         self._recorder: Recorder | None = None
         self._told: set[str] = set()
         self._suspected = False
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self._clusters = sources.of(MANAGED_CLUSTERS)
         self._sets = sources.of(MANAGED_CLUSTER_SETS)
         self._sets.subscribe(self._sets_changed)
@@ -159,7 +164,7 @@ class Recovery(Reconciler):
         while True:
             if self._published.lag > BLIND_SECONDS:
                 blind = True
-                self._tell(Blind())
+                self._tell(HealthUnobserved())
             elif blind:
                 blind = False
                 for name in self.machine.low():  # their time has begun anew, and nobody waits for its end
@@ -184,7 +189,7 @@ class Recovery(Reconciler):
         for change in batch.changes:
             if isinstance(change, Deleted):
                 self._groups.drop_cluster(change.object.metadata.name)
-                self._tell(Gone(cluster=change.object.metadata.name))
+                self._tell(ClusterDeleted(cluster=change.object.metadata.name))
                 continue
             old, new = (change.old, change.new) if isinstance(change, Updated) else (None, change.object)
             if old is None or _about(old) != _about(new):
@@ -213,7 +218,7 @@ class Recovery(Reconciler):
                 before = self._read(change.old)
                 if before is not None and before.at(wall) is None:
                     self._tell(
-                        Heard(cluster=cluster, score=None)
+                        HealthReported(cluster=cluster, score=None)
                     )  # it had run out, whether or not anybody looked
             sick = self.machine.sick(cluster)
             self._hear(cluster, None if isinstance(change, Deleted) else self._read(new))
@@ -224,12 +229,12 @@ class Recovery(Reconciler):
         name = cluster.metadata.name
         if cluster.metadata.deletionTimestamp is not None or not cluster.spec.hubAcceptsClient:
             self._groups.drop_cluster(name)
-            self._tell(Gone(cluster=name))
+            self._tell(ClusterDeleted(cluster=name))
             return
         if (override := _override(cluster)) not in ("", ON, OFF):
             self._notices.say(logging.WARNING, (name, override), STRANGE, name, OVERRIDE, override, OFF)
         self._groups.put_cluster(name, cluster.metadata.labels)
-        seen = Seen(
+        seen = ClusterObserved(
             cluster=name,
             sets=self._groups.of(name),
             tainted=taints.ours(cluster.spec.taints) is not None,
@@ -238,13 +243,13 @@ class Recovery(Reconciler):
         )
         self._tell(seen)
 
-    def _read(self, published: AddOnPlacementScore | ManagedClusterScore) -> Health | None:
+    def _read(self, published: AddOnPlacementScore | ManagedClusterScore) -> HealthReading | None:
         return read(published, at=self.policy.health, fresh=self.policy.fresh)
 
-    def _hear(self, cluster: str, health: Health | None) -> None:
+    def _hear(self, cluster: str, health: HealthReading | None) -> None:
         wall = self.clock.wall()
         score = None if health is None else health.at(wall)
-        self._tell(Heard(cluster=cluster, score=score))
+        self._tell(HealthReported(cluster=cluster, score=score))
         if score is not None and health is not None and health.expires is not None:
             left = (health.expires - wall).total_seconds()
             self.queue.add_after(("", cluster), delay=left)
@@ -273,7 +278,7 @@ class Recovery(Reconciler):
         if cluster.metadata.deletionTimestamp is None:
             await self._deal(cluster, leadership)
 
-    def _health(self, cluster: str) -> Health | None:
+    def _health(self, cluster: str) -> HealthReading | None:
         at = self.policy.health
         name = at.resource or managed_cluster_score_name(cluster=cluster, calculator=at.score)
         published = self._published.get(name, namespace=cluster)
@@ -289,9 +294,9 @@ class Recovery(Reconciler):
     async def _deal(self, cluster: ManagedCluster, leadership: Leadership) -> None:
         name, now = cluster.metadata.name, self.clock.monotonic()
         decision = self.machine.decide(name, now=now)
-        words = Words(self.policy, now=now, wall=self.clock.wall())
+        words = ConditionMessages(self.policy, now=now, wall=self.clock.wall())
         said = find_condition(cluster.status.conditions or (), HEALTHY)
-        if not isinstance(decision, Held):
+        if not isinstance(decision, Withheld):
             self._told.discard(name)
         match decision:
             case Taint() if self._published.lag > 0:
@@ -306,17 +311,21 @@ class Recovery(Reconciler):
                 condition = words.untainted(decision)
                 await self._say(cluster, condition, leadership, event=RECOVERED_EVENT)
                 self.queue.add(FLEET)
-            case Held():
+            case Withheld():
                 if name in self._told or len(self._told) < TOLD:
                     self._told.add(name)
                     await self._say(cluster, words.held(decision), leadership, event=HELD_EVENT)
-            case Wait():
+            case RecheckAfter():
                 if decision.until is not None:
                     self.queue.add_after(("", name), delay=decision.until - now)
                 await self._keep(cluster, said, words, leadership)
 
     async def _keep(
-        self, cluster: ManagedCluster, said: Condition | None, words: Words, leadership: Leadership
+        self,
+        cluster: ManagedCluster,
+        said: Condition | None,
+        words: ConditionMessages,
+        leadership: Leadership,
     ) -> None:
         """Nothing new: what is said of it must still be true, and the taint what this process was told to set."""
         ours, sick = taints.ours(cluster.spec.taints), self.machine.sick(cluster.metadata.name)
@@ -384,7 +393,7 @@ class Recovery(Reconciler):
         said = find_condition(cluster.status.conditions or (), HEALTHY)
         if said is not None and (said.status, said.reason) == (condition.status, condition.reason):
             return
-        conditions = settled(cluster.status.conditions, condition, clock=self.clock)
+        conditions = with_condition(cluster.status.conditions, condition, clock=self.clock)
         async with leadership.batch():
             await self._writes.conditions(
                 MANAGED_CLUSTERS, cluster.metadata, conditions, leadership=leadership

@@ -17,7 +17,7 @@ HELD: Final = (OVER_BUDGET, SUSPECT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ClusterObserved:
     """A cluster as it is on the hub. ``tainted``: by us. ``exempt``: somebody wants it left alone. ``away``: it is not
     available, so nothing could move there."""
 
@@ -29,12 +29,12 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class ClusterDeleted:
     cluster: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class HealthReported:
     """``score`` is None when there is none, or it has run out."""
 
     cluster: str
@@ -42,15 +42,15 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
+class HealthUnobserved:
     """For a while nobody could see what was published: nothing is known to have lasted."""
 
 
-Event = Seen | Gone | Heard | Blind
+Event = ClusterObserved | ClusterDeleted | HealthReported | HealthUnobserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Evidence:
     """``since`` is on the running clock."""
 
     score: int | None
@@ -58,7 +58,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class RecheckAfter:
     """Nothing is to be done before ``until``, or before something happens."""
 
     until: float | None = None
@@ -69,7 +69,7 @@ class Taint:
     """``reason`` is one of REASONS."""
 
     reason: str
-    facts: Facts
+    facts: Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,22 +77,22 @@ class Untaint:
     """``facts`` is None where somebody wants the cluster left alone."""
 
     reason: str
-    facts: Facts | None = None
+    facts: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Withheld:
     """It would be tainted, but for the reason, one of HELD. Over budget: ``used`` of at most ``limit`` in ``scope``,
     which is a set or, if empty, the fleet; ``alone``: no other cluster there is available. Suspect: ``used`` clusters
     became unhealthy together of ``limit``."""
 
     reason: str
-    facts: Facts
+    facts: Evidence
     scope: str = ""
     used: int
     limit: int
     alone: bool = False
 
 
-Decision = Wait | Taint | Untaint | Held
-WAIT: Final = Wait()
+Decision = RecheckAfter | Taint | Untaint | Withheld
+WAIT: Final = RecheckAfter()

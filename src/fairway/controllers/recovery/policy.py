@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairway.api.cluster import NO_SELECT, NO_SELECT_IF_NEW
-from fairway.controllers.recovery.coordinate import Coordinate
+from fairway.controllers.recovery.health_source import HealthSource
 
 IGNORE: Final = "ignore"
 UNHEALTHY: Final = "unhealthy"
 LOWEST, HIGHEST = -100, 100
 """What an AddOnPlacementScore can say."""
-HEALTH: Final = Coordinate(resource="health-score", score="health")
+HEALTH: Final = HealthSource(resource="health-score", score="health")
 """What the health provider publishes: from 0 to 100."""
 
 ABOVE_BELOW: Final = (
@@ -32,7 +32,7 @@ UNREACHABLE_WELL: Final = (
 WRONG_MISSING: Final = "{missing!r} is nothing to do about missing health: it must be {wanted}"
 
 
-class PolicyError(ValueError):
+class RecoveryPolicyError(ValueError):
     """It would not do what its author believes."""
 
 
@@ -55,10 +55,10 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RecoveryPolicy:
     """Times are in seconds. Raises PolicyError."""
 
-    health: Coordinate = field(default=HEALTH)
+    health: HealthSource = field(default=HEALTH)
     below: int = 40
     """Less than this is unhealthy."""
     above: int = 60
@@ -81,15 +81,15 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.above <= self.below:
-            raise PolicyError(ABOVE_BELOW.format(above=self.above, below=self.below))
+            raise RecoveryPolicyError(ABOVE_BELOW.format(above=self.above, below=self.below))
         times = {"dwell": self.dwell, "recovery dwell": self.recovery_dwell, "window": self.suspect_window}
         if self.fresh is not None:
             times["freshness"] = self.fresh
         for what, value in times.items():
             if not value > 0:
-                raise PolicyError(NOT_POSITIVE.format(what=what, value=value))
+                raise RecoveryPolicyError(NOT_POSITIVE.format(what=what, value=value))
         if self.recovery_dwell <= self.dwell:
-            raise PolicyError(RETURN_TOO_SOON.format(back=self.recovery_dwell, dwell=self.dwell))
+            raise RecoveryPolicyError(RETURN_TOO_SOON.format(back=self.recovery_dwell, dwell=self.dwell))
         shares = {
             "budget of the fleet": self.fleet.percent,
             "budget of a set": self.per_set.percent,
@@ -97,16 +97,18 @@ class Policy:
         }
         for what, percent in shares.items():
             if not 1 <= percent <= 100:
-                raise PolicyError(NOT_A_PERCENTAGE.format(what=what, value=percent))
+                raise RecoveryPolicyError(NOT_A_PERCENTAGE.format(what=what, value=percent))
         for what, budget in (("budget of the fleet", self.fleet), ("budget of a set", self.per_set)):
             if budget.count is not None and budget.count < 1:
-                raise PolicyError(NOT_POSITIVE.format(what=what, value=budget.count))
+                raise RecoveryPolicyError(NOT_POSITIVE.format(what=what, value=budget.count))
         if self.effect not in (NO_SELECT, NO_SELECT_IF_NEW):
-            raise PolicyError(
+            raise RecoveryPolicyError(
                 WRONG_EFFECT.format(effect=self.effect, wanted=f"{NO_SELECT} or {NO_SELECT_IF_NEW}")
             )
         if self.missing not in (IGNORE, UNHEALTHY):
-            raise PolicyError(WRONG_MISSING.format(missing=self.missing, wanted=f"{IGNORE} or {UNHEALTHY}"))
+            raise RecoveryPolicyError(
+                WRONG_MISSING.format(missing=self.missing, wanted=f"{IGNORE} or {UNHEALTHY}")
+            )
         if self.health.resource:
             self._check_range()
 
@@ -115,6 +117,6 @@ class Policy:
         lowest = 0 if self.health == HEALTH else LOWEST
         words = {"health": self.health, "lowest": lowest}
         if self.below <= lowest:
-            raise PolicyError(UNREACHABLE_LOW.format(**words, below=self.below, least=lowest + 1))
+            raise RecoveryPolicyError(UNREACHABLE_LOW.format(**words, below=self.below, least=lowest + 1))
         if self.above > HIGHEST:
-            raise PolicyError(UNREACHABLE_WELL.format(**words, above=self.above))
+            raise RecoveryPolicyError(UNREACHABLE_WELL.format(**words, above=self.above))

@@ -18,23 +18,23 @@ from typing import Any, ClassVar, Final
 from fairway.api.cluster import ManagedCluster
 from fairway.api.event import NORMAL, WARNING
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.controllers.scores import mark
-from fairway.controllers.scores.figures import Figures, state_of
-from fairway.controllers.scores.mark import BEFORE
-from fairway.controllers.scores.policy import Orphans, Policy, Silence
-from fairway.controllers.scores.vigil import (
+from fairway.controllers.scores import silence_marker
+from fairway.controllers.scores.metrics import ScoreMetrics, state_of
+from fairway.controllers.scores.policy import Orphans, Silence, SilencePolicy
+from fairway.controllers.scores.silence_marker import BEFORE
+from fairway.controllers.scores.staleness import (
     Orphan,
+    RecheckAfter,
     Restorable,
     Returned,
     Silent,
-    Vigil,
-    Wait,
+    StalenessTracker,
     available_of,
 )
-from fairway.controllers.sources import Sources
-from fairway.controllers.writes import Writes
 from fairway.fleet.scores import calculator_of, is_silent
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -93,7 +93,7 @@ NOT_READ: Final = (
 )
 
 
-class Scores(Reconciler):
+class ScoreController(Reconciler):
     name: ClassVar[str] = "scores"
 
     _scores: Informer[AddOnPlacementScore]
@@ -106,18 +106,18 @@ class Scores(Reconciler):
         *,
         meters: Meters,
         recorder: Recorder,
-        policy: Policy | None = None,
+        policy: SilencePolicy | None = None,
         calculators: bool = True,
         workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``calculators``: whether the hub has ManagedClusterScores."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self._policy = policy or Policy()
+        self._policy = policy or SilencePolicy()
         self._recorder = recorder
-        self._vigil = Vigil(self._policy)
-        self._figures = Figures(meters)
-        self._writes = Writes(client, meters=meters, controller=self.name)
+        self._vigil = StalenessTracker(self._policy)
+        self._figures = ScoreMetrics(meters)
+        self._writes = FencedWriter(client, meters=meters, controller=self.name)
         self._by_resource: defaultdict[str, set[str]] = defaultdict(set)
         """Clusters, by the name of the scores they have."""
         self._by_cluster: defaultdict[str, set[str]] = defaultdict(set)
@@ -129,7 +129,7 @@ class Scores(Reconciler):
         self._reported_unused: set[Key] = set()
         """ManagedClusterScores that placements do not read, once an event has reported it."""
 
-    def watch(self, sources: Sources) -> None:
+    def watch(self, sources: InformerFactory) -> None:
         self._scores = sources.of(ADD_ON_PLACEMENT_SCORES)
         self._clusters = sources.of(MANAGED_CLUSTERS)
         self._clusters.subscribe(self._clusters_changed)
@@ -237,7 +237,7 @@ class Scores(Reconciler):
         now, wall = self.clock.monotonic(), self.clock.wall()
         found = self._vigil.judge(score, cluster, now=now, wall=wall)
         match found:
-            case Wait(seconds):
+            case RecheckAfter(seconds):
                 self.queue.add_after(key, delay=min(seconds, LONGEST_WAIT))
             case Silent():
                 await self._silent(score, found, leadership)
@@ -271,7 +271,7 @@ class Scores(Reconciler):
         if self._too_many(score):
             self.queue.add_after(key, delay=max(LOOK_SECONDS, self._policy.grace / 2))
             return
-        why = mark.why(score, reason=found.reason, since=found.since)
+        why = silence_marker.why(score, reason=found.reason, since=found.since)
         match self._policy.of(key[1]):
             case Silence.LEAVE:
                 self._vigil.told(key, score)
@@ -291,22 +291,26 @@ class Scores(Reconciler):
     async def _silence(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
         """First what it said is remembered, then it is replaced; whoever writes in between keeps both from it."""
         async with leadership.batch():
-            note = {"metadata": {"annotations": {BEFORE: mark.remembered(score, self._policy) or None}}}
+            note = {
+                "metadata": {"annotations": {BEFORE: silence_marker.remembered(score, self._policy) or None}}
+            }
             noted = await self._writes.patch(
                 ADD_ON_PLACEMENT_SCORES, score.metadata, note, leadership=leadership
             )
-            status = mark.silenced(
+            status = silence_marker.silenced(
                 score, self._policy, reason=found.reason, since=found.since, clock=self.clock
             )
             await self._write_status(noted, status, leadership)
 
     async def _returned(self, score: AddOnPlacementScore, leadership: Leadership) -> None:
         key = (score.metadata.namespace, score.metadata.name)
-        original = mark.before(score)
+        original = silence_marker.before(score)
         wall = self.clock.wall()
         since = wall if original is None or original.valid_until is None else original.valid_until
         async with leadership.batch():
-            written = await self._write_status(score, {"conditions": mark.without_mark(score)}, leadership)
+            written = await self._write_status(
+                score, {"conditions": silence_marker.without_mark(score)}, leadership
+            )
             if BEFORE in written.metadata.annotations:
                 await self._forget_before(written, leadership)
         silent_for = max(0.0, (wall - since).total_seconds())
@@ -316,7 +320,9 @@ class Scores(Reconciler):
 
     async def _restore(self, score: AddOnPlacementScore, found: Restorable, leadership: Leadership) -> None:
         async with leadership.batch():
-            written = await self._write_status(score, mark.restored(score, found.original), leadership)
+            written = await self._write_status(
+                score, silence_marker.restored(score, found.original), leadership
+            )
             await self._forget_before(written, leadership)
         self._tell(score, RETURNED, PUT_BACK, type_=NORMAL)
 

@@ -21,7 +21,7 @@ NO_SHARE: Final = "share is {share:g}: it must be from 0 to 1"
 SAID_TWICE: Final = "{text!r}: something else was said before of the same"
 
 
-class PolicyError(ValueError):
+class SilencePolicyError(ValueError):
     """Something about a policy makes no sense; the text says what to write instead."""
 
 
@@ -42,7 +42,7 @@ class Orphans(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class SilencePolicy:
     default: Silence = Silence.LEAVE
     by_resource: Mapping[str, Silence] = field(default_factory=dict)
     worst: Mapping[str, int] = field(default_factory=dict)
@@ -55,12 +55,12 @@ class Policy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
-            raise PolicyError(NO_SHARE.format(share=self.share))
+            raise SilencePolicyError(NO_SHARE.format(share=self.share))
         for name, value in self.worst.items():
             if not all(name.partition("/")):
-                raise PolicyError(NO_SCORE.format(text=f"{name}={value}"))
+                raise SilencePolicyError(NO_SCORE.format(text=f"{name}={value}"))
             if not LOWEST <= value <= HIGHEST:
-                raise PolicyError(NO_NUMBER.format(text=f"{name}={value}"))
+                raise SilencePolicyError(NO_NUMBER.format(text=f"{name}={value}"))
 
     def of(self, resource: str) -> Silence:
         return self.by_resource.get(resource, self.default)
@@ -77,7 +77,7 @@ def policy_of(
     grace: float = GRACE,
     share: float = SHARE,
     orphans: Orphans = Orphans.LEAVE,
-) -> Policy:
+) -> SilencePolicy:
     """From words: ``worst`` or ``resource-usage-score=drop``; of ``worst``, ``resource/score=100``.
 
     Raises PolicyError.
@@ -86,23 +86,23 @@ def policy_of(
     for text in silent:
         resource, equals, word = text.strip().rpartition("=")
         if equals and not resource:
-            raise PolicyError(NO_RESOURCE.format(text=text))
+            raise SilencePolicyError(NO_RESOURCE.format(text=text))
         if resource in policies:
-            raise PolicyError(SAID_TWICE.format(text=text))
+            raise SilencePolicyError(SAID_TWICE.format(text=text))
         try:
             policies[resource] = Silence(word)
         except ValueError:
-            raise PolicyError(UNKNOWN_POLICY.format(text=word)) from None
+            raise SilencePolicyError(UNKNOWN_POLICY.format(text=word)) from None
     values: dict[str, int] = {}
     for text in worst:
         name, _, number = text.strip().rpartition("=")
         if not all(name.partition("/")):
-            raise PolicyError(NO_SCORE.format(text=text))
+            raise SilencePolicyError(NO_SCORE.format(text=text))
         try:
             values[name] = int(number)
         except ValueError:
-            raise PolicyError(NO_NUMBER.format(text=text)) from None
-    return Policy(
+            raise SilencePolicyError(NO_NUMBER.format(text=text)) from None
+    return SilencePolicy(
         default=policies.pop("", Silence.LEAVE),
         by_resource=policies,
         worst=values,

@@ -2,18 +2,18 @@
 
 from fairway.controllers.serving.access import RULES
 from fairway.controllers.serving.address import Address
-from fairway.controllers.serving.certificate import CertificateError, Files
+from fairway.controllers.serving.certificate import CertificateError, CertificateFiles
 from fairway.controllers.serving.debug import Inspector, document
-from fairway.controllers.serving.serving import DebugServer, Ports, serving
+from fairway.controllers.serving.ports import DebugServer, Ports, open_ports
 
 __all__ = [
     "RULES",
     "Address",
     "CertificateError",
+    "CertificateFiles",
     "DebugServer",
-    "Files",
     "Inspector",
     "Ports",
     "document",
-    "serving",
+    "open_ports",
 ]

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Client, Clock, TokenBucket
 from fairway.kube.errors import UnreadableError
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 
 AUTHENTICATION: Final = "authentication.k8s.io"
 AUTHORIZATION: Final = "authorization.k8s.io"
@@ -40,7 +40,7 @@ STRANGERS_EVERY: Final = 0.1
 S = TypeVar("S", bound=Struct)
 
 
-class Busy(Exception):
+class TooManyReviews(Exception):
     """Too many tokens that were not seen before."""
 
 
@@ -59,7 +59,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessDecision:
     allowed: bool
     reason: str = ""
 
@@ -89,7 +89,7 @@ class _AccessReview(Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
-class Access:
+class Authorizer:
     def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client, self._clock = client, clock
         self._known: OrderedDict[bytes, tuple[User | None, float]] = OrderedDict()
@@ -104,7 +104,7 @@ class Access:
         if known is not None and now < known[1]:
             return known[0]
         if not self._strangers.take(now):
-            raise Busy
+            raise TooManyReviews
         review = await self._ask(TOKEN_REVIEWS, _TokenReview, {"token": token})
         info = review.status.user
         user = None
@@ -116,11 +116,11 @@ class Access:
             self._known.popitem(last=False)
         return user
 
-    async def path(self, user: User, *, verb: str, path: str) -> Verdict:
+    async def path(self, user: User, *, verb: str, path: str) -> AccessDecision:
         """Raises KubeError."""
         return await self._allowed(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
 
-    async def placements(self, user: User, *, verb: str, namespace: str) -> Verdict:
+    async def placements(self, user: User, *, verb: str, namespace: str) -> AccessDecision:
         """In one namespace, or with an empty one in all. Raises KubeError."""
         asked = {
             "namespace": namespace,
@@ -131,9 +131,9 @@ class Access:
         }
         return await self._allowed(user, {"resourceAttributes": asked})
 
-    async def _allowed(self, user: User, asked: dict[str, Any]) -> Verdict:
+    async def _allowed(self, user: User, asked: dict[str, Any]) -> AccessDecision:
         review = await self._ask(ACCESS_REVIEWS, _AccessReview, {**user.subject(), **asked})
-        return Verdict(review.status.allowed and not review.status.denied, review.status.reason)
+        return AccessDecision(review.status.allowed and not review.status.denied, review.status.reason)
 
     async def _ask(self, path: str, type_: type[S], spec: dict[str, Any]) -> S:
         # Asking twice is the same as asking once.

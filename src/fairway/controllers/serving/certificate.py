@@ -43,14 +43,14 @@ class CertificateError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class CertificateFiles:
     """In PEM form; the certificate with what it is signed by, and its key."""
 
     certificate: Path
     key: Path
 
 
-class Shown(abc.ABC):
+class ServingCertificate(abc.ABC):
     """What a server shows of itself in the TLS handshake, renewed by itself."""
 
     def __init__(self) -> None:
@@ -91,10 +91,10 @@ class Shown(abc.ABC):
         return context
 
 
-class FromFiles(Shown):
+class FileCertificate(ServingCertificate):
     """Raises CertificateError if they cannot be used to begin with."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: CertificateFiles) -> None:
         self._files = files
         self._seen = self._state()
         super().__init__()
@@ -127,7 +127,7 @@ class FromFiles(Shown):
         )
 
 
-class OfOurOwn(Shown):
+class SelfSignedCertificate(ServingCertificate):
     """Signed by itself, for these hosts and the loopback. Made anew long before it runs out."""
 
     def __init__(self, *, hosts: Iterable[str] = (), clock: Clock = SYSTEM_CLOCK) -> None:

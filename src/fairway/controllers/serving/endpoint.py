@@ -16,9 +16,9 @@ from aiohttp import web
 
 from fairway.api.kinds import DecodeError, decode
 from fairway.api.placement import Placement, PlacementSpec
-from fairway.controllers.serving.access import Access, Busy, User
-from fairway.controllers.serving.connection import TEXT
+from fairway.controllers.serving.access import Authorizer, TooManyReviews, User
 from fairway.controllers.serving.debug import Inspector, document
+from fairway.controllers.serving.http_server import TEXT
 from fairway.kube import SYSTEM_CLOCK, Clock, KubeError, TokenBucket
 
 log: Final = logging.getLogger(__name__)
@@ -62,10 +62,10 @@ class _Refused(Exception):
         self.code, self.message, self.headers = code, message, headers
 
 
-class Endpoint:
+class DebugEndpoint:
     def __init__(
         self,
-        access: Access,
+        access: Authorizer,
         inspector: Inspector,
         *,
         ready: Callable[[], Sequence[str]],
@@ -114,7 +114,7 @@ class Endpoint:
             raise _Refused(401, NO_USER, **{"WWW-Authenticate": "Bearer"})
         try:
             user = await self._access.user(token)
-        except Busy:
+        except TooManyReviews:
             raise _Refused(429, TOO_MANY, **{"Retry-After": "1"}) from None
         except KubeError as error:
             log.warning("who asks for the debug endpoint could not be found out: %s", error)

@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from fairway.controllers.serving.connection import TEXT
+from fairway.controllers.serving.http_server import TEXT
 from fairway.observe.meters import CONTENT_TYPE
 
 log: Final = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def nothing() -> Sequence[str]:
     return ()
 
 
-class Pages:
+class ProbeHandlers:
     """The pages of one port. Without ``expose`` it has no metrics, without ``ready`` no health."""
 
     def __init__(

@@ -10,11 +10,11 @@ import random
 from typing import Final
 
 from fairway.api.work import AppliedManifestWork, ManifestWork
+from fairway.klusterlet.works.applied_works import AppliedWorks, hub_hash
+from fairway.klusterlet.works.conflicts import ConflictIndex
 from fairway.klusterlet.works.discovery import Discovery
-from fairway.klusterlet.works.duty import Done, Duty
-from fairway.klusterlet.works.record import Records, hub_hash
-from fairway.klusterlet.works.repairs import Repairs
-from fairway.klusterlet.works.rivals import Rivals
+from fairway.klusterlet.works.reconcile import ReconcileResult, WorkReconciler
+from fairway.klusterlet.works.repair_backoff import RepairBackoff
 from fairway.klusterlet.works.watches import Watches
 from fairway.kube import (
     APPLIED_MANIFEST_WORKS,
@@ -31,8 +31,8 @@ from fairway.kube import (
     Updated,
     WorkQueue,
 )
-from fairway.kube.gauge import Gauge
-from fairway.kube.notice import retry_level
+from fairway.kube.log_throttle import retry_level
+from fairway.kube.queue_metrics import QueueMetrics
 from fairway.kube.workqueue import Observer
 from fairway.observe.meters import Meters
 
@@ -81,14 +81,14 @@ class WorkAgent:
         self._applied: Informer[AppliedManifestWork] = Informer(
             cluster, APPLIED_MANIFEST_WORKS, relist_after=RELIST_SECONDS
         )
-        observer = Observer() if meters is None else Gauge(meters.queue(NAME))
+        observer = Observer() if meters is None else QueueMetrics(meters.queue(NAME))
         self._queue: WorkQueue[str] = WorkQueue(backoff=backoff, observer=observer)
         discovery = Discovery(cluster)
-        self._records = Records(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
-        self._rivals = Rivals(self._works.store, discovery)
+        self._records = AppliedWorks(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
+        self._rivals = ConflictIndex(self._works.store, discovery)
         self._watches = Watches(cluster, changed=self._drifted, most=most_watches)
-        self._repairs = Repairs(clock)
-        self._duty = Duty(
+        self._repairs = RepairBackoff(clock)
+        self._duty = WorkReconciler(
             hub=hub,
             cluster=cluster,
             records=self._records,
@@ -176,7 +176,7 @@ class WorkAgent:
                 else:
                     self._settle(name, done)
 
-    async def _look_at(self, name: str) -> Done:
+    async def _look_at(self, name: str) -> ReconcileResult:
         work = self._works.get(name, namespace=self.cluster_name)
         if work is None:
             return await self._without_work(name)
@@ -184,15 +184,15 @@ class WorkAgent:
             return await self._duty.undo(work)
         return await self._duty.apply(work, attempt=self._queue.retries(name))
 
-    async def _without_work(self, name: str) -> Done:
+    async def _without_work(self, name: str) -> ReconcileResult:
         self._written.pop(name, None)
         self._repairs.forget(name)
         record = self._applied.get(self._records.name_of(name))
         if record is None or not self._records.is_ours(record):
-            return Done()
+            return ReconcileResult()
         return await self._duty.evict(record, grace=self._eviction)
 
-    def _settle(self, name: str, done: Done) -> None:
+    def _settle(self, name: str, done: ReconcileResult) -> None:
         if done.written:
             self._written[name] = done.written
         if done.repaired:

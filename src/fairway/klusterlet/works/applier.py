@@ -19,12 +19,12 @@ from fairway.api.work import (
     SERVER_SIDE_APPLY,
     IgnoreField,
 )
-from fairway.klusterlet.works import drift, words
-from fairway.klusterlet.works.manifest import Wanted, digest
-from fairway.klusterlet.works.objects import Identity, Object, Objects, owners_of
+from fairway.klusterlet.works import drift, messages
+from fairway.klusterlet.works.manifest import DesiredObject, digest
+from fairway.klusterlet.works.messages import ManifestError
+from fairway.klusterlet.works.objects import Object, ObjectId, Objects, owners_of
 from fairway.klusterlet.works.ownership import Reference, settled, works_among
 from fairway.klusterlet.works.paths import Path, PathError, jq_path, json_path, json_pointer, left_alone
-from fairway.klusterlet.works.words import Refusal
 
 IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
 IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
@@ -57,31 +57,31 @@ class Applier:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._applied: dict[tuple[Identity, str], _Applied] = {}
+        self._applied: dict[tuple[ObjectId, str], _Applied] = {}
 
-    def forget(self, identity: Identity, work: str) -> None:
+    def forget(self, identity: ObjectId, work: str) -> None:
         self._applied.pop((identity, work), None)
 
-    async def apply(self, wanted: Wanted, mine: Reference) -> Result:
+    async def apply(self, wanted: DesiredObject, mine: Reference) -> Result:
         """Raises Refusal, and KubeError where the cluster refuses."""
         async with self._objects.turns.of(wanted.identity):
             live = await self._objects.get(wanted.target)
             if wanted.strategy.type == READ_ONLY:
                 return Result(live=live)
             if live is not None and live["metadata"].get("deletionTimestamp"):
-                raise Refusal(words.GOING, remedy=words.GOING_REMEDY)
+                raise ManifestError(messages.GOING, remedy=messages.GOING_REMEDY)
             if wanted.strategy.type == CREATE_ONLY:
                 return await self._created(wanted, live, mine)
             return await self._applied_to(wanted, live, mine)
 
-    async def _created(self, wanted: Wanted, live: Object | None, mine: Reference) -> Result:
+    async def _created(self, wanted: DesiredObject, live: Object | None, mine: Reference) -> Result:
         if live is None:
             body = with_owners(wanted.body, [mine] if wanted.owned else [])
             return Result(live=await self._objects.create(wanted.target, body), wrote=True)
         after = await settled(self._objects, wanted.target, live, mine, owned=wanted.owned)
         return Result(live=after, wrote=after is not live)
 
-    async def _applied_to(self, wanted: Wanted, live: Object | None, mine: Reference) -> Result:
+    async def _applied_to(self, wanted: DesiredObject, live: Object | None, mine: Reference) -> Result:
         ignored = wanted.options.ignoreFields if wanted.strategy.type == SERVER_SIDE_APPLY else ()
         key = (wanted.identity, str(mine["uid"]))
         known, asked = self._applied.get(key), digest(wanted)
@@ -110,7 +110,7 @@ class Applier:
         wrote = before != meta["resourceVersion"]
         return Result(live=after, wrote=wrote, repaired=wrote and same)
 
-    def _is_right(self, known: _Applied, wanted: Wanted, live: Object, mine: Reference) -> bool:
+    def _is_right(self, known: _Applied, wanted: DesiredObject, live: Object, mine: Reference) -> bool:
         meta = live["metadata"]
         if known.uid != meta["uid"]:
             return False
@@ -162,4 +162,6 @@ def _paths(ignored: IgnoreField) -> list[Path]:
             *(jq_path(each) for each in ignored.jqPathExpressions),
         ]
     except PathError as error:
-        raise Refusal(str(error), remedy=IGNORE_FIELD_REMEDY, reason=IGNORE_FIELD_ERROR, final=True) from None
+        raise ManifestError(
+            str(error), remedy=IGNORE_FIELD_REMEDY, reason=IGNORE_FIELD_ERROR, final=True
+        ) from None

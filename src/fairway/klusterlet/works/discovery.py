@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from fairway.klusterlet.works.objects import Trace
+from fairway.klusterlet.works.objects import ObjectVersion
 from fairway.kube import Client, NotFound, Resource
 
 STALE_SECONDS: Final = 1.0
@@ -27,7 +27,7 @@ class _Listing(Struct, frozen=True):
     resources: tuple[_Entry, ...] = ()
 
 
-Kinds = dict[str, Resource[Trace]]
+Kinds = dict[str, Resource[ObjectVersion]]
 
 
 class Discovery:
@@ -38,7 +38,7 @@ class Discovery:
         self._known: dict[str, tuple[float, Kinds]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def find(self, api_version: str, kind: str) -> Resource[Trace] | None:
+    async def find(self, api_version: str, kind: str) -> Resource[ObjectVersion] | None:
         """None if the cluster does not serve it. Raises KubeError if the cluster does not tell."""
         lock = self._locks.setdefault(api_version, asyncio.Lock())
         async with lock:
@@ -71,7 +71,7 @@ class Discovery:
                 plural=each.name,
                 kind=each.kind,
                 namespaced=each.namespaced,
-                type=Trace,
+                type=ObjectVersion,
             )
             for each in entries
             if "/" not in each.name

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from fairway.api.work import SERVICE_ACCOUNT, ExecutorAccount, ManifestWork
-from fairway.klusterlet.works.manifest import Wanted
-from fairway.klusterlet.works.words import Refusal
+from fairway.klusterlet.works.manifest import DesiredObject
+from fairway.klusterlet.works.messages import ManifestError
 from fairway.kube import AlreadyExists, Client, Forbidden, KubeError
 from fairway.kube.credentials import Impersonation
 
@@ -51,14 +51,14 @@ class Executors:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def check(self, work: ManifestWork, wanted: Wanted) -> None:
+    async def check(self, work: ManifestWork, wanted: DesiredObject) -> None:
         """Raises Refusal. A work without an executor is done with the agent's rights, as ever."""
         executor = work.spec.executor
         if executor is None or executor.subject is None:
             return
         account = executor.subject.serviceAccount
         if executor.subject.type != SERVICE_ACCOUNT or account is None:
-            raise Refusal(NO_ACCOUNT, remedy=NO_ACCOUNT_REMEDY, final=True)
+            raise ManifestError(NO_ACCOUNT, remedy=NO_ACCOUNT_REMEDY, final=True)
         verbs = ("create", "update", "patch", "get", *(("delete",) if wanted.owned else ()))
         for verb in verbs:
             await self._may(account, verb, wanted)
@@ -66,7 +66,7 @@ class Executors:
         if target.group == _RBAC and target.plural in _RBAC_KINDS:
             await self._tried(account, wanted)
 
-    async def _may(self, account: ExecutorAccount, verb: str, wanted: Wanted) -> None:
+    async def _may(self, account: ExecutorAccount, verb: str, wanted: DesiredObject) -> None:
         identity = wanted.identity
         body = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -90,12 +90,12 @@ class Executors:
             if error.retryable:
                 raise
             message = CANNOT_ASK.format(account=_named(account), error=error)
-            raise Refusal(message, remedy=CANNOT_ASK_REMEDY, retry=RETRY_SECONDS) from None
+            raise ManifestError(message, remedy=CANNOT_ASK_REMEDY, retry=RETRY_SECONDS) from None
         if not msgspec.json.decode(response.body, type=_Review).status.allowed:
             message = NOT_ALLOWED.format(account=_named(account), verb=verb, resource=wanted.target)
-            raise Refusal(message, remedy=NOT_ALLOWED_REMEDY, retry=RETRY_SECONDS)
+            raise ManifestError(message, remedy=NOT_ALLOWED_REMEDY, retry=RETRY_SECONDS)
 
-    async def _tried(self, account: ExecutorAccount, wanted: Wanted) -> None:
+    async def _tried(self, account: ExecutorAccount, wanted: DesiredObject) -> None:
         disguise = Impersonation(user=user_of(account), groups=groups_of(account))
         connection = replace(self._client.connection, impersonation=disguise)
         body: dict[str, Any] = wanted.body
@@ -110,7 +110,7 @@ class Executors:
                 message = ESCALATION.format(
                     account=_named(account), resource=wanted.target, error=error.message
                 )
-                raise Refusal(message, remedy=ESCALATION_REMEDY, retry=RETRY_SECONDS) from None
+                raise ManifestError(message, remedy=ESCALATION_REMEDY, retry=RETRY_SECONDS) from None
 
 
 def user_of(account: ExecutorAccount) -> str:

@@ -14,8 +14,8 @@ from fairway.api.work import (
     JsonPath,
     StatusFeedback,
 )
+from fairway.klusterlet.works.messages import truncate
 from fairway.klusterlet.works.paths import PathError, find, json_path
-from fairway.klusterlet.works.words import shortened
 
 STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
 NONE_SYNCED: Final = "NoStatusFeedbackSynced"
@@ -87,7 +87,7 @@ def feedback(
                     values.setdefault(path.name, FeedbackValue(name=path.name, fieldValue=found))
     given = StatusFeedback(values=tuple(values.values())) if values else None
     if errors:
-        message = shortened(SYNC_FAILED.format(errors="; ".join(errors)))
+        message = truncate(SYNC_FAILED.format(errors="; ".join(errors)))
         return given, Condition(type=STATUS_FEEDBACK_SYNCED, status=FALSE, reason=FAILED, message=message)
     return given, Condition(type=STATUS_FEEDBACK_SYNCED, status=TRUE, reason=SYNCED)
 

@@ -21,11 +21,11 @@ from fairway.api.work import (
     ServerSideApply,
     UpdateStrategy,
 )
-from fairway.klusterlet.works import words
+from fairway.klusterlet.works import messages
 from fairway.klusterlet.works.discovery import Discovery
-from fairway.klusterlet.works.objects import MANAGER, Identity, Object, Target, Trace
+from fairway.klusterlet.works.messages import ManifestError
+from fairway.klusterlet.works.objects import MANAGER, Object, ObjectId, ObjectVersion, Target
 from fairway.klusterlet.works.wildcard import matches
-from fairway.klusterlet.works.words import Refusal
 from fairway.kube import KubeError, Resource
 
 _RANKS: Final[tuple[tuple[str, ...], ...]] = (
@@ -51,7 +51,7 @@ _NOT_OURS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredObject:
     """One manifest that can be applied. ``body`` has only what the manifest means to say."""
 
     meta: ManifestResourceMeta
@@ -63,7 +63,7 @@ class Wanted:
     """Whether it goes with the work."""
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ObjectId:
         return self.target.identity
 
     @property
@@ -76,35 +76,37 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class InvalidManifest:
     meta: ManifestResourceMeta
-    refusal: Refusal
+    refusal: ManifestError
 
 
-Reading = Wanted | Failed
+Reading = DesiredObject | InvalidManifest
 
 
 async def read(work: ManifestWork, discovery: Discovery) -> tuple[Reading, ...]:
     """All manifests, in the order of the work. Raises KubeError when the cluster does not say what it serves."""
     found: list[Reading] = []
-    first: dict[Identity, int] = {}
+    first: dict[ObjectId, int] = {}
     for ordinal, manifest in enumerate(work.spec.workload.manifests):
         meta = described(ordinal, manifest)
         try:
             wanted = await _wanted(work, meta, manifest, discovery)
             known = first.setdefault(wanted.identity, ordinal)
             if known != ordinal:
-                raise Refusal(words.TWICE.format(first=known), remedy=words.TWICE_REMEDY, final=True)
-        except Refusal as refusal:
-            found.append(Failed(meta=meta, refusal=refusal))
+                raise ManifestError(
+                    messages.TWICE.format(first=known), remedy=messages.TWICE_REMEDY, final=True
+                )
+        except ManifestError as refusal:
+            found.append(InvalidManifest(meta=meta, refusal=refusal))
         else:
             found.append(wanted)
     return tuple(found)
 
 
-def in_order(readings: Iterable[Reading]) -> list[Wanted]:
+def in_order(readings: Iterable[Reading]) -> list[DesiredObject]:
     """What can be applied, in the order to do it."""
-    wanted = [each for each in readings if isinstance(each, Wanted)]
+    wanted = [each for each in readings if isinstance(each, DesiredObject)]
     return sorted(wanted, key=lambda each: _RANK.get(each.meta.kind, len(_RANKS)))
 
 
@@ -126,52 +128,57 @@ def described(ordinal: int, manifest: Any) -> ManifestResourceMeta:
 
 async def _wanted(
     work: ManifestWork, meta: ManifestResourceMeta, manifest: Mapping[str, Any], discovery: Discovery
-) -> Wanted:
+) -> DesiredObject:
     for field, given in (("apiVersion", meta.version), ("kind", meta.kind)):
         if not given:
-            raise Refusal(words.NO_KIND.format(field=field), remedy=words.NO_KIND_REMEDY, final=True)
+            raise ManifestError(
+                messages.NO_KIND.format(field=field), remedy=messages.NO_KIND_REMEDY, final=True
+            )
     if not meta.name:
-        raise Refusal(words.NO_NAME, remedy=words.NO_NAME_REMEDY, final=True)
+        raise ManifestError(messages.NO_NAME, remedy=messages.NO_NAME_REMEDY, final=True)
     api_version = f"{meta.group}/{meta.version}" if meta.group else meta.version
     try:
         resource = await discovery.find(api_version, meta.kind)
     except KubeError as error:
         if error.retryable:
             raise
-        raise words.refused(error, namespace=meta.namespace) from None
+        raise messages.manifest_error(error, namespace=meta.namespace) from None
     if resource is None:
-        message = words.UNKNOWN_KIND.format(kind=meta.kind, version=api_version)
-        raise Refusal(message, remedy=words.UNKNOWN_KIND_REMEDY)
+        message = messages.UNKNOWN_KIND.format(kind=meta.kind, version=api_version)
+        raise ManifestError(message, remedy=messages.UNKNOWN_KIND_REMEDY)
     if resource.namespaced and not meta.namespace:
-        raise Refusal(words.NO_NAMESPACE, remedy=words.NO_NAMESPACE_REMEDY, final=True)
+        raise ManifestError(messages.NO_NAMESPACE, remedy=messages.NO_NAMESPACE_REMEDY, final=True)
     try:
         resource.path(namespace=meta.namespace if resource.namespaced else None, name=meta.name)
     except ValueError:
         given = meta.name if meta.name in (".", "..") or set("/%") & set(meta.name) else meta.namespace
-        message = words.BAD_NAME.format(given=given)
-        raise Refusal(message, remedy=words.BAD_NAME_REMEDY, final=True) from None
-    return wanted_of(work, meta, manifest, resource)
+        message = messages.BAD_NAME.format(given=given)
+        raise ManifestError(message, remedy=messages.BAD_NAME_REMEDY, final=True) from None
+    return desired_object(work, meta, manifest, resource)
 
 
-def wanted_of(
-    work: ManifestWork, meta: ManifestResourceMeta, manifest: Mapping[str, Any], resource: Resource[Trace]
-) -> Wanted:
+def desired_object(
+    work: ManifestWork,
+    meta: ManifestResourceMeta,
+    manifest: Mapping[str, Any],
+    resource: Resource[ObjectVersion],
+) -> DesiredObject:
     """What a work wants of an object whose kind the cluster serves there."""
     namespace = meta.namespace if resource.namespaced else ""
     meta = structs.replace(meta, resource=resource.plural, namespace=namespace)
     target = Target(resource=resource, namespace=namespace, name=meta.name)
     config = config_of(meta, work.spec.manifestConfigs)
-    return Wanted(
+    return DesiredObject(
         meta=meta,
         target=target,
-        body=essence(manifest, target),
+        body=strip_server_fields(manifest, target),
         strategy=config.updateStrategy or UpdateStrategy(type=UPDATE),
         config=config,
         owned=owned(target.identity, work.spec.deleteOption),
     )
 
 
-def essence(manifest: Mapping[str, Any], target: Target) -> Object:
+def strip_server_fields(manifest: Mapping[str, Any], target: Target) -> Object:
     """Without what belongs to the API server, to other writers, or to the subresource status."""
     body = deepcopy(dict(manifest))
     body.pop("status", None)
@@ -230,7 +237,7 @@ def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> 
     return merged
 
 
-def owned(identity: Identity, option: DeleteOption | None) -> bool:
+def owned(identity: ObjectId, option: DeleteOption | None) -> bool:
     """Whether the object goes when the work, or its manifest in the work, goes."""
     policy = option.propagationPolicy if option else FOREGROUND
     if option is None or policy in (FOREGROUND, ""):
@@ -245,7 +252,7 @@ def owned(identity: Identity, option: DeleteOption | None) -> bool:
     )
 
 
-def digest(wanted: Wanted) -> bytes:
+def digest(wanted: DesiredObject) -> bytes:
     """Equal for manifests that ask for the same in the same way."""
     return msgspec.json.encode((wanted.body, wanted.strategy, wanted.owned), order="deterministic")
 

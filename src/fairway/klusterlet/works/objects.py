@@ -18,14 +18,14 @@ MANAGER: Final = "work-agent"
 """Under whose name fields are booked, unless a work asks for another."""
 
 
-class Trace(Struct, frozen=True, kw_only=True, gc=False):
+class ObjectVersion(Struct, frozen=True, kw_only=True, gc=False):
     """As much of an object as is needed to know that it changed."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class ObjectId:
     """Which object, whatever version of its group it was written in."""
 
     group: str
@@ -38,13 +38,13 @@ class Identity:
 class Target:
     """Where an object is served. ``namespace`` is empty for one that lives in none."""
 
-    resource: Resource[Trace]
+    resource: Resource[ObjectVersion]
     namespace: str
     name: str
 
     @property
-    def identity(self) -> Identity:
-        return Identity(
+    def identity(self) -> ObjectId:
+        return ObjectId(
             group=self.resource.group,
             resource=self.resource.plural,
             namespace=self.namespace,
@@ -63,13 +63,13 @@ class Target:
         return f"{self.resource.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
 
 
-class Turns:
+class ObjectLocks:
     """One at a time with an object: who reads its owners and writes them must not meet another who does."""
 
     def __init__(self) -> None:
-        self._locks: WeakValueDictionary[Identity, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[ObjectId, asyncio.Lock] = WeakValueDictionary()
 
-    def of(self, identity: Identity) -> asyncio.Lock:
+    def of(self, identity: ObjectId) -> asyncio.Lock:
         return self._locks.setdefault(identity, asyncio.Lock())
 
 
@@ -78,7 +78,7 @@ class Objects:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.turns = Turns()
+        self.turns = ObjectLocks()
 
     async def get(self, target: Target) -> Object | None:
         try:

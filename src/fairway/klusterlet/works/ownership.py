@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from fairway.api.work import AppliedManifestWork, AppliedResource
-from fairway.klusterlet.works.objects import Identity, Objects, Target, Trace, owners_of
+from fairway.klusterlet.works.objects import ObjectId, Objects, ObjectVersion, Target, owners_of
 from fairway.kube import APPLIED_MANIFEST_WORKS, Conflict, NotFound, Resource
 
 Reference = dict[str, Any]
@@ -48,16 +48,16 @@ async def settled(
 
 
 class Heir(Protocol):
-    async def __call__(self, identity: Identity, /) -> Reference | None:
+    async def __call__(self, identity: ObjectId, /) -> Reference | None:
         """Who is to have an object next; None for nobody. Raises NotYet if that cannot be said at the moment."""
 
 
-class NotYet(Exception):
+class HeirNotReady(Exception):
     """Somebody wants the object, and has not written that down: it must neither be deleted nor be nobody's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
+class Removal:
     """What becomes of an object that a work no longer wants. ``orphaned``: it stays, and is nobody's."""
 
     objects: Objects
@@ -79,7 +79,7 @@ class Leaving:
                 return await self._leave(target)
             except NotFound:
                 return True
-            except (Conflict, NotYet):
+            except (Conflict, HeirNotReady):
                 return False  # looked at again
 
     async def _leave(self, target: Target) -> bool:
@@ -102,13 +102,13 @@ class Leaving:
 
 
 def target_of(entry: AppliedResource) -> Target:
-    resource: Resource[Trace] = Resource(
+    resource: Resource[ObjectVersion] = Resource(
         group=entry.group,
         version=entry.version,
         plural=entry.resource,
         kind=entry.resource,
         namespaced=bool(entry.namespace),
-        type=Trace,
+        type=ObjectVersion,
     )
     return Target(resource=resource, namespace=entry.namespace, name=entry.name)
 
@@ -124,8 +124,8 @@ def entry_of(target: Target, *, uid: str = "") -> AppliedResource:
     )
 
 
-def identity_of(entry: AppliedResource) -> Identity:
-    return Identity(group=entry.group, resource=entry.resource, namespace=entry.namespace, name=entry.name)
+def identity_of(entry: AppliedResource) -> ObjectId:
+    return ObjectId(group=entry.group, resource=entry.resource, namespace=entry.namespace, name=entry.name)
 
 
 def sorted_entries(entries: Iterable[AppliedResource]) -> tuple[AppliedResource, ...]:

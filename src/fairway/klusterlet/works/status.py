@@ -28,9 +28,9 @@ from fairway.api.work import (
     ManifestWork,
     ManifestWorkStatus,
 )
-from fairway.klusterlet.works import rules
+from fairway.klusterlet.works import condition_rules
 from fairway.klusterlet.works.feedback import STATUS_FEEDBACK_SYNCED, feedback
-from fairway.klusterlet.works.words import Refusal, named, shortened
+from fairway.klusterlet.works.messages import ManifestError, named, truncate
 
 MANIFEST_APPLIED: Final = "AppliedManifestComplete"
 MANIFEST_FAILED: Final = "AppliedManifestFailed"
@@ -54,7 +54,7 @@ class Outcome:
     meta: ManifestResourceMeta
     config: ManifestConfig = field(default_factory=ManifestConfig)
     live: Mapping[str, Any] | None = None
-    refusal: Refusal | None = None
+    refusal: ManifestError | None = None
     unread: str = ""
 
 
@@ -78,7 +78,9 @@ def status_of(work: ManifestWork, outcomes: Sequence[Outcome], *, now: datetime)
     fresh = [_applied(outcomes), _available(manifests), *_by_rules(manifests)]
     types = {each.type for each in fresh}
     conditions = tuple(
-        each for each in conditions if each.type in types or not each.reason.startswith(rules.PREFIX)
+        each
+        for each in conditions
+        if each.type in types or not each.reason.startswith(condition_rules.PREFIX)
     )
     for each in fresh:
         conditions = set_condition(conditions, structs.replace(each, observedGeneration=generation), now=now)
@@ -139,11 +141,13 @@ def _manifest(
         given = values
         fresh += [
             synced,
-            *rules.conditions(outcome.live, outcome.config.conditionRules, generation=generation),
+            *condition_rules.conditions(outcome.live, outcome.config.conditionRules, generation=generation),
         ]
     ruled = {each.condition for each in outcome.config.conditionRules}
     conditions = tuple(
-        each for each in conditions if each.type in ruled or not each.reason.startswith(rules.PREFIX)
+        each
+        for each in conditions
+        if each.type in ruled or not each.reason.startswith(condition_rules.PREFIX)
     )
     for each in fresh:
         conditions = set_condition(conditions, each, now=now)
@@ -160,7 +164,7 @@ def _manifest_applied(outcome: Outcome, generation: int) -> Condition:
         type=WORK_APPLIED,
         status=status,
         reason=reason,
-        message=shortened(message),
+        message=truncate(message),
         observedGeneration=generation,
     )
 
@@ -169,7 +173,7 @@ def _manifest_available(outcome: Outcome) -> Condition:
     if not outcome.meta.resource or not outcome.meta.name:
         found = UNKNOWN, INCOMPLETE, "Resource meta is incomplete"
     elif outcome.unread:
-        found = UNKNOWN, FETCHING_FAILED, shortened(f"Failed to fetch resource: {outcome.unread}")
+        found = UNKNOWN, FETCHING_FAILED, truncate(f"Failed to fetch resource: {outcome.unread}")
     elif outcome.live is None:
         found = FALSE, NOT_AVAILABLE, "Resource is not available"
     else:
@@ -189,7 +193,7 @@ def _applied(outcomes: Sequence[Outcome]) -> Condition:
         )
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     message = f"Failed to apply manifest work: {named(failed[0].meta)}: {failed[0].refusal}{more}"
-    return Condition(type=WORK_APPLIED, status=FALSE, reason=WORK_FAILED, message=shortened(message))
+    return Condition(type=WORK_APPLIED, status=FALSE, reason=WORK_FAILED, message=truncate(message))
 
 
 def _available(manifests: Sequence[ManifestCondition]) -> Condition:
@@ -216,7 +220,7 @@ def _by_rules(manifests: Sequence[ManifestCondition]) -> Iterable[Condition]:
     by_type: dict[str, list[Condition]] = {}
     for manifest in manifests:
         for each in manifest.conditions:
-            if each.reason.startswith(rules.PREFIX):
+            if each.reason.startswith(condition_rules.PREFIX):
                 by_type.setdefault(each.type, []).append(each)
     for type_, found in sorted(by_type.items()):
         statuses = [each.status for each in found]
@@ -226,6 +230,6 @@ def _by_rules(manifests: Sequence[ManifestCondition]) -> Iterable[Condition]:
         yield Condition(
             type=type_,
             status=next(each for each in order if each in statuses),
-            reason=rules.AGGREGATED,
+            reason=condition_rules.AGGREGATED,
             message=message or f"Aggregated from {len(found)} manifest conditions",
         )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from fairway.klusterlet.works.objects import Identity, Target, Trace
+from fairway.klusterlet.works.objects import ObjectId, ObjectVersion, Target
 from fairway.kube import Batch, Client, Deleted, Informer, Resource, Updated
 
 log: Final = logging.getLogger(__name__)
@@ -32,10 +32,10 @@ class _Place:
 class Watches:
     def __init__(self, client: Client, *, changed: Changed, most: int) -> None:
         self._client, self._changed, self._most = client, changed, most
-        self._works: dict[Identity, set[str]] = {}
-        self._objects: dict[str, frozenset[Identity]] = {}
+        self._works: dict[ObjectId, set[str]] = {}
+        self._objects: dict[str, frozenset[ObjectId]] = {}
         self._tasks: dict[_Place, asyncio.Task[None]] = {}
-        self._known: dict[tuple[str, Identity], str] = {}
+        self._known: dict[tuple[str, ObjectId], str] = {}
 
     def follow(self, work: str, targets: Iterable[Target]) -> None:
         """From now on these, and no others, are the work's objects."""
@@ -55,7 +55,7 @@ class Watches:
         if before - wanted.keys():
             self._tidy()
 
-    def knows(self, work: str, versions: Mapping[Identity, str]) -> None:
+    def knows(self, work: str, versions: Mapping[ObjectId, str]) -> None:
         """The work's objects as they were last read: being told of these versions is no news."""
         self._known.update(((work, identity), version) for identity, version in versions.items())
 
@@ -84,10 +84,10 @@ class Watches:
         for place in self._tasks.keys() - needed:
             self._tasks.pop(place).cancel()
 
-    def _heard(self, resource: Resource[Trace], batch: Batch[Trace]) -> None:
+    def _heard(self, resource: Resource[ObjectVersion], batch: Batch[ObjectVersion]) -> None:
         for change in batch.changes:
             meta = (change.new if isinstance(change, Updated) else change.object).metadata
-            identity = Identity(
+            identity = ObjectId(
                 group=resource.group, resource=resource.plural, namespace=meta.namespace, name=meta.name
             )
             for work in tuple(self._works.get(identity, ())):
@@ -96,5 +96,5 @@ class Watches:
                     self._changed(work)
 
 
-def _place(identity: Identity) -> _Place:
+def _place(identity: ObjectId) -> _Place:
     return _Place(identity.group, identity.resource, identity.namespace)

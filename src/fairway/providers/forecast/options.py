@@ -56,7 +56,7 @@ class ForecastEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ForecastOptions:
     name: str
     resource: str
     interval: float
@@ -78,7 +78,7 @@ class Options:
     """Whether what was seen is written to ``state``."""
 
 
-def options_of(given: Mapping[str, Any], context: Context) -> Options:
+def options_of(given: Mapping[str, Any], context: Context) -> ForecastOptions:
     """Raises DocumentError, or OptionsError of the inner provider."""
     document = Document(dict(given), context.name)
     entry = document.convert(ForecastEntry)
@@ -101,7 +101,7 @@ def options_of(given: Mapping[str, Any], context: Context) -> Options:
             words = NO_SUCH_SCORE.format(provider=inner.name, name=wanted, known=", ".join(known))
             raise document.error(words, "scores", index)
     names = {each: f"{each}{entry.suffix}" for each in entry.scores or known}
-    return Options(
+    return ForecastOptions(
         name=name,
         resource=resource,
         interval=float(entry.interval),

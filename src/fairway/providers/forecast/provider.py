@@ -18,8 +18,8 @@ from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import DocumentError
 from fairway.providers.forecast import model
-from fairway.providers.forecast.book import FULL, Book, Key
-from fairway.providers.forecast.options import Options, options_of
+from fairway.providers.forecast.history import FULL, History, Key
+from fairway.providers.forecast.options import ForecastOptions, options_of
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
 
 NOT_ENOUGH: Final = "NotEnoughHistory"
@@ -67,12 +67,12 @@ class Historian(Protocol):
 
 
 class Forecast(FleetProvider):
-    def __init__(self, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, options: ForecastOptions, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name, self.resource = options.name, options.resource
         self.scores, self.interval = options.scores, options.interval
         self._options, self._clock = options, clock
         self._units = {score.name: f" {score.unit}" if score.unit else "" for score in options.scores}
-        self._book = Book(
+        self._book = History(
             step=options.step, columns=options.keep * options.season + 1, most=options.max_series
         )
         self._outlooks: dict[Key, Outlook] = {}

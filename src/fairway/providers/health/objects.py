@@ -11,7 +11,7 @@ from msgspec import Struct, field, structs
 from fairway.api.annotation import Time
 from fairway.api.meta import TRUE, ObjectMeta
 from fairway.kube.resource import Resource
-from fairway.providers.usage.brief import slim
+from fairway.providers.usage.objects import slim
 
 READY: Final = "Ready"
 NETWORK_UNAVAILABLE: Final = "NetworkUnavailable"

@@ -41,7 +41,7 @@ NO_PATH: Final = "{given!r} is no path of the API server: begin with /"
 BAD_THRESHOLD: Final = "{given} is no score: write -100 to 100"
 
 
-class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class _HealthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     namespaces: tuple[str, ...] = NAMESPACES
     weights: dict[str, float] = option(default_factory=dict)
     window: Seconds = option(default_factory=lambda: Seconds(600))
@@ -53,7 +53,7 @@ class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class HealthOptions:
     """Times are in seconds."""
 
     namespaces: tuple[str, ...] = NAMESPACES
@@ -67,10 +67,10 @@ class Options:
     interval: float = INTERVAL_SECONDS
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> "Options":
+    def read(cls, given: Mapping[str, Any]) -> "HealthOptions":
         """Raises OptionsError."""
         try:
-            entry = Document(dict(given), "").convert(_Entry)
+            entry = Document(dict(given), "").convert(_HealthConfig)
         except DocumentError as error:
             raise OptionsError(error.message, field=error.field) from None
         _check(entry)
@@ -86,7 +86,7 @@ class Options:
         )
 
 
-def _check(entry: _Entry) -> None:
+def _check(entry: _HealthConfig) -> None:
     least = (
         ("window", entry.window, 60.0),
         ("probeInterval", entry.probe_interval, 1.0),

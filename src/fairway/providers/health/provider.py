@@ -6,12 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from fairway.kube import SYSTEM_CLOCK, ApiError, Batch, Client, Clock, Informer, KubeError, ServerError
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 from fairway.providers.catalogue import Context
-from fairway.providers.following import STALE_SECONDS, end, nobody
-from fairway.providers.health.chart import Chart
+from fairway.providers.health.cluster_state import ClusterState
 from fairway.providers.health.objects import NODES, PODS, SUCCEEDED, NodeHealth, PodHealth
-from fairway.providers.health.options import Options
+from fairway.providers.health.options import HealthOptions
 from fairway.providers.health.parts import (
     ADD_ONS,
     API,
@@ -24,6 +23,7 @@ from fairway.providers.health.parts import (
 )
 from fairway.providers.health.parts import NODES as NODES_PART
 from fairway.providers.health.window import Latency
+from fairway.providers.informer_readiness import STALE_SECONDS, end, nobody
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
 
 NAME: Final = "health"
@@ -58,14 +58,14 @@ class Health(ClusterProvider):
     resource = RESOURCE
 
     def __init__(
-        self, client: Client, options: Options | None = None, *, clock: Clock = SYSTEM_CLOCK
+        self, client: Client, options: HealthOptions | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self.options = options = options or Options()
+        self.options = options = options or HealthOptions()
         self.interval = options.interval
         self.scores = scores(options.thresholds)
         self._scales = {each.name: each.scale for each in self.scores}
         self._client, self._clock = client, clock
-        self._chart = Chart(namespaces=options.namespaces, window=options.window)
+        self._chart = ClusterState(namespaces=options.namespaces, window=options.window)
         self._latency = Latency(seconds=options.window)
         self._nodes: Informer[NodeHealth] = Informer(client, NODES)
         self._pods: Informer[PodHealth] = Informer(client, PODS, fields=f"status.phase!={SUCCEEDED}")
@@ -170,4 +170,4 @@ class Health(ClusterProvider):
 
 def health(options: Mapping[str, Any], context: Context) -> Health:
     """The factory of the catalogue. Raises OptionsError."""
-    return Health(context.local_client(), Options.read(options), clock=context.clock)
+    return Health(context.local_client(), HealthOptions.read(options), clock=context.clock)

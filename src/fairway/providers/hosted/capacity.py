@@ -6,8 +6,8 @@ Pure: the provider calls it with what it watches, synthetic fleets with what the
 from collections.abc import Iterable
 from typing import Final
 
-from fairway.providers.hosted.options import Options
-from fairway.providers.hosted.room import Room, slots
+from fairway.providers.hosted.headroom import Headroom, slots
+from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.sizing import Profile
 from fairway.providers.provider import Score
 from fairway.providers.scales import Direct, Share
@@ -20,7 +20,7 @@ TYPICAL: Final = "small"
 """The size in which the headroom is reckoned."""
 
 
-def carried(count: int, rooms: Iterable[Room], options: Options) -> dict[str, float]:
+def carried(count: int, rooms: Iterable[Headroom], options: HostedOptions) -> dict[str, float]:
     """Raw values by the name of their score, all but the headroom by requests to the API."""
     values: dict[str, float] = {COUNT: count}
     rooms = list(rooms)
@@ -33,7 +33,7 @@ def carried(count: int, rooms: Iterable[Room], options: Options) -> dict[str, fl
     return values
 
 
-def api_headroom(count: int, whole: Room, options: Options, *, rate: float | None = None) -> float:
+def api_headroom(count: int, whole: Headroom, options: HostedOptions, *, rate: float | None = None) -> float:
     """The share of hosted clusters that could still come, at ``rate`` requests in a second to each."""
     baseline = options.baseline
     each = baseline.lowest_rate if rate is None else max(rate, baseline.lowest_rate)
@@ -42,7 +42,7 @@ def api_headroom(count: int, whole: Room, options: Options, *, rate: float | Non
     return max(capacity - count, 0) / capacity if capacity else 0.0
 
 
-def scores_of(options: Options) -> tuple[Score, ...]:
+def scores_of(options: HostedOptions) -> tuple[Score, ...]:
     maximum = options.limits.maximum
     return (
         Score(

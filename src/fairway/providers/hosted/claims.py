@@ -17,7 +17,7 @@ from fairway.api.claim import ClusterClaim
 from fairway.api.kinds import encode
 from fairway.api.meta import ObjectMeta, OwnerReference
 from fairway.kube import CLUSTER_CLAIMS, Client, Forbidden, Informer, KubeError, NotFound, Patch, Resource
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 
 MAXIMUM: Final = 80
 THRESHOLD: Final = 60

@@ -12,9 +12,9 @@ from msgspec import field, structs
 from fairway.api.node import NodeTaint
 from fairway.api.pod_requests import CPU, MEMORY, PODS
 from fairway.kube import Added, Batch, Deleted, Resource, Updated
-from fairway.providers.hosted.room import Room
-from fairway.providers.usage.brief import NodeRoom, PodUse
-from fairway.providers.usage.policy import WAITING, Policy
+from fairway.providers.hosted.headroom import Headroom
+from fairway.providers.usage.objects import NodeRoom, PodUse
+from fairway.providers.usage.policy import WAITING, CountingPolicy
 
 ZONE: Final = "topology.kubernetes.io/zone"
 SET_ASIDE: Final = "hypershift.openshift.io/control-plane"
@@ -58,7 +58,7 @@ class Hosts:
     """What nodes have, and what pods take of it, pod by pod."""
 
     def __init__(self) -> None:
-        self._policy = Policy()
+        self._policy = CountingPolicy()
         self._nodes: dict[str, HostNode] = {}
         self._taken: dict[str, dict[str, int]] = {}
 
@@ -84,17 +84,17 @@ class Hosts:
                     moved |= self._move(pod, -1)
         return moved
 
-    def rooms(self) -> list[Room]:
+    def rooms(self) -> list[Headroom]:
         """What is free on every node that takes control planes."""
         nodes = [node for node in self._nodes.values() if node.open]
         if any(node.set_aside for node in self._nodes.values()):
             nodes = [node for node in nodes if node.set_aside]
         return [self._room(node) for node in nodes]
 
-    def capacity(self) -> Room:
+    def capacity(self) -> Headroom:
         """Of all nodes that control planes run on, with nothing on them, as the sizing baseline reckons."""
         nodes = list(self._workers())
-        return Room(
+        return Headroom(
             cpu=sum(node.allocatable.get(CPU, 0) for node in nodes) / 1000,
             memory=sum(node.allocatable.get(MEMORY, 0) for node in nodes),
             pods=sum(node.allocatable.get(PODS, 0) for node in nodes),
@@ -110,9 +110,9 @@ class Hosts:
                 yield from (node for node in found if node.open)
                 return
 
-    def _room(self, node: HostNode) -> Room:
+    def _room(self, node: HostNode) -> Headroom:
         taken = self._taken.get(node.metadata.name, {})
-        return Room(
+        return Headroom(
             zone=node.zone,
             cpu=(node.allocatable.get(CPU, 0) - taken.get(CPU, 0)) / 1000,
             memory=node.allocatable.get(MEMORY, 0) - taken.get(MEMORY, 0),

@@ -48,7 +48,7 @@ class _ProfileEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     replicas: int = REPLICAS
 
 
-class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _HostedConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     maximum: int | None = None
     threshold: int | None = None
     claims: bool = True
@@ -59,7 +59,7 @@ class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class HostedOptions:
     limits: Limits = field(default_factory=Limits)
     claims: bool = True
     profiles: tuple[Profile, ...] = PROFILES
@@ -76,12 +76,12 @@ class Options:
         *,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
-    ) -> "Options":
+    ) -> "HostedOptions":
         """Raises OptionsError."""
         environment = os.environ if environment is None else environment
         document = Document(dict(given), "")
         try:
-            entry = document.convert(_Entry)
+            entry = document.convert(_HostedConfig)
             endpoint = None
             if entry.prometheus is not None:
                 endpoint = Endpoint(
@@ -107,7 +107,7 @@ class Options:
         )
 
 
-def _limits(entry: _Entry, environment: Mapping[str, str]) -> tuple[Limits, str]:
+def _limits(entry: _HostedConfig, environment: Mapping[str, str]) -> tuple[Limits, str]:
     """And what is to be said of them."""
     if entry.maximum is None and entry.threshold is None:
         return _limits_of(environment)

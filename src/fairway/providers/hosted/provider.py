@@ -10,25 +10,25 @@ from msgspec import Struct
 
 from fairway.api.meta import ObjectMeta
 from fairway.kube import CLUSTER_CLAIMS, Batch, Client, Informer, KubeError, NotFound, Resource
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 from fairway.providers.catalogue import Context
-from fairway.providers.following import (
-    ANSWER_SECONDS,
-    CANNOT_LIST,
-    NOT_LISTED,
-    UNREADABLE,
-    Answers,
-    current,
-    nobody,
-    unreadable,
-)
 from fairway.providers.hosted.capacity import API_HEADROOM, RESOURCE, api_headroom, carried, scores_of
 from fairway.providers.hosted.claims import NOT_SERVED, Claims, claimed
 from fairway.providers.hosted.hosts import HOST_NODES, HostNode, Hosts
 from fairway.providers.hosted.load import rate
-from fairway.providers.hosted.options import Options
+from fairway.providers.hosted.options import HostedOptions
+from fairway.providers.informer_readiness import (
+    ANSWER_SECONDS,
+    CANNOT_LIST,
+    NOT_LISTED,
+    UNREADABLE,
+    LivenessCheck,
+    nobody,
+    unreadable,
+    wait_until_current,
+)
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
-from fairway.providers.usage.brief import POD_USES, PodUse
+from fairway.providers.usage.objects import POD_USES, PodUse
 from fairway.providers.usage.provider import UNFINISHED
 
 NAME: Final = "hosted-clusters"
@@ -89,9 +89,11 @@ class HostedClusters(ClusterProvider):
     name = NAME
     resource = RESOURCE
 
-    def __init__(self, client: Client, options: Options | None = None, *, owner: str | None = None) -> None:
+    def __init__(
+        self, client: Client, options: HostedOptions | None = None, *, owner: str | None = None
+    ) -> None:
         """``owner``: the ClusterRole that owns the claims."""
-        self.options = options = options or Options()
+        self.options = options = options or HostedOptions()
         self.interval = options.interval
         self.scores = scores_of(options)
         self._client = client
@@ -99,7 +101,7 @@ class HostedClusters(ClusterProvider):
         self._nodes: Informer[HostNode] = Informer(client, HOST_NODES)
         self._pods: Informer[PodUse] = Informer(client, POD_USES, fields=UNFINISHED)
         self._hosted: Informer[HostedCluster] = Informer(client, HOSTED_CLUSTERS)
-        self._answers = Answers(client, self._nodes)
+        self._answers = LivenessCheck(client, self._nodes)
         self._known_claims = Informer(client, CLUSTER_CLAIMS)
         self._claims = Claims(client, self._known_claims, owner=owner)
         self._stack: AsyncExitStack | None = None
@@ -125,7 +127,7 @@ class HostedClusters(ClusterProvider):
     async def read(self) -> Reading:
         # A cluster that cannot host any must not look like one that hosts none: that would be the best of all.
         await self._follow(self._hosted, missing=ProviderError(CANNOT_HOST, reason=NO_HYPERSHIFT))
-        await current(self._client, self._hosted, self._nodes, self._pods)
+        await wait_until_current(self._client, self._hosted, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
         values = carried(count, self._hosts.rooms(), self.options)
@@ -159,7 +161,7 @@ class HostedClusters(ClusterProvider):
     async def _claim(self, count: int) -> str:
         try:
             await self._follow(self._known_claims, missing=ProviderError(NOT_SERVED))
-            await current(self._client, self._known_claims)
+            await wait_until_current(self._client, self._known_claims)
         except ProviderError as error:
             return str(error)
         return await self._claims.write(claimed(count, self.options.limits))
@@ -192,7 +194,7 @@ class HostedClusters(ClusterProvider):
 
 def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:
     """The factory of the catalogue. Raises OptionsError."""
-    read = Options.read(options, folder=context.folder, environment=context.environment)
+    read = HostedOptions.read(options, folder=context.folder, environment=context.environment)
     if context.rehearsal:
         read = replace(read, claims=False)
     return HostedClusters(context.local_client(), read, owner=context.owner)

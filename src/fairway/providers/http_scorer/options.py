@@ -79,7 +79,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class HttpScorerOptions:
     name: str
     resource: str
     interval: float
@@ -98,7 +98,7 @@ class Options:
     concurrency: int
 
 
-def options_of(document: Document, *, folder: Path) -> Options:
+def options_of(document: Document, *, folder: Path) -> HttpScorerOptions:
     """Raises DocumentError."""
     entry = document.convert(ScorerEntry)
     name, resource = entry.names(document, default=NAME)
@@ -118,7 +118,7 @@ def options_of(document: Document, *, folder: Path) -> Options:
         reduction = Reduction.parse(entry.reduce) if entry.reduce else None
     except ValueError as error:
         raise document.error(str(error), "reduce") from None
-    return Options(
+    return HttpScorerOptions(
         name=name,
         resource=resource,
         interval=float(entry.interval),

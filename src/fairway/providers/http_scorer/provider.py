@@ -26,7 +26,7 @@ from fairway.providers.http_scorer.contract import (
     results_of,
     split_queries,
 )
-from fairway.providers.http_scorer.options import CLUSTER, Options, Source, options_of
+from fairway.providers.http_scorer.options import CLUSTER, HttpScorerOptions, Source, options_of
 from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Series
 from fairway.providers.prometheus.attribution import Clusters, some
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
@@ -61,7 +61,7 @@ class SourceFailed(ProviderError):
 
 
 class HttpScorer(FleetProvider):
-    def __init__(self, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, options: HttpScorerOptions, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name, self.resource = options.name, options.resource
         self.scores, self.interval = (options.score,), options.interval
         self._options, self._clock = options, clock

@@ -94,7 +94,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PrometheusOptions:
     name: str
     resource: str
     interval: float
@@ -108,7 +108,7 @@ class Options:
     concurrency: int
 
 
-def options_of(document: Document, *, folder: Path) -> Options:
+def options_of(document: Document, *, folder: Path) -> PrometheusOptions:
     """Raises DocumentError."""
     entry = document.convert(PrometheusEntry)
     name, resource = entry.names(document, default=NAME)
@@ -121,7 +121,7 @@ def options_of(document: Document, *, folder: Path) -> Options:
         raise document.error(TOO_FEW, "concurrency")
     if entry.max_age is not None and not entry.max_age > 0:
         raise document.error(NO_AGE, "maxAge")
-    return Options(
+    return PrometheusOptions(
         name=name,
         resource=resource,
         interval=float(entry.interval),

@@ -17,7 +17,7 @@ from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import Document, DocumentError
 from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Result, Series
 from fairway.providers.prometheus.attribution import Attributed, Clusters, some
-from fairway.providers.prometheus.options import Options, Question, options_of
+from fairway.providers.prometheus.options import PrometheusOptions, Question, options_of
 from fairway.providers.prometheus.reduction import Point
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
 
@@ -51,7 +51,7 @@ class _Doubt:
 
 
 class Prometheus(FleetProvider):
-    def __init__(self, options: Options, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, options: PrometheusOptions, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name, self.resource = options.name, options.resource
         self.scores, self.interval = options.scores, options.interval
         self._options, self._clock = options, clock

@@ -4,7 +4,7 @@
 actual use, ``measures`` the scores, ``options`` what people may say about all that, ``provider`` what runs.
 """
 
-from fairway.providers.usage.options import Options
+from fairway.providers.usage.options import UsageOptions
 from fairway.providers.usage.provider import RULES, ResourceUsage, resource_usage
 
-__all__ = ["RULES", "Options", "ResourceUsage", "resource_usage"]
+__all__ = ["RULES", "ResourceUsage", "UsageOptions", "resource_usage"]

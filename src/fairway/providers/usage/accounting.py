@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 from fairway.api.pod_requests import PODS, Amounts
 from fairway.kube.resource import Key, key_of
-from fairway.providers.usage.brief import NodeRoom, PodUse, Vector
-from fairway.providers.usage.policy import WAITING, Policy
+from fairway.providers.usage.objects import NodeRoom, PodUse, Vector
+from fairway.providers.usage.policy import WAITING, CountingPolicy
 
 Basis = Literal["both", "requests", "usage"]
 """What is taken: the larger of what is requested and what is used, or one of them."""
@@ -86,7 +86,7 @@ class _Account:
 class Accounting:
     """``floor`` is whether a node that has given away more than it has counts as empty, or takes from the others."""
 
-    policy: Policy = field(default_factory=Policy)
+    policy: CountingPolicy = field(default_factory=CountingPolicy)
     shapes: tuple[Shape, ...] = ()
     basis: Basis = "both"
     floor: bool = True

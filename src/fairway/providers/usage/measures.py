@@ -17,7 +17,7 @@ from fairway.providers.catalogue import OptionsError
 from fairway.providers.provider import LOWEST, Scale, Score
 from fairway.providers.scales import Inverted, Linear, Logarithmic
 from fairway.providers.usage.accounting import Totals
-from fairway.providers.usage.options import RESOURCES, Options, Spread
+from fairway.providers.usage.options import RESOURCES, Spread, UsageOptions
 
 SLOTS: Final = "slots.{shape}"
 PODS_AVAILABLE: Final = "podsAvailable"
@@ -60,7 +60,7 @@ class Measure:
     """The raw value in the score's unit, or None if the cluster has nothing of the kind."""
 
 
-def measures(options: Options) -> tuple[Measure, ...]:
+def measures(options: UsageOptions) -> tuple[Measure, ...]:
     """Raises OptionsError for scores and limits that do not exist."""
     found = tuple(_upstream(options) if options.parity != "none" else _ours(options))
     names = [each.score.name for each in found]
@@ -80,7 +80,7 @@ def _unknown(words: str, given: str, known: list[str], at: str) -> OptionsError:
     return OptionsError(words.format(given=given, hint=hint, known=", ".join(known)), field=at)
 
 
-def _ours(options: Options) -> Iterator[Measure]:
+def _ours(options: UsageOptions) -> Iterator[Measure]:
     yield from _amounts(options)
     yield from _pods(options)
     yield from _fitting(options)
@@ -88,7 +88,7 @@ def _ours(options: Options) -> Iterator[Measure]:
         yield from _ratios()
 
 
-def _amounts(options: Options) -> Iterator[Measure]:
+def _amounts(options: UsageOptions) -> Iterator[Measure]:
     scales = options.scales
     for key in ("cpu", "mem"):
         if resource := options.resources.get(key):
@@ -129,7 +129,7 @@ def _amounts(options: Options) -> Iterator[Measure]:
             )
 
 
-def _pods(options: Options) -> Iterator[Measure]:
+def _pods(options: UsageOptions) -> Iterator[Measure]:
     yield Measure(
         score=Score(
             name=PODS_AVAILABLE,
@@ -150,7 +150,7 @@ def _pods(options: Options) -> Iterator[Measure]:
     )
 
 
-def _fitting(options: Options) -> Iterator[Measure]:
+def _fitting(options: UsageOptions) -> Iterator[Measure]:
     for shape in options.shapes:
         name = SLOTS.format(shape=shape.name)
         yield Measure(
@@ -185,7 +185,7 @@ def _ratio(resource: str) -> Take:
     return take
 
 
-def _upstream(options: Options) -> Iterator[Measure]:
+def _upstream(options: UsageOptions) -> Iterator[Measure]:
     for key, resource in RESOURCES.items():
         limit = _LINEAR.get(resource, _LINEAR_DEVICES)
         if resource == MEMORY and options.parity == "upstream":
@@ -220,7 +220,7 @@ def _in_bytes(resource: str) -> bool:
     return resource in (MEMORY, _EPHEMERAL) or resource.startswith(HUGE_PAGES_PREFIX)
 
 
-def _scale(options: Options, spread: Spread, name: str, key: str, most: float, resource: str) -> Scale:
+def _scale(options: UsageOptions, spread: Spread, name: str, key: str, most: float, resource: str) -> Scale:
     limit = options.limits.get(name, options.limits.get(key))
     if limit is not None:
         most = limit / GIB if _in_bytes(resource) else limit
@@ -231,7 +231,7 @@ def _scale(options: Options, spread: Spread, name: str, key: str, most: float, r
     return Logarithmic(least, most, floor=options.floor)
 
 
-def _free(options: Options, resource: str) -> Take:
+def _free(options: UsageOptions, resource: str) -> Take:
     def take(totals: Totals) -> float | None:
         if not _has(totals, resource):
             return None

@@ -41,7 +41,7 @@ from fairway.providers.document import Document, DocumentError, Seconds
 from fairway.providers.provider import INTERVAL_SECONDS
 from fairway.providers.scales import FLOOR
 from fairway.providers.usage.accounting import Basis, Shape
-from fairway.providers.usage.policy import UPSTREAM, ControlPlane, Policy, Toleration
+from fairway.providers.usage.policy import UPSTREAM, ControlPlane, CountingPolicy, Toleration
 
 Spread = Literal["linear", "share", "logarithmic"]
 """``linear`` is ``100 * x / max``; ``share`` is another name for it."""
@@ -102,7 +102,7 @@ class Scales(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slots: Spread = "logarithmic"
 
 
-class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class _UsageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     basis: Basis = "both"
     count_not_ready: bool = False
     count_cordoned: bool = False
@@ -131,9 +131,9 @@ PARITY_EXCLUDES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class UsageOptions:
     basis: Basis = "both"
-    policy: Policy = field(default_factory=Policy)
+    policy: CountingPolicy = field(default_factory=CountingPolicy)
     node_selector: str = ""
     count_pending: bool = False
     resources: Mapping[str, str] = field(default_factory=lambda: RESOURCES)
@@ -154,12 +154,14 @@ class Options:
     interval: float = INTERVAL_SECONDS
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], *, environment: Mapping[str, str] | None = None) -> "Options":
+    def read(
+        cls, given: Mapping[str, Any], *, environment: Mapping[str, str] | None = None
+    ) -> "UsageOptions":
         """Raises OptionsError. What the environment says counts for less."""
         environment = os.environ if environment is None else environment
         given = {**_options_of(environment), **given}
         try:
-            entry = Document(dict(given), "").convert(_Entry)
+            entry = Document(dict(given), "").convert(_UsageConfig)
         except DocumentError as error:
             raise OptionsError(error.message, field=error.field) from None
         if entry.parity != "none":
@@ -194,14 +196,14 @@ class Options:
         )
 
 
-def _policy(entry: _Entry) -> Policy:
+def _policy(entry: _UsageConfig) -> CountingPolicy:
     tolerated = []
     for index, text in enumerate(entry.tolerated_taints):
         try:
             tolerated.append(Toleration.parse(text))
         except ValueError as error:
             raise OptionsError(str(error), field=f"toleratedTaints[{index}]") from None
-    return Policy(
+    return CountingPolicy(
         not_ready=entry.count_not_ready,
         cordoned=entry.count_cordoned,
         tainted=entry.count_tainted,

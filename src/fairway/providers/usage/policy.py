@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from fairway.api.node import CONTROL_PLANE_LABELS, NOT_READY_TAINTS, UNSCHEDULABLE_TAINT, NodeTaint
-from fairway.providers.usage.brief import NodeRoom, PodUse
+from fairway.providers.usage.objects import NodeRoom, PodUse
 
 WAITING: Final = ""
 
@@ -49,7 +49,7 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class CountingPolicy:
     """The default counts where an ordinary pod could be put."""
 
     not_ready: bool = False
@@ -90,5 +90,5 @@ class Policy:
         return WAITING if not (pod.node or pod.gated) else pod.node or None
 
 
-UPSTREAM: Final = Policy(not_ready=True, tainted=True, terminating=False)
+UPSTREAM: Final = CountingPolicy(not_ready=True, tainted=True, terminating=False)
 """As OCM's add-on counts: only a cordon keeps a node out, and a pod that is being deleted is as good as gone."""

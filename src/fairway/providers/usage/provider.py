@@ -7,15 +7,22 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from fairway.kube import Added, Batch, Client, Deleted, Informer, Updated
-from fairway.kube.rules import Rule
+from fairway.kube.rbac import Rule
 from fairway.providers.catalogue import Context
-from fairway.providers.following import UNREADABLE, Answers, current, end, nobody, unreadable
+from fairway.providers.informer_readiness import (
+    UNREADABLE,
+    LivenessCheck,
+    end,
+    nobody,
+    unreadable,
+    wait_until_current,
+)
 from fairway.providers.provider import ClusterProvider, Reading, Wake
 from fairway.providers.usage.accounting import Accounting
-from fairway.providers.usage.brief import NODE_ROOMS, POD_USES, UPSTREAM_POD_USES, NodeRoom, PodUse
 from fairway.providers.usage.measures import measures
 from fairway.providers.usage.metrics import Meter
-from fairway.providers.usage.options import Options
+from fairway.providers.usage.objects import NODE_ROOMS, POD_USES, UPSTREAM_POD_USES, NodeRoom, PodUse
+from fairway.providers.usage.options import UsageOptions
 
 NAME: Final = "resource-usage"
 
@@ -46,8 +53,8 @@ class ResourceUsage(ClusterProvider):
 
     name = NAME
 
-    def __init__(self, client: Client, options: Options | None = None) -> None:
-        self.options = options = options or Options()
+    def __init__(self, client: Client, options: UsageOptions | None = None) -> None:
+        self.options = options = options or UsageOptions()
         self.interval, self.resource = options.interval, options.resource
         self._client = client
         self._measures = measures(options)
@@ -61,7 +68,7 @@ class ResourceUsage(ClusterProvider):
         pods = POD_USES if options.parity == "none" else UPSTREAM_POD_USES
         self._nodes: Informer[NodeRoom] = Informer(client, NODE_ROOMS, labels=options.node_selector)
         self._pods: Informer[PodUse] = Informer(client, pods, fields=UNFINISHED)
-        self._answers = Answers(client, self._nodes)
+        self._answers = LivenessCheck(client, self._nodes)
         self._meter: Meter | None = None
         self._asked = asyncio.Event()
         """What is used was asked for once, if it is asked for at all: the first reading is like all others."""
@@ -88,7 +95,7 @@ class ResourceUsage(ClusterProvider):
 
     async def read(self) -> Reading:
         """Waits for a while if not everything is here yet."""
-        await current(self._client, self._nodes, self._pods)
+        await wait_until_current(self._client, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         await self._asked.wait()
         totals = self.accounting.totals()
@@ -148,4 +155,4 @@ class ResourceUsage(ClusterProvider):
 
 def resource_usage(options: Mapping[str, Any], context: Context) -> ResourceUsage:
     """The factory of the catalogue. Raises OptionsError."""
-    return ResourceUsage(context.local_client(), Options.read(options, environment=context.environment))
+    return ResourceUsage(context.local_client(), UsageOptions.read(options, environment=context.environment))

@@ -1,0 +1,151 @@
+"""Certificates that agents renew: approved if the agent asks for exactly what it is already.
+
+Who joins is for a person to judge, and `fairway accept` helps with that. Who is in has shown its certificate, and may
+have the same one again for as long as its cluster is accepted: so it is asked of the hub whether it may, by the right
+its acceptance comes with. Nothing is ever denied here; a request that is not approved waits for a person, or runs out.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairway.api.cluster import ManagedCluster
+from fairway.controllers.acceptance import reserved_names
+from fairway.controllers.acceptance.reserved_names import EVERYBODY, GROUP_PREFIX
+from fairway.controllers.csr_approval import approve, is_client_certificate
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.kinds import CLUSTER_NAME_LABEL
+from fairway.controllers.leadership import Leadership
+from fairway.kube import Client, Informer, csr
+from fairway.kube.log_throttle import LogThrottle
+from fairway.kube.signing import CLIENT_SIGNER, CertificateSigningRequest
+
+log: Final = logging.getLogger(__name__)
+
+ADD_ON_LABEL: Final = "open-cluster-management.io/addon-name"
+"""Of requests for agents of add-ons, which are somebody else's business."""
+REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+RENEWAL: Final = {
+    "group": "register.open-cluster-management.io",
+    "resource": "managedclusters",
+    "subresource": "clientcertificates",
+    "verb": "renew",
+}
+"""What an agent may do whose cluster is accepted."""
+RETRY_SECONDS: Final = 5.0
+
+MESSAGE: Final = "the agent of cluster {cluster} renews its certificate"
+NOT_APPROVED: Final = "certificate request %s of cluster %s is not approved: %s"
+
+SOMEBODY_ELSES: Final = "certificate request %s is labelled as that of cluster %s, and %s made it"
+
+NOT_ACCEPTED: Final = "the cluster is not accepted"
+OTHER_SUBJECT: Final = "it asks for {asked}, which is not what {user} is already"
+OTHER_GROUP: Final = "{user} is not in group {group}"
+OTHER_USAGES: Final = "it is for {usages}"
+UNREADABLE: Final = "{field} cannot be read"
+NO_REQUEST: Final = "it holds no certificate request, or more than one"
+NO_RIGHT: Final = "{user} has no right to renew certificates"
+
+
+def cluster_of(request: CertificateSigningRequest) -> str | None:
+    """Whose agent renews here, if one does: it is its own certificate that it asks with."""
+    labels = request.metadata.labels
+    name = labels.get(CLUSTER_NAME_LABEL)
+    if not name or ADD_ON_LABEL in labels or request.spec.signer_name != CLIENT_SIGNER:
+        return None
+    return name if request.spec.username.startswith(f"{GROUP_PREFIX}{name}:") else None
+
+
+def is_stray(request: CertificateSigningRequest) -> bool:
+    """Whether an agent made it for a cluster that is not its own."""
+    labels = request.metadata.labels
+    return (
+        bool(labels.get(CLUSTER_NAME_LABEL))
+        and ADD_ON_LABEL not in labels
+        and request.spec.username.startswith(GROUP_PREFIX)
+        and cluster_of(request) is None
+    )
+
+
+def refusal(request: CertificateSigningRequest, *, cluster: str) -> str | None:
+    """What in the request itself speaks against it. The label can be set by whoever may ask; what is read cannot."""
+    spec, group = request.spec, f"{GROUP_PREFIX}{cluster}"
+    if request.unreadable:
+        return UNREADABLE.format(field=request.unreadable)
+    try:
+        asked = csr.read(spec.request)
+    except csr.InvalidRequest:
+        return NO_REQUEST
+    groups = {group, *(asked.groups & {f"{GROUP_PREFIX}{EVERYBODY}"})}
+    if not csr.agent_of(spec.username, group=group) or not asked.is_for(
+        spec.username, groups=frozenset(groups)
+    ):
+        return OTHER_SUBJECT.format(asked=asked.words, user=spec.username)
+    if group not in spec.groups:
+        return OTHER_GROUP.format(user=spec.username, group=group)
+    if not is_client_certificate(spec):
+        return OTHER_USAGES.format(usages=", ".join(spec.usages))
+    return None
+
+
+class RenewalApprover:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        requests: Informer[CertificateSigningRequest],
+        clusters: Informer[ManagedCluster],
+        writes: FencedWriter,
+    ) -> None:
+        self._client, self._requests, self._clusters, self._writes = client, requests, clusters, writes
+        self._notices = LogThrottle(log, every=600.0)
+
+    def waiting(self, cluster: str | None = None) -> Iterator[str]:
+        """Names of requests that are to be decided, of one cluster or of all."""
+        for request in self._requests.store.values():
+            name = cluster_of(request)
+            if name is not None and not request.decided and cluster in (None, name):
+                yield request.metadata.name
+
+    async def decide(self, name: str, leadership: Leadership) -> float | None:
+        """Seconds after which to look again, of a request that may be right in a moment."""
+        request = self._requests.get(name)
+        cluster = None if request is None else cluster_of(request)
+        if request is None or cluster is None or request.decided:
+            return None
+        known = self._clusters.get(cluster)
+        accepted = (
+            known is not None and known.spec.hubAcceptsClient and reserved_names.refusal(cluster) is None
+        )
+        fault = refusal(request, cluster=cluster) if accepted else NOT_ACCEPTED
+        if fault is not None:
+            log.warning(NOT_APPROVED, name, cluster, fault)
+            return None
+        if not await self._may_renew(request):
+            # Of who was just accepted the hub may not have taken notice yet.
+            fault = NO_RIGHT.format(user=request.spec.username)
+            self._notices.say(logging.WARNING, name, NOT_APPROVED, name, cluster, fault)
+            return RETRY_SECONDS
+        message = MESSAGE.format(cluster=cluster)
+        await approve(self._writes, request, message=message, leadership=leadership)
+        return None
+
+    async def _may_renew(self, request: CertificateSigningRequest) -> bool:
+        spec = request.spec
+        asked: Mapping[str, Any] = {
+            "user": spec.username,
+            "uid": spec.uid,
+            "groups": spec.groups,
+            "extra": spec.extra,
+            "resourceAttributes": RENEWAL,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {key: value for key, value in asked.items() if value},
+        }
+        answer = await self._client.request("POST", REVIEWS, body=body, repeatable=True)
+        return bool(msgspec.json.decode(answer.body).get("status", {}).get("allowed"))

@@ -1,0 +1,77 @@
+"""Works that keep the namespace of a cluster from going, though nobody can do anything for them any more.
+
+A work that is deleted stays until the agent of its cluster has removed what it brought. For that the agent needs its
+rights in the namespace. Once these are gone and the namespace itself is being deleted, they cannot come again, for
+nothing is made in such a namespace: the work would stay for ever, the namespace with it, and no cluster of this name
+could join. OCM keeps the rights until all works are gone, and then its works wait for as long as a cluster that does
+not exist any more needs to answer.
+
+A work in a namespace that stays is not let go: a cluster that joins again under the name still removes what it
+brought, and `fairway join forget` is there for one that does not come again.
+"""
+
+import logging
+from typing import Final
+
+from fairway.api.meta import TRUE, find_condition
+from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.kinds import Namespace
+from fairway.controllers.leadership import Leadership
+from fairway.kube import MANIFEST_WORKS, Client, Conflict, NotFound
+
+log: Final = logging.getLogger(__name__)
+
+RELEASED: Final = (
+    "ManifestWork %s/%s goes, though nobody has removed what it brought: the namespace is being deleted, and the "
+    "agent of the cluster has no rights there any more"
+)
+
+_KEPT_BY: Final = (
+    "NamespaceFinalizersRemaining",
+    "NamespaceDeletionContentFailure",
+    "NamespaceDeletionDiscoveryFailure",
+    "NamespaceContentRemaining",
+)
+"""Conditions of a namespace that is being deleted, the cause before what follows from it."""
+
+
+def kept_by(namespace: Namespace) -> str:
+    """What the hub says keeps a namespace from going; empty if it does not say."""
+    for kind in _KEPT_BY:
+        found = find_condition(namespace.status.conditions or (), kind)
+        if found is not None and found.status == TRUE and found.message:
+            return found.message
+    return ""
+
+
+class OrphanedWorks:
+    def __init__(self, client: Client, writes: FencedWriter) -> None:
+        self._client, self._writes = client, writes
+
+    async def release(self, cluster: str, leadership: Leadership) -> bool:
+        """Whether all works have been let go. Only for a namespace as above. Raises KubeErrors."""
+        try:
+            works = (await self._client.list(MANIFEST_WORKS, namespace=cluster)).items
+        except NotFound:
+            return True  # a hub without works
+        held = [each for each in works if MANIFEST_WORK_FINALIZER in each.metadata.finalizers]
+        results = [await self._let_go(each, leadership) for each in held]
+        return all(results)
+
+    async def _let_go(self, work: ManifestWork, leadership: Leadership) -> bool:
+        meta = work.metadata
+        if meta.deletionTimestamp is None:
+            return False  # what is in the namespace is deleted one after the other
+        kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
+        async with leadership.batch():
+            try:
+                await self._writes.patch(
+                    MANIFEST_WORKS, meta, {"metadata": {"finalizers": kept}}, leadership=leadership
+                )
+            except NotFound:
+                return True
+            except Conflict:
+                return False
+        log.info(RELEASED, meta.namespace, meta.name)
+        return True

@@ -1,0 +1,38 @@
+"""What the controller of acceptance may do on a hub.
+
+Nobody can grant what they do not have: the hub lets the controller write an agent's role only if it has all the rights
+in it, too. To be allowed to grant more than one has would be a right to everything.
+"""
+
+from typing import Final
+
+from fairway.api import GROUP
+from fairway.controllers.acceptance.grants import OF_REGISTRATION, OF_WORK, of_cluster
+from fairway.controllers.kinds import RBAC_GROUP
+from fairway.kube.rbac import Rule
+from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
+
+RULES: Final = (
+    Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("get", "list", "watch")),
+    Rule(groups=(GROUP,), resources=("managedclusters/status",), verbs=("patch",)),
+    Rule(groups=("",), resources=("namespaces",), verbs=("create", "list", "watch")),
+    Rule(
+        groups=(RBAC_GROUP,),
+        resources=("clusterrolebindings", "clusterroles", "rolebindings"),
+        verbs=("create", "delete", "list", "patch", "watch"),
+    ),
+    # Certificates that agents renew. Requests themselves are among what agents may read.
+    Rule(
+        groups=(SIGNING_REQUESTS.group,),
+        resources=("certificatesigningrequests/approval",),
+        verbs=("patch",),
+    ),
+    Rule(
+        groups=(SIGNING_REQUESTS.group,), resources=("signers",), verbs=("approve",), names=(CLIENT_SIGNER,)
+    ),
+    Rule(groups=("authorization.k8s.io",), resources=("subjectaccessreviews",), verbs=("create",)),
+    *(
+        Rule(groups=each.api_groups, resources=each.resources, verbs=each.verbs)
+        for each in (*of_cluster(""), *OF_REGISTRATION, *OF_WORK)
+    ),
+)

@@ -1,0 +1,65 @@
+"""Certificates for the agents of add-ons: requests are approved that the cluster itself made for its own agents."""
+
+import logging
+from typing import Final
+
+from fairway.controllers.addons import configs, registration
+from fairway.controllers.addons.index import AddOnIndex, add_on_of
+from fairway.controllers.addons.installation import is_self_managed
+from fairway.controllers.csr_approval import approve
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.leadership import Leadership
+from fairway.kube.log_throttle import LogThrottle
+from fairway.kube.signing import CertificateSigningRequest
+
+log: Final = logging.getLogger(__name__)
+
+MESSAGE: Final = "the agent of cluster {cluster} asks for add-on {add_on}"
+NOT_APPROVED: Final = "certificate request %s of add-on %s on cluster %s is not approved: %s"
+
+NOT_ACCEPTED: Final = "the cluster is not accepted"
+NO_ADD_ON: Final = "the cluster does not have the add-on"
+NO_TEMPLATE: Final = "it is not known what the add-on is made of"
+NOT_REGISTERED: Final = "the add-on asks for no access to the hub"
+
+
+class AddOnApprover:
+    """Never denies: a request that is not approved runs out, and somebody may still decide otherwise."""
+
+    def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
+        self._known, self._writes = known, writes
+        self._notices = LogThrottle(log, every=600.0)
+
+    async def decide(self, name: str, leadership: Leadership) -> None:
+        request = self._known.requests.get(name)
+        whose = None if request is None else add_on_of(request)
+        if request is None or whose is None or request.decided:
+            return
+        if self._is_somebody_elses(whose[1]):
+            return
+        if reason := self._fault(request, *whose):
+            self._notices.say(logging.WARNING, (name, reason), NOT_APPROVED, name, whose[1], whose[0], reason)
+            return
+        message = MESSAGE.format(cluster=whose[0], add_on=whose[1])
+        await approve(self._writes, request, message=message, leadership=leadership)
+
+    def _is_somebody_elses(self, add_on: str) -> bool:
+        """Who has a controller of its own has one that knows better whom to let in."""
+        offer = self._known.offers.get(add_on)
+        if offer is None:
+            return False
+        kinds = {(each.group, each.resource) for each in offer.spec.supportedConfigs}
+        return is_self_managed(offer) or configs.TEMPLATES not in kinds
+
+    def _fault(self, request: CertificateSigningRequest, cluster: str, name: str) -> str:
+        if reason := registration.refusal(request, cluster=cluster, add_on=name):
+            return reason
+        if not self._known.accepted(cluster):
+            return NOT_ACCEPTED
+        add_on = self._known.add_ons.get(name, namespace=cluster)
+        if add_on is None or (add_on.metadata.deletionTimestamp and not add_on.metadata.finalizers):
+            return NO_ADD_ON
+        template = self._known.template_of(add_on)
+        if template is None:
+            return NO_TEMPLATE
+        return "" if registration.registers(template) else NOT_REGISTERED

@@ -1,0 +1,220 @@
+"""What the controller of add-ons knows of the hub, and finds without looking through all of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fairway.api.addon import PLACEMENTS as BY_PLACEMENTS
+from fairway.api.addon import AddOnConfig, ClusterManagementAddOn, ManagedClusterAddOn
+from fairway.api.addon_template import AddOnTemplate
+from fairway.api.cluster import ManagedCluster
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import TRUE, find_condition
+from fairway.api.placement import PLACEMENT_LABEL
+from fairway.api.work import ManifestWork
+from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.controllers.addons import configs, names
+from fairway.controllers.addons.ocm_detection import LEASE
+from fairway.controllers.addons.registration import is_klusterlet
+from fairway.controllers.informer_factory import InformerFactory
+from fairway.controllers.kinds import ROLE_BINDINGS, RoleBinding
+from fairway.kube import (
+    ADD_ON_DEPLOYMENT_CONFIGS,
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    PLACEMENT_DECISIONS,
+    PLACEMENTS,
+    Batch,
+    Updated,
+)
+from fairway.kube.lease import LEASES
+from fairway.kube.resource import Key
+from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
+
+
+class AddOnIndex:
+    """``offers`` are the ClusterManagementAddOns."""
+
+    def __init__(self, sources: InformerFactory) -> None:
+        self.offers = sources.of(CLUSTER_MANAGEMENT_ADD_ONS)
+        self.add_ons = sources.of(MANAGED_CLUSTER_ADD_ONS)
+        self.templates = sources.of(ADD_ON_TEMPLATES)
+        self.deployments = sources.of(ADD_ON_DEPLOYMENT_CONFIGS)
+        self.clusters = sources.of(MANAGED_CLUSTERS)
+        self.placements = sources.of(PLACEMENTS)
+        self.decisions = sources.of(PLACEMENT_DECISIONS)
+        self.works = sources.of(MANIFEST_WORKS)
+        self.bindings = sources.of(ROLE_BINDINGS)
+        self.requests = sources.of(SIGNING_REQUESTS)
+        self.leases = sources.of(LEASES, fields=f"metadata.name={LEASE}")
+        self._on_cluster: defaultdict[str, set[str]] = defaultdict(set)
+        self._of_name: defaultdict[str, set[str]] = defaultdict(set)
+        self._pages: defaultdict[Key, dict[Key, frozenset[str]]] = defaultdict(dict)
+        self._waiting: defaultdict[Key, set[str]] = defaultdict(set)
+        self._granted: defaultdict[Key, set[str]] = defaultdict(set)
+        self.add_ons.subscribe(self._index_add_ons)
+        self.decisions.subscribe(self._index_decisions)
+        self.requests.subscribe(self._index_requests)
+        self.bindings.subscribe(self._index_bindings)
+
+    def add_ons_on(self, cluster: str) -> Iterator[ManagedClusterAddOn]:
+        for name in sorted(self._on_cluster.get(cluster, ())):
+            yield self.add_ons.store[cluster, name]
+
+    def add_ons_named(self, name: str) -> Iterator[ManagedClusterAddOn]:
+        for cluster in sorted(self._of_name.get(name, ())):
+            yield self.add_ons.store[cluster, name]
+
+    def chosen(self, placement: Key) -> frozenset[str]:
+        """Clusters a Placement has; none if there is no such Placement."""
+        if placement not in self.placements.store:
+            return frozenset()
+        return frozenset().union(*self._pages.get(placement, {}).values())
+
+    def has(self, placement: Key, cluster: str) -> bool:
+        if placement not in self.placements.store:
+            return False
+        return any(cluster in page for page in self._pages.get(placement, {}).values())
+
+    def choosing(self, offer: ClusterManagementAddOn, cluster: str) -> Iterator[Key]:
+        """The Placements of an add-on that chose a cluster."""
+        yield from (each for each in placements_of(offer) if self.has(each, cluster))
+
+    def offers_by(self, placement: Key) -> Iterator[ClusterManagementAddOn]:
+        yield from (each for each in self.offers.store.values() if placement in placements_of(each))
+
+    def references(self, add_on: ManagedClusterAddOn) -> tuple[AddOnConfig, ...]:
+        offer = self.offers.get(add_on.metadata.name)
+        chosen = () if offer is None else self.choosing(offer, add_on.metadata.namespace)
+        return configs.named(add_on, offer, placements=chosen)
+
+    def using(self, kind: configs.Kind, key: Key) -> Iterator[Key]:
+        """Add-ons on clusters to which a configuration applies."""
+        for found, add_on in self.add_ons.store.items():
+            for each in self.references(add_on):
+                if (each.group, each.resource) == kind and (each.namespace, each.name) == key:
+                    yield found
+
+    def template_of(self, add_on: ManagedClusterAddOn) -> AddOnTemplate | None:
+        """The one it is made of; None if it is made of none, if that is not there, or is another add-on's."""
+        if self.offers.get(add_on.metadata.name) is None:
+            return None
+        try:
+            return configs.found(
+                self.references(add_on),
+                add_on=add_on.metadata.name,
+                templates=self.templates.store,
+                deployments=self.deployments.store,
+            ).template
+        except configs.ConfigError:
+            return None
+
+    def granted(self, add_on: ManagedClusterAddOn) -> Iterator[RoleBinding]:
+        """The bindings that were made for it here."""
+        meta = add_on.metadata
+        for name in sorted(self._granted.get((meta.namespace, meta.name), ())):
+            found = self.bindings.store[meta.namespace, name]
+            if any(each.uid == meta.uid for each in found.metadata.ownerReferences):
+                yield found
+
+    def accepted(self, cluster: str) -> bool:
+        """Whether an administrator has let it in, and the hub could do what that means.
+
+        A cluster that is named like somebody's namespace is never let in, whatever its spec says.
+        """
+        found = self.clusters.get(cluster)
+        if found is None or not found.spec.hubAcceptsClient:
+            return False
+        said = find_condition(found.status.conditions or (), ACCEPTED)
+        return said is not None and said.status == TRUE
+
+    def waiting(self, add_on: Key) -> Iterable[str]:
+        """Certificate requests of an add-on on a cluster that nobody has decided about."""
+        return tuple(self._waiting.get(add_on, ()))
+
+    def work(self, cluster: str, name: str) -> ManifestWork | None:
+        return self.works.get(name, namespace=cluster)
+
+    def cluster(self, name: str) -> ManagedCluster | None:
+        return self.clusters.get(name)
+
+    def _index_add_ons(self, batch: Batch[ManagedClusterAddOn]) -> None:
+        for each in touched(batch):
+            cluster, name = each.metadata.namespace, each.metadata.name
+            if (cluster, name) in self.add_ons.store:
+                self._on_cluster[cluster].add(name)
+                self._of_name[name].add(cluster)
+            else:
+                _drop(self._on_cluster, cluster, name)
+                _drop(self._of_name, name, cluster)
+
+    def _index_decisions(self, batch: Batch[PlacementDecision]) -> None:
+        for each in touched(batch):
+            key = each.metadata.namespace, each.metadata.name
+            self._pages[placement_of(each)].pop(key, None)
+            now = self.decisions.store.get(key)
+            if now is not None:
+                clusters = frozenset(decision.clusterName for decision in now.status.decisions)
+                self._pages[placement_of(now)][key] = clusters
+
+    def _index_bindings(self, batch: Batch[RoleBinding]) -> None:
+        for each in touched(batch):
+            meta = each.metadata
+            if names.TEMPLATE_LABEL not in meta.labels:
+                continue
+            key = meta.namespace, meta.labels.get(names.ADD_ON_LABEL, "")
+            now = self.bindings.get(meta.name, namespace=meta.namespace)
+            if now is not None and now.metadata.labels == meta.labels:
+                self._granted[key].add(meta.name)
+            else:
+                _drop(self._granted, key, meta.name)
+
+    def _index_requests(self, batch: Batch[CertificateSigningRequest]) -> None:
+        for each in touched(batch):
+            key = add_on_of(each)
+            if key is None or not is_klusterlet(each, key[0]):
+                continue  # whoever may ask can label a request; only a cluster's own are waited with
+            now = self.requests.get(each.metadata.name)
+            if now is not None and not now.decided:
+                self._waiting[key].add(each.metadata.name)
+            else:
+                _drop(self._waiting, key, each.metadata.name)
+
+
+def touched(batch: Batch[Any]) -> Iterator[Any]:
+    """Every object of a batch, the old state and the new one."""
+    for change in batch.changes:
+        if isinstance(change, Updated):
+            yield change.old
+            yield change.new
+        else:
+            yield change.object
+
+
+def placements_of(offer: ClusterManagementAddOn) -> tuple[Key, ...]:
+    strategy = offer.spec.installStrategy
+    if strategy.type != BY_PLACEMENTS:
+        return ()
+    return tuple((each.namespace, each.name) for each in strategy.placements)
+
+
+def placement_of(decision: PlacementDecision) -> Key:
+    return decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, "")
+
+
+def add_on_of(request: CertificateSigningRequest) -> Key | None:
+    """Whose request it says it is."""
+    labels = request.metadata.labels
+    cluster, add_on = labels.get(names.CLUSTER_LABEL, ""), labels.get(names.ADD_ON_LABEL, "")
+    return (cluster, add_on) if cluster and add_on else None
+
+
+def _drop(index: defaultdict[Any, set[str]], key: object, value: str) -> None:
+    found = index.get(key)
+    if found is not None:
+        found.discard(value)
+        if not found:
+            del index[key]

@@ -1,0 +1,103 @@
+"""Works of add-ons whose cluster was removed from the hub, and that wait to be gone.
+
+A work stays until the agent of its cluster has removed what it brought. Once the cluster is removed, that agent may do
+nothing here any more, and so the work would stay for ever, and with it the namespace: a cluster of this name could
+never join again. What the work brought stays where it is, until the cluster leaves or joins anew.
+
+Works of users are theirs to let go, and the log says how. Those in a namespace that is being deleted are looked after
+where clusters are accepted.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from fairway.api.meta import ObjectMeta
+from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
+from fairway.controllers.acceptance.reserved_names import PREFIX, WORK
+from fairway.controllers.addons import names
+from fairway.controllers.addons.index import AddOnIndex
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.leadership import Leadership
+from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Conflict, NotFound
+from fairway.kube.resource import Key
+
+log: Final = logging.getLogger(__name__)
+
+RELEASED: Final = "ManifestWork %s/%s goes, though nobody has removed what it brought: the cluster is gone"
+WAITS: Final = (
+    "ManifestWork %s/%s is deleted, and waits for an agent to remove what it brought; there is none, for the cluster "
+    "was removed from the hub. It goes with its namespace, when a cluster of this name is accepted again, or by: "
+    "fairway join forget %s"
+)
+
+
+def klusterlet_binding(cluster: str) -> str:
+    """By which the agent of a cluster may deal with its works. OCM keeps it until they are gone."""
+    return f"{PREFIX}{cluster}:{WORK}"
+
+
+class OrphanedAddOnWorks:
+    def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
+        self._known, self._writes = known, writes
+        self._told: set[str] = set()
+        """Uids of works that the log has mentioned."""
+
+    def keys(self, cluster: str | None = None) -> Iterator[Key]:
+        """Of add-ons that have left a work behind, on one cluster or on any."""
+        for (namespace, _), work in self._known.works.store.items():
+            if cluster in (None, namespace) and _is_add_ons(work) and is_held(work):
+                yield namespace, work.metadata.labels[names.ADD_ON_LABEL]
+
+    def places(self) -> Iterator[str]:
+        """Namespaces with works of users that wait."""
+        held = (work for work in self._known.works.store.values() if is_held(work) and not _is_add_ons(work))
+        yield from {each.metadata.namespace for each in held}
+
+    def tell(self, cluster: str) -> None:
+        """Each work once."""
+        if self._agent_may_come(cluster):
+            return
+        for (namespace, name), work in self._known.works.store.items():
+            uid = work.metadata.uid
+            if namespace == cluster and is_held(work) and not _is_add_ons(work) and uid not in self._told:
+                self._told.add(uid)
+                log.info(WAITS, namespace, name, cluster)
+
+    def forget(self, work: ManifestWork) -> None:
+        self._told.discard(work.metadata.uid)
+
+    def _agent_may_come(self, cluster: str) -> bool:
+        if self._known.cluster(cluster) is not None:
+            return True
+        return self._known.bindings.get(klusterlet_binding(cluster), namespace=cluster) is not None
+
+    async def release(self, cluster: str, add_on: str, leadership: Leadership) -> None:
+        if self._agent_may_come(cluster):
+            return  # it does that itself
+        for name in (names.deploy_work(add_on), names.pre_delete_work(add_on)):
+            work = self._known.work(cluster, name)
+            if work is not None and is_held(work) and _is_add_ons(work):
+                await self._let_go(work.metadata, leadership)
+
+    async def _let_go(self, meta: ObjectMeta, leadership: Leadership) -> None:
+        kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
+        async with leadership.batch():
+            try:
+                await self._writes.patch(
+                    MANIFEST_WORKS, meta, {"metadata": {"finalizers": kept}}, leadership=leadership
+                )
+            except (NotFound, Conflict):
+                return  # the news of that brings us back
+        log.info(RELEASED, meta.namespace, meta.name)
+
+
+def is_held(work: ManifestWork) -> bool:
+    """Whether it is deleted, and waits for an agent."""
+    meta = work.metadata
+    return meta.deletionTimestamp is not None and MANIFEST_WORK_FINALIZER in meta.finalizers
+
+
+def _is_add_ons(work: ManifestWork) -> bool:
+    owners = (each.kind for each in work.metadata.ownerReferences if each.controller)
+    return bool(work.metadata.labels.get(names.ADD_ON_LABEL)) and MANAGED_CLUSTER_ADD_ONS.kind in owners

@@ -1,0 +1,56 @@
+"""What the controller of add-ons may do on a hub.
+
+To grant an agent its role, the controller must be allowed to bind that role: by name, for the add-on that comes with
+Fairway. Whoever installs another add-on lets it bind that one's role; to bind any role would be a right to everything.
+"""
+
+from typing import Final
+
+from fairway.api import GROUP
+from fairway.api.addon import ADD_ON_GROUP
+from fairway.api.work import WORK_GROUP
+from fairway.controllers.addons.ocm_detection import LEASE
+from fairway.controllers.kinds import RBAC_GROUP
+from fairway.kube.lease import LEASES
+from fairway.kube.rbac import Rule
+from fairway.kube.signing import CLIENT_SIGNER, SIGNING_REQUESTS
+
+AGENT_ROLE: Final = "open-cluster-management:resource-usage-collect:agent"
+"""What the agent of the add-on that comes with Fairway may do in the namespace of its cluster."""
+
+_READ: Final = ("list", "watch")
+
+RULES: Final = (
+    Rule(
+        groups=(ADD_ON_GROUP,),
+        resources=("addondeploymentconfigs", "addontemplates", "clustermanagementaddons"),
+        verbs=_READ,
+    ),
+    Rule(
+        groups=(ADD_ON_GROUP,),
+        resources=("managedclusteraddons",),
+        verbs=("create", "delete", "patch", *_READ),
+    ),
+    Rule(groups=(ADD_ON_GROUP,), resources=("managedclusteraddons/status",), verbs=("patch",)),
+    # Where a hub asks who may have an object wait for the end of its owner.
+    Rule(
+        groups=(ADD_ON_GROUP,),
+        resources=("clustermanagementaddons/finalizers", "managedclusteraddons/finalizers"),
+        verbs=("update",),
+    ),
+    Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("patch", *_READ)),
+    Rule(groups=(GROUP,), resources=("placementdecisions", "placements"), verbs=_READ),
+    Rule(groups=(WORK_GROUP,), resources=("manifestworks",), verbs=("create", "patch", *_READ)),
+    Rule(groups=(RBAC_GROUP,), resources=("rolebindings",), verbs=("create", "delete", "patch", *_READ)),
+    Rule(groups=(RBAC_GROUP,), resources=("clusterroles",), verbs=("bind",), names=(AGENT_ROLE,)),
+    Rule(groups=(SIGNING_REQUESTS.group,), resources=("certificatesigningrequests",), verbs=_READ),
+    Rule(
+        groups=(SIGNING_REQUESTS.group,),
+        resources=("certificatesigningrequests/approval",),
+        verbs=("patch",),
+    ),
+    Rule(
+        groups=(SIGNING_REQUESTS.group,), resources=("signers",), verbs=("approve",), names=(CLIENT_SIGNER,)
+    ),
+    Rule(groups=(LEASES.group,), resources=("leases",), verbs=_READ, names=(LEASE,)),
+)

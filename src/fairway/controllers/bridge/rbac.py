@@ -1,0 +1,19 @@
+"""What the bridge may do on a hub."""
+
+from typing import Final
+
+from fairway.api import GROUP
+from fairway.kube.rbac import Rule
+
+RULES: Final = (
+    Rule(
+        groups=(GROUP,),
+        resources=("addonplacementscores", "managedclusterscores"),
+        verbs=("create", "delete", "list", "patch", "watch"),
+    ),
+    Rule(
+        groups=(GROUP,),
+        resources=("addonplacementscores/status", "managedclusterscores/status"),
+        verbs=("patch",),
+    ),
+)

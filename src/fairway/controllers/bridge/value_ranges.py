@@ -1,0 +1,41 @@
+"""The least and the greatest of every calculator's values in the fleet, kept change by change."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+
+class ValueRanges(Mapping[str, tuple[int, int]]):
+    """By calculator. A change costs a look at all values only if it is one of the ends that changed."""
+
+    def __init__(self) -> None:
+        self._values: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._ends: dict[str, tuple[int, int]] = {}
+
+    def __getitem__(self, calculator: str) -> tuple[int, int]:
+        return self._ends[calculator]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ends)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def clusters(self, calculator: str) -> Iterable[str]:
+        return tuple(self._values.get(calculator, ()))
+
+    def put(self, calculator: str, cluster: str, value: int | None) -> bool:
+        """None takes it out. Whether an end has moved."""
+        values, before = self._values[calculator], self._ends.get(calculator)
+        old = values.pop(cluster, None)
+        if value is not None:
+            values[cluster] = value
+        inside = before is not None and value is not None and before[0] <= value <= before[1]
+        if inside and before is not None and (old is None or before[0] < old < before[1] or old == value):
+            return False
+        if not values:
+            del self._values[calculator]
+            self._ends.pop(calculator, None)
+            return before is not None
+        now = (min(values.values()), max(values.values()))
+        self._ends[calculator] = now
+        return now != before

@@ -1,0 +1,37 @@
+"""Certificate requests that a controller approves: what they may be for, and the approval itself."""
+
+from typing import Any, Final
+
+from fairway.api.kinds import encode
+from fairway.controllers.fenced_writer import FencedWriter
+from fairway.controllers.leadership import Leadership
+from fairway.kube import NotFound
+from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
+
+REASON: Final = "AutoApprovedByFairway"
+CLIENT: Final = "client auth"
+USAGES: Final = frozenset({"digital signature", "key encipherment", CLIENT})
+
+
+def is_client_certificate(spec: CsrSpec) -> bool:
+    """Whether the certificate tells the hub who its holder is, and is good for nothing else."""
+    return CLIENT in spec.usages and set(spec.usages) <= USAGES
+
+
+async def approve(
+    writes: FencedWriter, request: CertificateSigningRequest, *, message: str, leadership: Leadership
+) -> None:
+    """The very one that was judged. Raises KubeErrors."""
+    approved = {"type": APPROVED, "status": "True", "reason": REASON, "message": message}
+    before: list[dict[str, Any]] = [encode(each) for each in request.status.conditions]
+    async with leadership.batch():
+        try:
+            await writes.patch(
+                SIGNING_REQUESTS,
+                request.metadata,
+                {"status": {"conditions": [*before, approved]}},
+                leadership=leadership,
+                subresource="approval",
+            )
+        except NotFound:
+            return

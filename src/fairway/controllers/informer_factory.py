@@ -1,0 +1,74 @@
+"""What controllers know of the hub: one informer per kind, shared by all who look at that kind."""
+
+import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, cast
+
+from fairway.kube import Client, Informer, Resource
+from fairway.kube.resource import T
+
+RELIST_SECONDS: Final = 3600.0
+"""A full list from time to time finds what no watch could have told, such as a hub restored from a backup."""
+
+
+class InformerFactory:
+    """Ask for all informers before entering; they run while the block does."""
+
+    def __init__(self, client: Client, *, relist_after: float | None = RELIST_SECONDS) -> None:
+        self._client = client
+        self._relist_after = relist_after
+        self._informers: dict[str, Informer[Any]] = {}
+        self._stack = AsyncExitStack()
+
+    def of(self, resource: Resource[T], *, fields: str = "") -> Informer[T]:
+        """``fields`` is a field selector; who asks with another one gets another informer."""
+        name = f"{resource}:{fields.replace('=', ':')}" if fields else str(resource)
+        informer = self._informers.get(name)
+        if informer is None:
+            informer = Informer(self._client, resource, fields=fields, relist_after=self._relist_after)
+            self._informers[name] = informer
+        return cast("Informer[T]", informer)
+
+    async def __aenter__(self) -> "InformerFactory":
+        for informer in self._informers.values():
+            await self._stack.enter_async_context(informer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def synced(self) -> None:
+        """Until everything there is has been seen once."""
+        await asyncio.gather(*(informer.synced.wait() for informer in self._informers.values()))
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        return tuple(self._informers.values())
+
+    @property
+    def ready(self) -> bool:
+        return all(informer.synced.is_set() for informer in self._informers.values())
+
+    def waiting(self) -> list[str]:
+        """Kinds of which the first list is still to come."""
+        return [name for name, informer in self._informers.items() if not informer.synced.is_set()]
+
+    def lag(self) -> dict[str, float]:
+        """Seconds by kind for which what is known may be behind the hub; infinite before the first list."""
+        return {name: informer.lag for name, informer in self._informers.items()}
+
+    def counts(self) -> dict[str, int]:
+        return {informer.resource.kind: len(informer.store) for informer in self._informers.values()}
+
+    def unreadable(self) -> Counter[tuple[str, str]]:
+        """How many objects have a field that cannot be read, by kind and field."""
+        return Counter(
+            (informer.resource.kind, field)
+            for informer in self._informers.values()
+            for fields in informer.unreadable.values()
+            for field in {each.field for each in fields}
+        )

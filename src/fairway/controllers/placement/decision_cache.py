@@ -1,0 +1,119 @@
+"""The decisions there are on the hub, as far as it has told us, be it by its watch or by its answers to our own writes.
+
+The answers are news too, and come before the watch tells them. A decision therefore only ever gets newer here, by its
+resource version, whoever tells of it; what we deleted stays deleted.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from fairway.api.decision import PlacementDecision
+from fairway.controllers.placement.dependency_index import Owner
+from fairway.controllers.placement.steps import labelled
+from fairway.controllers.placement.unobserved_writes import Key, UnobservedWrites, is_newer
+
+K = TypeVar("K")
+
+
+def placement_of(decision: PlacementDecision) -> Owner:
+    """Whose it says it is."""
+    return (decision.metadata.namespace, labelled(decision))
+
+
+class DecisionCache:
+    def __init__(self) -> None:
+        self._named: dict[str, dict[str, PlacementDecision]] = {}
+        """By namespace and name."""
+        self._own: dict[Owner, dict[str, PlacementDecision]] = {}
+        """The same by the placement they are labelled with."""
+        self._removed: dict[Key, str] = {}
+        """The uid of what we deleted and the watch has not told of yet."""
+        self._told: Mapping[Key, PlacementDecision] = {}
+        self._ahead = UnobservedWrites()
+
+    def follow(self, told: Mapping[Key, PlacementDecision]) -> None:
+        """``told``: all that the watch has told of, which may be behind what the hub has answered to us."""
+        self._told = told
+
+    def get(self, namespace: str, name: str) -> PlacementDecision | None:
+        return self._named.get(namespace, {}).get(name)
+
+    def named(self, namespace: str) -> Mapping[str, PlacementDecision]:
+        """All of a namespace. The caller must not write to it."""
+        return self._named.get(namespace, {})
+
+    def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
+        """All of a placement, by name. The caller must not write to it."""
+        return self._own.get(owner, {})
+
+    # What the watch tells
+
+    def told(self, key: Key) -> PlacementDecision | None:
+        return self._told.get(key)
+
+    def see(self, new: PlacementDecision, *, again: bool) -> bool:
+        """Whether that is news. ``again``: even if it is older than what is known."""
+        meta = new.metadata
+        if self._removed.get((meta.namespace, meta.name)) == meta.uid:
+            return False
+        old = self.get(meta.namespace, meta.name)
+        if old is not None and not again and not is_newer(new, old):
+            return False
+        self._put(new)
+        return True
+
+    def see_removal(self, gone: PlacementDecision) -> PlacementDecision | None:
+        """What was known of it, if that is news."""
+        meta = gone.metadata
+        self._removed.pop((meta.namespace, meta.name), None)
+        known = self.get(meta.namespace, meta.name)
+        if known is None or known.metadata.uid != meta.uid:
+            return None
+        self._drop(known)
+        return known
+
+    def reach(self, version: str) -> list[Key]:
+        """The watch has told everything up to there: those of which it, and not our answers, is to be believed now."""
+        return self._ahead.reach(version)
+
+    def restart(self) -> list[Key]:
+        """The hub's history went back: the same, of which nothing that only we know of ever happened."""
+        removed, self._removed = self._removed, {}
+        return [*self._ahead.restart(), *removed]
+
+    # What the hub answers
+
+    def wrote(self, decision: PlacementDecision) -> None:
+        meta = decision.metadata
+        known = self.get(meta.namespace, meta.name)
+        if known is not None and not is_newer(decision, known):
+            return
+        if self._ahead.answered((meta.namespace, meta.name), meta.resourceVersion):
+            self._put(decision)
+
+    def removed(self, decision: PlacementDecision) -> None:
+        """The hub has deleted it for us."""
+        meta = decision.metadata
+        known = self.get(meta.namespace, meta.name)
+        if known is not None and known.metadata.uid == meta.uid:
+            self._drop(known)
+            self._ahead.forget((meta.namespace, meta.name))
+            self._removed[(meta.namespace, meta.name)] = meta.uid
+
+    def _put(self, decision: PlacementDecision) -> None:
+        meta = decision.metadata
+        self._drop(self.get(meta.namespace, meta.name))
+        self._named.setdefault(meta.namespace, {})[meta.name] = decision
+        self._own.setdefault(placement_of(decision), {})[meta.name] = decision
+
+    def _drop(self, decision: PlacementDecision | None) -> None:
+        if decision is not None:
+            meta = decision.metadata
+            _discard(self._named, meta.namespace, meta.name)
+            _discard(self._own, placement_of(decision), meta.name)
+
+
+def _discard(groups: dict[K, dict[str, PlacementDecision]], key: K, name: str) -> None:
+    del groups[key][name]
+    if not groups[key]:
+        del groups[key]

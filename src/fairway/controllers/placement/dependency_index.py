@@ -1,0 +1,123 @@
+"""Whom a change concerns: for every column, the placements whose answer depends on it.
+
+There are two degrees. What a filter reads, and what is shared by all clusters, concerns a placement in any case: it
+may let another cluster in. What only a prioritizer reads concerns it if the cluster is in the running at all.
+
+How often other placements chose a cluster is read by Balance but wakes nobody, here as in OCM: each decision would
+call for all others to be looked at again, and they would chase one another.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, cast
+
+from fairway.api.placement import Placement
+from fairway.api.selector import LabelSelector
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import Reader, points_of
+from fairway.fleet import cells
+from fairway.fleet.column import Key
+from fairway.fleet.journal import Change
+
+Owner = tuple[str, str]
+"""(namespace, name) of a placement."""
+
+NOBODY: Final[frozenset[Owner]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """Columns a placement depends on."""
+
+    wide: frozenset[Key]
+    narrow: frozenset[Key]
+    """Only for clusters that are in the running."""
+    anything: bool
+    """Whether any change of any cluster may matter."""
+
+
+def dependencies_of(outcome: Outcome, placement: Placement) -> Dependencies:
+    context, profile = outcome.context, outcome.profile
+    wide: set[Key] = set(_told(placement))
+    narrow: set[Key] = set()
+    anything = False
+    for plugin in (*profile.pre_filters, *profile.filters):
+        if "Reader" in points_of(type(plugin)):
+            reads = cast("Reader", plugin).reads(context)
+            wide |= reads.cells | reads.shared
+            anything = anything or reads.anything
+    for scorer in profile.scores:
+        if "Reader" in points_of(type(scorer.plugin)):
+            reads = cast("Reader", scorer.plugin).reads(context)
+            narrow |= reads.cells
+            wide |= reads.shared
+            anything = anything or reads.anything
+    narrow.discard(cells.DECISIONS)
+    return Dependencies(frozenset(wide), frozenset(narrow - wide), anything)
+
+
+def _told(placement: Placement) -> Iterator[Key]:
+    """What the choice and the division of the chosen read."""
+    spec = placement.spec
+    for constraint in spec.spreadPolicy.spreadConstraints:
+        column = cells.claim if constraint.topologyKeyType == "Claim" else cells.label
+        yield column(constraint.topologyKey)
+    for group in spec.decisionStrategy.groupStrategy.decisionGroups:
+        selector = group.groupClusterSelector
+        yield from (cells.label(key) for key in _keys(selector.labelSelector))
+        yield from (cells.claim(each.key) for each in selector.claimSelector.matchExpressions)
+
+
+def _keys(selector: LabelSelector) -> Iterator[str]:
+    yield from selector.matchLabels
+    yield from (each.key for each in selector.matchExpressions)
+
+
+class DependencyIndex:
+    def __init__(self) -> None:
+        self._wide: dict[Key, set[Owner]] = {}
+        self._narrow: dict[Key, set[Owner]] = {}
+        self._anything: set[Owner] = set()
+        self._concerns: dict[Owner, Dependencies] = {}
+
+    def put(self, owner: Owner, concern: Dependencies) -> None:
+        old = self._concerns.get(owner)
+        if old == concern:
+            return
+        if old is not None:
+            self._remove(owner, old)
+        self._concerns[owner] = concern
+        for index, keys in ((self._wide, concern.wide), (self._narrow, concern.narrow)):
+            for key in keys:
+                index.setdefault(key, set()).add(owner)
+        if concern.anything:
+            self._anything.add(owner)
+
+    def forget(self, owner: Owner) -> None:
+        old = self._concerns.pop(owner, None)
+        if old is not None:
+            self._remove(owner, old)
+
+    def _remove(self, owner: Owner, concern: Dependencies) -> None:
+        for index, keys in ((self._wide, concern.wide), (self._narrow, concern.narrow)):
+            for key in keys:
+                index[key].discard(owner)
+                if not index[key]:
+                    del index[key]
+        self._anything.discard(owner)
+
+    def concerned(
+        self, change: Change
+    ) -> tuple[frozenset[Owner] | set[Owner], frozenset[Owner] | set[Owner]]:
+        """Who is in any case, and who is if the rows that changed are in the running for him. Not to be written to."""
+        surely = _union(self._wide, change.columns)
+        if change.rows and self._anything:
+            surely = surely | self._anything
+        perhaps = _union(self._narrow, change.columns)
+        return surely, perhaps - surely if surely and perhaps else perhaps
+
+
+def _union(index: dict[Key, set[Owner]], keys: frozenset[Key]) -> frozenset[Owner] | set[Owner]:
+    """Mostly there is one, which need not be copied."""
+    found = [index[key] for key in keys if key in index]
+    return NOBODY if not found else found[0] if len(found) == 1 else set().union(*found)

@@ -1,0 +1,53 @@
+"""Writes of ours that are on their way, and what is heard of the same objects meanwhile.
+
+A watch is often quicker than the answer: what it tells is the echo of our own write or somebody else's, and only when
+all answers are there can it be told which. Writes are known by the version they led to, deletions by the uid of what
+is gone; either is a *sign*.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fairway.controllers.placement.dependency_index import Owner
+
+
+@dataclass(slots=True)
+class InflightWrite:
+    """Of one placement."""
+
+    pages: set[str] = field(default_factory=set)
+    """Those that count as written."""
+    heard: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+
+    @property
+    def meddled(self) -> bool:
+        """Whether somebody else wrote too. Only when it is over."""
+        return bool(self.heard - self.answered)
+
+
+class InflightWrites:
+    """By placement."""
+
+    def __init__(self) -> None:
+        self._writing: dict[Owner, InflightWrite] = {}
+
+    def begin(self, owner: Owner) -> InflightWrite:
+        writing = self._writing[owner] = InflightWrite()
+        return writing
+
+    def heard(self, owner: Owner, sign: str, *, pages: Iterable[str] = ()) -> bool:
+        """Whether that may be an echo, and has to wait for the end. If so, ``pages`` are looked at again then."""
+        writing = self._writing.get(owner)
+        if writing is None:
+            return False
+        writing.heard.add(sign)
+        writing.pages.update(pages)
+        return True
+
+    def answered(self, owner: Owner, sign: str) -> None:
+        if (writing := self._writing.get(owner)) is not None:
+            writing.answered.add(sign)
+
+    def end(self, owner: Owner) -> InflightWrite:
+        return self._writing.pop(owner)

@@ -1,0 +1,68 @@
+"""Is OCM's own placement controller at work on this hub? Two that write the same decisions would fight for ever.
+
+It holds a Lease while it runs, which is where it is looked for. Its word is compared with this machine's clock, so a
+clock that is minutes fast takes a living one for dead: what is found later still ends this process. A Lease that claims
+to last for days, or to be of next year, is not believed, or it would keep this controller away for ever.
+"""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fairway.api.lease import Lease, parse_micro_time
+from fairway.kube import Client, Forbidden, KubeError, NotFound
+from fairway.kube.lease import CLOCKS_APART, LEASES, believed_seconds
+
+log: Final = logging.getLogger(__name__)
+
+NAMESPACE: Final = "open-cluster-management-hub"
+LEASE: Final = "placement-lock"
+USUAL_LEASE: Final = 137
+"""Seconds; what OCM's lease lasts unless it says otherwise."""
+
+RUNS: Final = (
+    "OCM's own placement controller is at work on this hub: {holder} holds the lease {namespace}/{name}. "
+    "Two controllers that write the same decisions would undo each other's work. Stop that one first (see "
+    "docs/how-to/install.md), compare with it by --shadow, or, if you know that it does not write, say --beside-ocm"
+)
+CANNOT_TELL: Final = (
+    "cannot find out whether OCM's own placement controller is at work here (%s); "
+    "make sure that only one of the two writes"
+)
+
+
+class OcmControllerRunning(Exception):
+    def __init__(self, found: "OcmLease") -> None:
+        self.found = found
+        super().__init__(RUNS.format(holder=found.holder, namespace=found.namespace, name=LEASE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OcmLease:
+    holder: str
+    namespace: str
+
+
+async def find(client: Client, *, now: datetime, namespace: str = NAMESPACE) -> OcmLease | None:
+    """None where there is none, and, with a warning in the log, where that cannot be told."""
+    try:
+        lease = await client.get(LEASES, LEASE, namespace=namespace)
+    except NotFound:
+        return None
+    except Forbidden as error:
+        log.warning(CANNOT_TELL, error.message)
+        return None
+    except KubeError as error:
+        log.warning(CANNOT_TELL, error)
+        return None
+    return OcmLease(holder=lease.spec.holderIdentity, namespace=namespace) if _alive(lease, now) else None
+
+
+def _alive(lease: Lease, now: datetime) -> bool:
+    renewed = parse_micro_time(lease.spec.renewTime)
+    if not lease.spec.holderIdentity or renewed is None:
+        return False
+    lasts = timedelta(seconds=believed_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
+    # Not their sum: a hub takes times up to the last that there is.
+    return -CLOCKS_APART < now - renewed < lasts

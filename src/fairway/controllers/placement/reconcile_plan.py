@@ -1,0 +1,178 @@
+"""What a look at a placement comes to: the writes that make the hub what it should be, as plain data.
+
+Nothing in a proposal refers to the fleet it was made from, so it can wait for the network without holding anything.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import structs
+
+from fairway.api.decision import PlacementDecision
+from fairway.api.meta import FALSE, Condition, OwnerReference, set_condition
+from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
+from fairway.controllers.placement import steps
+from fairway.controllers.placement.steps import Fill, Step
+from fairway.engine.status import OK, Code, Status
+from fairway.fleet.instant import Micros, to_micros
+from fairway.plugins import conditions, pages
+from fairway.plugins.pages import Page
+from fairway.plugins.unscored import UNSCORED, unscored_condition
+from fairway.plugins.verdict import LazyTotals, Verdict
+
+ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
+"""Annotation of a Placement. What OCM does is ``evict``: a mistake in a placement empties its decision."""
+KEEP: Final = "keep"
+
+LONGEST_MESSAGE: Final = 32768
+"""Of a condition."""
+
+_RATE: Final = re.compile(r"([0-9]{1,9})([hms])", re.ASCII)
+_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
+_MICROSECOND: Final = timedelta(microseconds=1)
+_DEFAULT_RATE: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcilePlan:
+    placement: Placement
+    """As it was known."""
+    pages: tuple[Page, ...] | None
+    """As they should be; None where they are to be left alone, whatever they are."""
+    steps: tuple[Step, ...] = ()
+    status: PlacementStatus | None = None
+    """Of the placement; None where it is right already."""
+    selected: frozenset[str] = frozenset()
+    outcome: Status = OK
+    """What the cycle ended with; its words are written out."""
+    scores: str = ""
+    """Of all clusters that passed the filters, for an event; empty when no event needs them."""
+    until: Micros | None = None
+    """When to look again even if nothing changes."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.steps and self.status is None
+
+
+def rate_of(placement: Placement) -> timedelta:
+    """How long recorded scores are left as they are."""
+    match = _RATE.fullmatch(placement.spec.scoreRateLimit)
+    if match is None:
+        return _DEFAULT_RATE
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+def due_of(placement: Placement, *, now: datetime) -> Micros | None:
+    """When recorded scores may be written again; None if that is now.
+
+    A last time that is yet to come was written by a clock that was wrong, and says nothing.
+    """
+    last = placement.status.lastScoreUpdateTime
+    if last is None or last > now:
+        return None
+    due = to_micros(last) + rate_of(placement) // _MICROSECOND
+    return due if due > to_micros(now) else None
+
+
+def owner_of(placement: Placement) -> OwnerReference:
+    meta = placement.metadata
+    return OwnerReference(
+        apiVersion=placement.apiVersion,
+        kind=placement.kind,
+        name=meta.name,
+        uid=meta.uid,
+        controller=True,
+        blockOwnerDeletion=True,
+    )
+
+
+def make_plan(
+    verdict: Verdict,
+    placement: Placement,
+    *,
+    named: Mapping[str, PlacementDecision],
+    own: Mapping[str, PlacementDecision],
+    refresh: bool,
+    now: datetime,
+    until: Micros | None,
+) -> ReconcilePlan:
+    """``named``: the namespace's decisions by name. ``own``: those of them that bear the placement's label."""
+    if verdict.frozen:
+        return ReconcilePlan(
+            placement=placement,
+            pages=None,
+            status=_changed(placement, _with(placement.status, (_stuck(verdict.status),), now=now)),
+            until=until,
+        )
+    if (
+        verdict.status.code is Code.MISCONFIGURED
+        and placement.metadata.annotations.get(ON_MISCONFIGURATION) == KEEP
+    ):
+        kept = _with_conditions(placement, verdict, now=now)
+        return ReconcilePlan(placement=placement, pages=None, status=_changed(placement, kept), until=until)
+    todo = steps.plan(
+        verdict.pages,
+        placement=placement.metadata.name,
+        owner=owner_of(placement),
+        named=named,
+        own=own,
+        refresh=refresh,
+        ranked=placement.spec.sortBy == SORT_BY_SCORE,
+    )
+    fills = [step for step in todo if isinstance(step, Fill)]
+    status = structs.replace(
+        _with_conditions(placement, verdict, now=now),
+        numberOfSelectedClusters=verdict.selected,
+        decisionGroups=verdict.groups,
+        lastScoreUpdateTime=now.replace(microsecond=0) if fills else placement.status.lastScoreUpdateTime,
+    )
+    told = any(step.changed for step in fills)
+    outcome = verdict.status
+    return ReconcilePlan(
+        placement=placement,
+        pages=verdict.pages,
+        steps=todo,
+        status=_changed(placement, status),
+        selected=frozenset(verdict.outcome.selected),
+        outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
+        scores=pages.score_text(LazyTotals(verdict.outcome))
+        if told or any(step.rescored for step in fills)
+        else "",
+        until=until,
+    )
+
+
+def _with_conditions(placement: Placement, verdict: Verdict, *, now: datetime) -> PlacementStatus:
+    """A condition that names missing scores is only there as long as some are missing."""
+    unscored = unscored_condition(placement, verdict.outcome)
+    if unscored is not None:
+        return _with(placement.status, (*verdict.conditions, unscored), now=now)
+    known = tuple(each for each in placement.status.conditions if each.type != UNSCORED)
+    return _with(structs.replace(placement.status, conditions=known), verdict.conditions, now=now)
+
+
+def _with(status: PlacementStatus, found: tuple[Condition, ...], *, now: datetime) -> PlacementStatus:
+    known = status.conditions
+    for condition in found:
+        if len(condition.message) > LONGEST_MESSAGE:
+            condition = structs.replace(condition, message=condition.message[: LONGEST_MESSAGE - 1] + "…")
+        known = set_condition(known, condition, now=now.replace(microsecond=0))
+    return structs.replace(status, conditions=known)
+
+
+def _changed(placement: Placement, status: PlacementStatus) -> PlacementStatus | None:
+    return None if status == placement.status else status
+
+
+def _stuck(status: Status) -> Condition:
+    """Nothing can be decided, and it is not the placement's fault: what was decided before stays."""
+    return Condition(
+        type=conditions.SATISFIED,
+        status=FALSE,
+        reason=conditions.NOT_ALL_SCHEDULED,
+        message=status.message,
+    )

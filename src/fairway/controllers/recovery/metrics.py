@@ -1,0 +1,33 @@
+"""What recovery shows of itself, beside what every controller shows."""
+
+from typing import Final
+
+from prometheus_client import Gauge
+
+from fairway.controllers.recovery.state_machine import Census
+from fairway.observe.meters import Meters
+
+CLUSTERS: Final = "fairway_recovery_clusters"
+CLUSTERS_MEANING: Final = (
+    "Clusters by what recovery thinks of them: low (health below the threshold), tainted, "
+    "held (low for long enough, but not tainted: over budget or the provider is suspected), "
+    "exempt (by annotation), unknown (no health that is valid)."
+)
+SUSPECTED: Final = "fairway_recovery_provider_suspected"
+SUSPECTED_MEANING: Final = (
+    "1 while so many clusters became unhealthy together that nothing is tainted, 0 otherwise."
+)
+STATES: Final = ("low", "tainted", "held", "exempt", "unknown")
+
+
+class RecoveryMetrics:
+    def __init__(self, meters: Meters) -> None:
+        clusters = Gauge(CLUSTERS, CLUSTERS_MEANING, ("state",), registry=meters.registry)
+        self._states = {state: clusters.labels(state) for state in STATES}
+        self._suspected = Gauge(SUSPECTED, SUSPECTED_MEANING, registry=meters.registry)
+
+    def show(self, census: Census, *, held: int, suspected: bool) -> None:
+        values = (census.low, census.tainted, held, census.exempt, census.fleet - census.known)
+        for state, value in zip(STATES, values, strict=True):
+            self._states[state].set(value)
+        self._suspected.set(suspected)

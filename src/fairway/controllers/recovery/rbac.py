@@ -1,0 +1,17 @@
+"""What the controller of recovery may do on a hub."""
+
+from typing import Final
+
+from fairway.api import GROUP
+from fairway.kube.rbac import Rule
+
+RULES: Final = (
+    Rule(
+        groups=(GROUP,),
+        resources=("addonplacementscores", "managedclusterscores", "managedclustersets"),
+        verbs=("list", "watch"),
+    ),
+    Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("get", "list", "patch", "watch")),
+    Rule(groups=(GROUP,), resources=("managedclusters/status",), verbs=("patch",)),
+    Rule(groups=("events.k8s.io",), resources=("events",), verbs=("create", "patch")),
+)

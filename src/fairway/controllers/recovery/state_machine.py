@@ -1,0 +1,360 @@
+"""Who is to be given up, and who is to return: events and a running clock in, decisions out. No hub, no I/O.
+
+Every cluster is in one of a few plain states, which follow from two moments: since when its health is low without a
+break, and since when it is well without a break. Everything about many clusters at once (the budgets, who comes first,
+whether it is the provider that is ill) is worked out from these moments when somebody asks.
+
+Nothing here is remembered across processes. Which clusters bear the taint is read from the hub; how long their health
+has been low or well is counted from when this process first saw it. So a new process waits longer than it would have
+to, and never acts on what it has not watched itself.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from fairway.controllers.recovery.decision import (
+    EXEMPT,
+    LOW,
+    MISSING,
+    OVER_BUDGET,
+    RECOVERED,
+    SUSPECT,
+    WAIT,
+    ClusterDeleted,
+    ClusterObserved,
+    Decision,
+    Event,
+    Evidence,
+    HealthReported,
+    HealthUnobserved,
+    RecheckAfter,
+    Taint,
+    Untaint,
+    Withheld,
+)
+from fairway.controllers.recovery.policy import UNHEALTHY, RecoveryPolicy
+
+_WORST: Final = -(2**63)
+"""Missing health, where that is unhealthy: no score is less."""
+
+
+_Full = tuple[str, int, int, bool]
+"""A scope, how many are used of its budget, how many may be, and whether it is for want of others to move to."""
+
+
+@dataclass(slots=True)
+class _ClusterState:
+    """What is known of one cluster."""
+
+    name: str
+    present: bool = False
+    sets: frozenset[str] = frozenset()
+    tainted: bool = False
+    exempt: bool = False
+    away: bool = False
+    attempted: bool = False
+    """A taint was asked for, and nobody knows whether it is there."""
+    refused: bool = False
+    """The hub did not take the taint, and nothing has changed about the cluster since."""
+    heard: bool = False
+    score: int | None = None
+    low_since: float | None = None
+    well_since: float | None = None
+    fell_at: float | None = None
+    """When it became low; None while it is not, and of one that was given up before anybody here heard of it."""
+
+    @property
+    def counts(self) -> bool:
+        """Against the budgets."""
+        return self.present and (self.tainted or self.attempted)
+
+    @property
+    def open(self) -> bool:
+        """Whether placements could move there."""
+        return self.present and not (self.counts or self.away)
+
+    def rank(self) -> tuple[bool, int, float, str]:
+        """The most unhealthy first, then the one for the longest time. Who cannot be helped keeps nobody waiting."""
+        assert self.low_since is not None
+        return (self.refused, _WORST if self.score is None else self.score, self.low_since, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    fleet: int
+    known: int
+    """Of how many the health is known."""
+    low: int
+    tainted: int
+    exempt: int
+
+
+class RecoveryStateMachine:
+    """``handle`` what happens, then ask what to ``decide`` of a cluster. Time only ever runs forward.
+
+    Whoever writes a taint says so before (``attempt``), and afterwards what came of it: by ``handle(Seen(...))``, or by
+    ``refused`` if the hub certainly did not do it. Until then it counts as done.
+    """
+
+    def __init__(self, policy: RecoveryPolicy) -> None:
+        self.policy = policy
+        self._cases: dict[str, _ClusterState] = {}
+        self._low: set[str] = set()
+        self._sizes: Counter[str] = Counter()
+        """Clusters by set; those of the fleet are under the empty name."""
+        self._used: Counter[str] = Counter()
+        """Those of them that count against the budgets."""
+        self._open: Counter[str] = Counter()
+        """Those of them that placements could move to."""
+        self._known = 0
+        self._exempt = 0
+        self._together: int | None = None
+        """Cached: how many fell together, at most."""
+
+    # Events
+
+    def handle(self, event: Event, *, now: float) -> bool:
+        """Whether others than the cluster it is about may be decided upon differently now."""
+        match event:
+            case ClusterObserved():
+                return self._seen(event, now=now)
+            case ClusterDeleted():
+                return self._gone(event.cluster)
+            case HealthReported():
+                return self._heard(event, now=now)
+            case HealthUnobserved():
+                for case in self._cases.values():
+                    self._again(case, now=now)
+                return False
+
+    def _seen(self, event: ClusterObserved, *, now: float) -> bool:
+        case = self._case(event.cluster)
+        first, was, counted = not case.present, case.tainted, case.counts
+        others = first or (case.sets, case.exempt, case.away) != (event.sets, event.exempt, event.away)
+        self._count(case, -1)
+        case.present, case.sets = True, event.sets
+        case.tainted, case.exempt, case.away = event.tainted, event.exempt, event.away
+        case.attempted = case.refused = False
+        self._count(case, 1)
+        if first:
+            # What was published before it came, or about another one of its name, says nothing of how long.
+            self._again(case, now=now)
+            self._fell(case, now if case.low_since is not None and not event.tainted else None)
+        elif was != event.tainted:
+            # Given up: it has been out for no time yet, however well it is. Brought back by somebody, who had a
+            # reason: it has its time anew.
+            self._again(case, now=now)
+        return others or (counted and not case.counts)
+
+    def _gone(self, cluster: str) -> bool:
+        case = self._cases.get(cluster)
+        if case is None or not case.present:
+            return False
+        self._count(case, -1)
+        # What is published about it may outlive it, and be there before it comes back.
+        case.present = case.tainted = case.exempt = case.away = case.attempted = case.refused = False
+        case.sets = frozenset()
+        self._forget(case)
+        return True
+
+    def _heard(self, event: HealthReported, *, now: float) -> bool:
+        case = self._case(event.cluster)
+        self._count(case, -1)
+        before, case.heard, case.score = case.heard, event.score is not None, event.score
+        self._count(case, 1)
+        worth = _WORST if event.score is None else event.score
+        told = event.score is not None or self.policy.missing == UNHEALTHY
+        low, well = told and worth < self.policy.below, told and worth >= self.policy.above
+        was_low = case.low_since is not None
+        case.well_since = (now if case.well_since is None else case.well_since) if well else None
+        if low and not was_low:
+            case.low_since = now
+            self._low.add(case.name)
+            self._fell(case, None if case.tainted and not before else now)
+        elif was_low and not low:
+            case.low_since = None
+            self._low.discard(case.name)
+            self._fell(case, None)
+        self._forget(case)
+        return before != case.heard or (was_low and not low)
+
+    def attempt(self, cluster: str) -> None:
+        case = self._cases[cluster]
+        self._count(case, -1)
+        case.attempted = True
+        self._count(case, 1)
+
+    def refused(self, cluster: str) -> None:
+        case = self._cases.get(cluster)
+        if case is not None:
+            self._count(case, -1)
+            case.attempted, case.refused = False, True
+            self._count(case, 1)
+
+    def uncertain(self, cluster: str) -> bool:
+        """Whether a taint was asked for of which nobody knows what became."""
+        case = self._cases.get(cluster)
+        return case is not None and case.attempted
+
+    # Decisions
+
+    def decide(self, cluster: str, *, now: float) -> Decision:
+        case = self._cases.get(cluster)
+        if case is None or not case.present:
+            return WAIT
+        if case.exempt:
+            return Untaint(reason=EXEMPT) if case.tainted else WAIT
+        if case.tainted:
+            if case.well_since is None:
+                return WAIT
+            due = case.well_since + self.policy.recovery_dwell
+            if now < due:
+                return RecheckAfter(until=due)
+            return Untaint(reason=RECOVERED, facts=Evidence(score=case.score, since=case.well_since))
+        if case.low_since is None:
+            return WAIT
+        due = case.low_since + self.policy.dwell
+        if now < due:
+            return RecheckAfter(until=due)
+        facts = Evidence(score=case.score, since=case.low_since)
+        together = self.together()
+        if self._suspicious(together):
+            return Withheld(reason=SUSPECT, facts=facts, used=together, limit=self._known_or_fleet())
+        return self._within_budget(case, facts, now=now)
+
+    def _within_budget(self, case: _ClusterState, facts: Evidence, *, now: float) -> Decision:
+        # Only if there is room at all is it worth asking who comes first.
+        full = self._full(case, self._used, self._open) or self._admit(self.due(now=now), upto=case.name)[1]
+        if full is not None:
+            scope, used, limit, alone = full
+            return Withheld(reason=OVER_BUDGET, facts=facts, scope=scope, used=used, limit=limit, alone=alone)
+        return Taint(reason=LOW if case.score is not None else MISSING, facts=facts)
+
+    def admitted(self, *, now: float) -> list[str]:
+        """Those to be tainted now, if nothing happens in between: the most unhealthy that the budgets have room for."""
+        return [] if self.suspicious else self._admit(self.due(now=now))[0]
+
+    def _admit(self, due: Iterable[str], *, upto: str = "") -> tuple[list[str], _Full | None]:
+        """Who gets the places, in this order; and which budget is used up when the turn comes to one of them."""
+        used, left = self._used.copy(), self._open.copy()
+        found: list[str] = []
+        for name in due:
+            case = self._cases[name]
+            full = self._full(case, used, left)
+            if name == upto:
+                return found, full
+            if full is None:
+                found.append(name)
+                if not case.attempted:
+                    used.update(("", *case.sets))
+                if case.open:
+                    left.subtract(("", *case.sets))
+        return found, None
+
+    def _full(self, case: _ClusterState, used: Counter[str], left: Counter[str]) -> _Full | None:
+        """``left``: how many clusters of each scope placements could move to."""
+        own = 1 if case.attempted else 0  # then its place is taken by itself
+        for scope in ("", *sorted(case.sets)):
+            limit = (self.policy.per_set if scope else self.policy.fleet).of(self._sizes[scope])
+            if used[scope] - own >= limit:
+                return scope, used[scope] - own, limit, False
+            if left[scope] - case.open < 1:
+                return scope, used[scope] - own, limit, True
+        return None
+
+    def due(self, *, now: float) -> list[str]:
+        """Those to be tainted if nothing else stood in the way, the most unhealthy first."""
+        cases = (self._cases[name] for name in self._low)
+        found = [
+            case
+            for case in cases
+            if case.present
+            and not (case.tainted or case.exempt)
+            and case.low_since is not None
+            and now >= case.low_since + self.policy.dwell
+        ]
+        return [case.name for case in sorted(found, key=_ClusterState.rank)]
+
+    def together(self) -> int:
+        """How many of those that are low now became so within one window, at most."""
+        if self._together is None:
+            low = (self._cases[name] for name in self._low)
+            moments = sorted(each.fell_at for each in low if each.present and each.fell_at is not None)
+            self._together = max(
+                (
+                    at + 1 - bisect_left(moments, moment - self.policy.suspect_window)
+                    for at, moment in enumerate(moments)
+                ),
+                default=0,
+            )
+        return self._together
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether so many fell together that it must be the provider."""
+        return self._suspicious(self.together())
+
+    def _suspicious(self, together: int) -> bool:
+        return together >= 2 and together * 100 >= self.policy.suspect_percent * self._known_or_fleet()
+
+    def _known_or_fleet(self) -> int:
+        return self._sizes[""] if self.policy.missing == UNHEALTHY else self._known
+
+    def sick(self, cluster: str) -> bool:
+        """Whether it is worth a look whenever something is heard of it."""
+        case = self._cases.get(cluster)
+        return case is not None and case.present and (case.low_since is not None or case.tainted)
+
+    def low(self) -> frozenset[str]:
+        return frozenset(self._low)
+
+    def score(self, cluster: str) -> int | None:
+        case = self._cases.get(cluster)
+        return None if case is None else case.score
+
+    def census(self) -> Census:
+        low = sum(self._cases[name].present for name in self._low)
+        return Census(
+            fleet=self._sizes[""], known=self._known, low=low, tainted=self._used[""], exempt=self._exempt
+        )
+
+    # Book-keeping
+
+    def _case(self, name: str) -> _ClusterState:
+        case = self._cases.get(name)
+        if case is None:
+            case = self._cases[name] = _ClusterState(name)
+        return case
+
+    @staticmethod
+    def _again(case: _ClusterState, *, now: float) -> None:
+        """Whatever it is, it begins now."""
+        case.low_since = None if case.low_since is None else now
+        case.well_since = None if case.well_since is None else now
+
+    def _fell(self, case: _ClusterState, moment: float | None) -> None:
+        case.fell_at = moment
+        self._together = None
+
+    def _count(self, case: _ClusterState, sign: int) -> None:
+        if not case.present:
+            return
+        scopes = ("", *case.sets)
+        for scope in scopes:
+            self._sizes[scope] += sign
+            if case.counts:
+                self._used[scope] += sign
+            if case.open:
+                self._open[scope] += sign
+        self._known += sign * case.heard
+        self._exempt += sign * case.exempt
+        self._together = None
+
+    def _forget(self, case: _ClusterState) -> None:
+        """What nobody has ever to ask about again."""
+        if not case.present and not case.heard:
+            self._low.discard(case.name)
+            self._cases.pop(case.name, None)

@@ -1,0 +1,58 @@
+"""What the controller of scores shows of itself, beside what every controller shows."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from prometheus_client import Gauge
+
+from fairway.api.score import AddOnPlacementScore
+from fairway.fleet.scores import is_silent
+from fairway.observe.meters import Meters
+
+SCORES: Final = "fairway_scores"
+SCORES_MEANING: Final = (
+    "AddOnPlacementScores by resource and state: fresh, expired, silent (declared so, its values are not its "
+    "provider's), endless (without validUntil), orphan (its cluster is gone)."
+)
+HELD: Final = "fairway_scores_held"
+HELD_MEANING: Final = (
+    "1 while so many scores of the resource are silent at once that nothing is done about any, 0 otherwise."
+)
+STATES: Final = ("fresh", "expired", "silent", "endless", "orphan")
+MOST_RESOURCES: Final = 100
+"""Of which figures are shown: anybody who may publish scores can make up names."""
+
+
+def state_of(score: AddOnPlacementScore, *, clustered: bool, wall: datetime) -> str:
+    """``clustered``: whether its cluster is there."""
+    until = score.status.validUntil
+    if not clustered:
+        return "orphan"
+    if is_silent(score):
+        return "silent"
+    if until is None:
+        return "endless"
+    return "expired" if until < wall else "fresh"
+
+
+class ScoreMetrics:
+    def __init__(self, meters: Meters) -> None:
+        self._scores = Gauge(SCORES, SCORES_MEANING, ("resource", "state"), registry=meters.registry)
+        self._held = Gauge(HELD, HELD_MEANING, ("resource",), registry=meters.registry)
+        self._shown: set[str] = set()
+
+    def show(self, counts: Mapping[str, Counter[str]], *, held: Iterable[str]) -> None:
+        """``counts``: by resource and state."""
+        kept = set(sorted(counts)[:MOST_RESOURCES])
+        waiting = set(held)
+        for resource in self._shown - kept:
+            self._held.remove(resource)
+            for state in STATES:
+                self._scores.remove(resource, state)
+        for resource in kept:
+            self._held.labels(resource).set(resource in waiting)
+            for state in STATES:
+                self._scores.labels(resource, state).set(counts[resource][state])
+        self._shown = kept

@@ -1,0 +1,129 @@
+"""What stands on a score that was declared silent: a condition for people, and what it said, to be put back.
+
+What was replaced is kept in an annotation, together with what was put in its place. So it can be told whether the
+object is still as it was left, or whether somebody has written to it since.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from fairway.api.kinds import encode
+from fairway.api.meta import TRUE, Condition, find_condition, format_time
+from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem
+from fairway.controllers.fenced_writer import truncate, with_condition
+from fairway.controllers.scores.policy import SilencePolicy
+from fairway.fleet.scores import SILENT, is_silent
+from fairway.kube import Clock
+
+BEFORE: Final = "fairway.dev/before-silence"
+"""Annotation of a score that was declared silent."""
+LARGEST: Final = 200_000
+"""Bytes of that annotation; all of an object together may have 256 KiB. Beyond that only the condition tells."""
+
+EXPIRED: Final = "ScoreExpired"
+UNAVAILABLE: Final = "ClusterUnavailable"
+"""Reasons of the condition."""
+
+RAN_OUT: Final = "ran out at {since} and was not renewed"
+CLUSTER_AWAY: Final = "was not renewed since cluster {cluster} became unavailable at {since}"
+MESSAGE: Final = (
+    "{resource} {why}. Its values are the worst there are until its provider publishes again. It said: {said}"
+)
+NOTHING: Final = "nothing"
+
+
+class OriginalScores(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    scores: dict[str, int] = {}
+    valid_until: datetime | None = None
+    written: dict[str, int] = {}
+    """What stands in their place."""
+
+
+def why(score: AddOnPlacementScore, *, reason: str, since: datetime) -> str:
+    words = CLUSTER_AWAY if reason == UNAVAILABLE else RAN_OUT
+    return words.format(cluster=score.metadata.namespace, since=format_time(since))
+
+
+def stand_in(score: AddOnPlacementScore, policy: SilencePolicy) -> dict[str, int]:
+    resource = score.metadata.name
+    return {each.name: policy.worst_of(resource, each.name) for each in score.status.scores}
+
+
+def remembered(score: AddOnPlacementScore, policy: SilencePolicy) -> str:
+    """The annotation; empty if it would be too long."""
+    text = msgspec.json.encode(
+        OriginalScores(
+            scores={each.name: each.value for each in score.status.scores},
+            valid_until=score.status.validUntil,
+            written=stand_in(score, policy),
+        )
+    ).decode()
+    return text if len(text) <= LARGEST else ""
+
+
+def before(score: AddOnPlacementScore) -> OriginalScores | None:
+    """None if nothing, or nothing that can be read, was remembered."""
+    text = score.metadata.annotations.get(BEFORE, "")
+    try:
+        return msgspec.json.decode(text, type=OriginalScores) if text else None
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def silenced(
+    score: AddOnPlacementScore, policy: SilencePolicy, *, reason: str, since: datetime, clock: Clock
+) -> dict[str, Any]:
+    """The status of a score that is declared silent."""
+    said = ", ".join(f"{each.name} {each.value}" for each in score.status.scores) or NOTHING
+    message = MESSAGE.format(
+        resource=score.metadata.name, why=why(score, reason=reason, since=since), said=said
+    )
+    condition = Condition(type=SILENT, status=TRUE, reason=reason, message=truncate(message))
+    return {
+        "scores": _items(stand_in(score, policy)),
+        "validUntil": None,
+        "conditions": [
+            encode(each) for each in with_condition(score.status.conditions, condition, clock=clock)
+        ],
+    }
+
+
+def restored(score: AddOnPlacementScore, original: OriginalScores) -> dict[str, Any]:
+    """The status it had."""
+    moment = original.valid_until
+    return {
+        "scores": _items(original.scores),
+        "validUntil": None if moment is None else format_time(moment),
+        "conditions": without_mark(score),
+    }
+
+
+def without_mark(score: AddOnPlacementScore) -> list[Any]:
+    return [encode(each) for each in score.status.conditions if each.type != SILENT]
+
+
+def untouched(score: AddOnPlacementScore, policy: SilencePolicy) -> bool:
+    """Whether a silent score is as it was left."""
+    known = before(score)
+    written = stand_in(score, policy) if known is None else known.written
+    values = {each.name: each.value for each in score.status.scores}
+    return is_silent(score) and score.status.validUntil is None and values == written
+
+
+def is_stand_in(score: AddOnPlacementScore) -> bool:
+    """Whether the values are the janitor's: a provider that has published since has set an end again, even where nobody
+    is there to take the mark away."""
+    return is_silent(score) and score.status.validUntil is None
+
+
+def reason_of(score: AddOnPlacementScore) -> str:
+    found = find_condition(score.status.conditions, SILENT)
+    return "" if found is None else found.reason
+
+
+def _items(values: Mapping[str, int]) -> list[Any]:
+    return [encode(AddOnPlacementScoreItem(name=name, value=value)) for name, value in values.items()]

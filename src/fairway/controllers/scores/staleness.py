@@ -1,0 +1,231 @@
+"""Who is silent: a judgement from what was seen and when, without I/O.
+
+A score has run out when its validUntil says so; it is given a grace beyond that, because clocks differ. One that is
+still good is given up too if its cluster has been unavailable for as long, unless it was written since: then its
+provider lives elsewhere and knows better.
+
+Live providers are never fought. Whoever overwrites what was put in the place of his scores may not have been silent but
+slow: he is given twice as long from then on, until he renews in time. And who cannot see need not be surrounded by the
+dead: after a start, and after a while without sight of scores or clusters, everybody has his grace anew.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.meta import TRUE, Condition, find_condition
+from fairway.api.score import AddOnPlacementScore
+from fairway.controllers.availability.controller import AVAILABLE
+from fairway.controllers.scores import silence_marker
+from fairway.controllers.scores.policy import SilencePolicy
+from fairway.controllers.scores.silence_marker import EXPIRED, UNAVAILABLE, OriginalScores
+from fairway.fleet.scores import is_silent
+
+LONGEST_AWAY: Final = 10 * 365 * 86400.0
+WINDOW: Final = 900.0
+"""Seconds. Scores of many clusters that lose their hub at once do not run out at once: each was renewed at its time."""
+
+Key = tuple[str, str]
+"""(cluster, resource)"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckAfter:
+    """Nothing to do for so many seconds, if nothing changes."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Somebody has written to a score that was declared silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restorable:
+    """Its cluster is back, and what it said still holds."""
+
+    original: OriginalScores
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Its cluster is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoAction:
+    """Nothing to do at all."""
+
+
+StalenessVerdict = RecheckAfter | Silent | Returned | Restorable | Orphan | NoAction
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Of the scores of one resource that may run out, without those that were given up a while ago."""
+
+    quiet: int
+    """Have run out, or are of clusters that became unavailable, or were given up just now."""
+    live: int
+
+    @property
+    def all(self) -> int:
+        return self.quiet + self.live
+
+    def too_many(self, share: float, *, least: int) -> bool:
+        """Whether so many are quiet at once that it is hardly their clusters' fault."""
+        return self.quiet >= least and self.quiet > share * self.all
+
+
+class StalenessTracker:
+    """``now`` is always of the running clock, ``wall`` what the hub's clock says at that moment."""
+
+    def __init__(self, policy: SilencePolicy) -> None:
+        self._policy = policy
+        self._heard: dict[Key, float] = {}
+        self._away: dict[str, float] = {}
+        self._gone: dict[Key, float] = {}
+        self._patience: dict[Key, float] = {}
+        self._told: dict[Key, datetime | None] = {}
+        self._given_up: dict[str, deque[float]] = {}
+        """When, by resource, within the window."""
+        self._unrest: dict[str, float] = {}
+        self._blind = -math.inf
+
+    # What was seen
+
+    def blinded(self, now: float) -> None:
+        """Nothing was seen up to this moment."""
+        self._blind = now
+
+    def unsettled(self, resource: str, now: float) -> None:
+        """Up to this moment, too many of its scores were quiet at once."""
+        self._unrest[resource] = now
+
+    def heard(self, key: Key, score: AddOnPlacementScore, *, now: float, in_time: bool) -> bool:
+        """Of a change of its status. ``in_time``: before what it said ran out. Whether it must be judged anew, for it
+        may be silent sooner than it could have been before."""
+        if is_silent(score):
+            return True
+        self._heard[key] = now
+        anew = in_time and self._patience.pop(key, None) is not None
+        if key in self._told and self._told[key] != score.status.validUntil:
+            del self._told[key]
+            anew = True
+        return anew
+
+    def seen(self, cluster: ManagedCluster, *, now: float, wall: datetime) -> None:
+        name, available = cluster.metadata.name, available_of(cluster)
+        if available is None or available.status == TRUE:
+            self._away.pop(name, None)
+        elif name not in self._away:
+            moment = available.lastTransitionTime
+            # An agent may write any moment, and one of year 1 cannot be reckoned with.
+            self._away[name] = now - min(max(0.0, (wall - (moment or wall)).total_seconds()), LONGEST_AWAY)
+
+    def left(self, cluster: str) -> None:
+        self._away.pop(cluster, None)
+
+    def forget(self, key: Key) -> None:
+        for known in (self._heard, self._gone, self._patience):
+            known.pop(key, None)
+        self._told.pop(key, None)
+
+    def told(self, key: Key, score: AddOnPlacementScore) -> None:
+        """That it is silent has been said, which is all there is to do."""
+        self._told[key] = score.status.validUntil
+
+    def has_told(self, key: Key) -> bool:
+        return key in self._told
+
+    def gave_up(self, resource: str, *, now: float) -> None:
+        """One more."""
+        self._given_up.setdefault(resource, deque()).append(now)
+
+    def overtaken(self, key: Key, *, now: float, silent_for: float) -> None:
+        """The provider has come back after so many seconds."""
+        self._heard[key] = now
+        self._patience[key] = max(self.patience(key), 2 * silent_for)
+
+    def patience(self, key: Key) -> float:
+        return self._patience.get(key, self._policy.grace)
+
+    # What follows
+
+    def judge(
+        self, score: AddOnPlacementScore, cluster: ManagedCluster | None, *, now: float, wall: datetime
+    ) -> StalenessVerdict:
+        key = (score.metadata.namespace, score.metadata.name)
+        if is_silent(score) and not silence_marker.untouched(score, self._policy):
+            return Returned()
+        if cluster is None:
+            since = self._gone.setdefault(key, now)
+            return self._in_time(max(since, self._blind) + self._policy.grace - now, Orphan())
+        self._gone.pop(key, None)
+        if is_silent(score):
+            return self._marked(score, cluster, wall=wall)
+        until = score.status.validUntil
+        if until is None:
+            return NoAction()
+        patience = self.patience(key)
+        left, found = patience - (wall - until).total_seconds(), Silent(EXPIRED, until)
+        away = self._away_since(key)
+        if away is not None and away + patience - now < left:
+            left, found = away + patience - now, Silent(UNAVAILABLE, wall - timedelta(seconds=now - away))
+        calm = max(self._blind, self._unrest.get(key[1], -math.inf)) + self._policy.grace
+        return self._in_time(max(left, calm - now), found)
+
+    @staticmethod
+    def _in_time(left: float, found: StalenessVerdict) -> StalenessVerdict:
+        return found if left <= 0 else RecheckAfter(left)
+
+    @staticmethod
+    def _marked(score: AddOnPlacementScore, cluster: ManagedCluster, *, wall: datetime) -> StalenessVerdict:
+        original, available = silence_marker.before(score), available_of(cluster)
+        if (
+            silence_marker.reason_of(score) == UNAVAILABLE
+            and original is not None
+            and original.valid_until is not None
+            and original.valid_until > wall
+            and available is not None
+            and available.status == TRUE
+        ):
+            return Restorable(original)
+        return NoAction()
+
+    def _away_since(self, key: Key) -> float | None:
+        """Since when the cluster is unavailable, if the score was not written since."""
+        away = self._away.get(key[0])
+        return None if away is None or self._heard.get(key, -math.inf) > away else away
+
+    def census(
+        self, resource: str, scores: Iterable[AddOnPlacementScore], *, now: float, wall: datetime
+    ) -> Census:
+        recent = self._given_up.get(resource, deque())
+        while recent and recent[0] < now - WINDOW:
+            recent.popleft()
+        quiet, live = len(recent), 0
+        for each in scores:
+            key, until = (each.metadata.namespace, each.metadata.name), each.status.validUntil
+            if until is None or key in self._told or is_silent(each):
+                continue
+            if until < wall or self._away_since(key) is not None:
+                quiet += 1
+            else:
+                live += 1
+        return Census(quiet, live)
+
+
+def available_of(cluster: ManagedCluster) -> Condition | None:
+    return find_condition(cluster.status.conditions or (), AVAILABLE)

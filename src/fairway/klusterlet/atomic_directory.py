@@ -1,0 +1,120 @@
+"""Files that belong together and change together, laid out as the kubelet lays out a mounted Secret.
+
+A key and its certificate are two files, and a reader that gets the one of yesterday and the other of today has neither.
+So the files of one state lie in a folder of their own, and what readers open are links through a link to that folder:
+replacing that one link replaces all of them at once. A process that is killed at any moment leaves either state whole.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from fairway.klusterlet.errors import KlusterletError
+
+CURRENT: Final = "..data"
+PRIVATE: Final = 0o700
+"""Of folders; files in them are readable by their owner alone, too."""
+
+BAD_NAME: Final = "{name!r} cannot be the name of a file in {folder}"
+
+_NAME: Final = re.compile(r"(?!\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
+"""What Kubernetes lets the keys of a Secret be. Those that begin with two dots are ours."""
+
+
+class InvalidName(KlusterletError):
+    """A file that would lie elsewhere, or be taken for something else."""
+
+
+class AtomicDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, bytes]:
+        """Empty if nothing was ever written. Raises OSError for what cannot be read."""
+        current = self.path / CURRENT
+        if not current.is_dir():
+            return {}
+        return {each.name: each.read_bytes() for each in current.iterdir() if each.is_file()}
+
+    def write(self, files: Mapping[str, bytes]) -> bool:
+        """Whether anything had to be written. Raises BadName and OSError, and then all is as before."""
+        for name in files:
+            if name == "." or not _NAME.fullmatch(name):
+                raise InvalidName(BAD_NAME.format(name=name, folder=self.path))
+        if self.read() == dict(files):
+            return False
+        make_private(self.path)
+        fresh = self.path / f"..{secrets.token_hex(8)}"
+        fresh.mkdir(mode=PRIVATE)
+        try:
+            for name, content in files.items():
+                write_private(fresh / name, content)
+            _switch(self.path / CURRENT, fresh.name)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+        self._tidy(set(files), keep=fresh.name)
+        return True
+
+    def _tidy(self, names: set[str], *, keep: str) -> None:
+        for name in names:
+            link = self.path / name
+            if not link.is_symlink():
+                _switch(link, f"{CURRENT}/{name}")
+        for each in self.path.iterdir():
+            if each.name in (CURRENT, keep):
+                continue
+            if each.is_dir() and not each.is_symlink() and each.name.startswith(".."):
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.is_symlink() and each.name not in names:
+                each.unlink(missing_ok=True)
+        _flush(self.path)
+
+    def clear(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def make_private(path: Path) -> None:
+    """The folder and those above it, as far as they are missing."""
+    path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """At once or not at all."""
+    make_private(path.parent)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        write_private(temporary, content)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    _flush(path.parent)
+
+
+def _switch(link: Path, target: str) -> None:
+    temporary = link.with_name(f"..link-{secrets.token_hex(4)}")
+    os.symlink(target, temporary)
+    os.replace(temporary, link)
+
+
+def _flush(folder: Path) -> None:
+    """Names, too, are only there after a power cut if somebody waited for the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

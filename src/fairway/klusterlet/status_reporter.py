@@ -1,0 +1,191 @@
+"""Keeps the cluster's status on the hub true: health, version, resources, claims.
+
+Written is only what the hub does not know already, compared with the ManagedCluster as it is followed: so whatever
+somebody else writes over it is put right, and a quiet cluster costs nothing. The facts are applied, so that amounts
+others have added stay and amounts that are gone from the cluster go; conditions are OCM's one list, see Membership.
+"""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from fairway.api.meta import FALSE, TRUE, Condition
+from fairway.klusterlet import names
+from fairway.klusterlet.membership import FIELD_MANAGER, Membership
+from fairway.klusterlet.report import CUSTOM_CLAIMS, ClusterReport, claims, totals
+from fairway.kube import (
+    CLUSTER_CLAIMS,
+    MANAGED_CLUSTERS,
+    SYSTEM_CLOCK,
+    ApiError,
+    Client,
+    Clock,
+    Conflict,
+    Forbidden,
+    Informer,
+    KubeError,
+    NotFound,
+    Patch,
+)
+from fairway.kube.core import NODES
+from fairway.kube.log_throttle import LogThrottle, retry_level
+
+log: Final = logging.getLogger(__name__)
+
+HEALTH_SECONDS: Final = 60.0
+"""Between looks at the health of a cluster that was well the last time."""
+RETRY_SECONDS: Final = 5.0
+"""The same, of one that was not, and after a write the hub refused."""
+TROUBLE_SECONDS: Final = 20.0
+"""A cluster that is unwell for so long is unavailable; anything shorter is a restart."""
+PACE_SECONDS: Final = 0.5
+"""Nodes change in bursts."""
+ASK_SECONDS: Final = 10.0
+
+IS_JOINED: Final = Condition(
+    type=names.JOINED, status=TRUE, reason="ManagedClusterJoined", message="Managed cluster joined"
+)
+IS_AVAILABLE: Final = Condition(
+    type=names.AVAILABLE,
+    status=TRUE,
+    reason="ManagedClusterAvailable",
+    message="Managed cluster is available",
+)
+UNAVAILABLE: Final = "ManagedClusterKubeAPIServerUnavailable"
+UNAVAILABLE_MESSAGE: Final = "The kube-apiserver is not ok, status code: {code}, {why}"
+
+LEFT_OUT: Final = "%d claims of cluster %s are not told to the hub: no more than %d are"
+NOT_WRITTEN: Final = "the status of cluster %s could not be written: %s"
+NOT_WELL: Final = "cluster %s is not well: %s"
+
+
+class _Version(Struct, frozen=True, rename="camel"):
+    git_version: str = ""
+
+
+class StatusReporter:
+    """``health_seconds`` is also how soon a new version of Kubernetes is noticed."""
+
+    def __init__(
+        self,
+        hub: Client,
+        cluster: Client,
+        membership: Membership,
+        *,
+        health_seconds: float = HEALTH_SECONDS,
+        most_claims: int = CUSTOM_CLAIMS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._hub, self._cluster, self._membership, self._clock = hub, cluster, membership, clock
+        self._health_seconds, self._most = health_seconds, most_claims
+        self._nodes = Informer(cluster, NODES)
+        self._claims = Informer(cluster, CLUSTER_CLAIMS)
+        self._woken = asyncio.Event()
+        self._notices = LogThrottle(log)
+        self._version = ""
+        self._asked_at: float | None = None
+        self._unwell_since: float | None = None
+        self._left_out = 0
+        self._told: ClusterReport | None = None
+        """What was last applied. At a start nobody knows what that was, so it is applied in any case."""
+        membership.subscribe(self._woken.set)
+        self._nodes.subscribe(lambda _: self._woken.set())
+        self._claims.subscribe(lambda _: self._woken.set())
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._nodes)
+            await stack.enter_async_context(self._claims)
+            while True:
+                self._woken.clear()
+                pause = await self._look()
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._woken.wait()
+                except TimeoutError:
+                    continue
+                await asyncio.sleep(PACE_SECONDS)
+
+    async def _look(self) -> float:
+        """Seconds until the next."""
+        if not self._membership.accepted:
+            return self._health_seconds
+        try:
+            well = await self._ask()
+            if well is None:
+                return RETRY_SECONDS
+            # Joined first: the hub's own controllers wait for it.
+            await self._membership.say(IS_JOINED, well)
+            if well.status == TRUE:
+                await self._tell()
+        except Conflict:
+            return RETRY_SECONDS  # sooner, as soon as the other's write becomes known
+        except KubeError as error:
+            self._notices.say(retry_level(error), type(error), NOT_WRITTEN, self._membership.name, error)
+            return RETRY_SECONDS
+        if well.status != TRUE:
+            return RETRY_SECONDS
+        assert self._asked_at is not None
+        return max(0.1, self._asked_at + self._health_seconds - self._clock.monotonic())
+
+    async def _ask(self) -> Condition | None:
+        """How the cluster's API is, asked no more often than need be; None while that is in doubt."""
+        now = self._clock.monotonic()
+        fresh = self._asked_at is not None and now - self._asked_at < self._health_seconds
+        if fresh and self._unwell_since is None:
+            return IS_AVAILABLE
+        why = await self._trouble()
+        if why is None:
+            self._asked_at, self._unwell_since = now, None
+            return IS_AVAILABLE
+        self._notices.say(logging.WARNING, "health", NOT_WELL, self._membership.name, why)
+        if self._unwell_since is None:
+            self._unwell_since = now
+        if now - self._unwell_since < TROUBLE_SECONDS:
+            return None
+        return Condition(type=names.AVAILABLE, status=FALSE, reason=UNAVAILABLE, message=why)
+
+    async def _trouble(self) -> str | None:
+        """None if the API is alive. Its version is noted in passing."""
+        try:
+            try:
+                await self._cluster.request("GET", "/livez", timeout=ASK_SECONDS)
+            except (NotFound, Forbidden):
+                await self._cluster.request("GET", "/healthz", timeout=ASK_SECONDS)
+            answer = await self._cluster.request("GET", "/version", timeout=ASK_SECONDS)
+            self._version = msgspec.json.decode(answer.body, type=_Version).git_version
+        except KubeError as error:
+            code = error.code if isinstance(error, ApiError) else 0
+            return UNAVAILABLE_MESSAGE.format(code=code, why=str(error)[:1000])
+        except msgspec.MsgspecError:
+            return None  # alive, if a little odd
+        return None
+
+    async def _tell(self) -> None:
+        if not self._nodes.synced.is_set() or not self._claims.synced.is_set():
+            return  # the news of either wakes us
+        capacity, allocatable = totals(self._nodes.store.values())
+        told, left_out = claims(self._claims.store.values(), most=self._most)
+        if left_out != self._left_out:
+            self._left_out = left_out
+            if left_out:
+                log.warning(LEFT_OUT, left_out, self._membership.name, self._most)
+        report = ClusterReport(version=self._version, capacity=capacity, allocatable=allocatable, claims=told)
+        known = self._membership.cluster
+        if known is None or (report == self._told and report.is_in(known.status)):
+            return
+        await self._hub.patch(
+            MANAGED_CLUSTERS,
+            self._membership.name,
+            {"metadata": {"name": self._membership.name}, "status": report.document()},
+            kind=Patch.APPLY,
+            subresource="status",
+            field_manager=FIELD_MANAGER,
+            force=True,
+        )
+        self._told = report

@@ -1,0 +1,116 @@
+"""The end of a membership: what was made on the managed cluster is taken away again."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+from fairway.api.work import MANIFEST_WORK_FINALIZER, AppliedManifestWork
+from fairway.klusterlet import names
+from fairway.klusterlet.bootstrap import withdraw
+from fairway.klusterlet.kinds import SECRETS
+from fairway.klusterlet.membership import FIELD_MANAGER
+from fairway.klusterlet.works import hub_hash
+from fairway.klusterlet.works.applied_works import AppliedWorks
+from fairway.klusterlet.works.conflicts import ConflictIndex
+from fairway.klusterlet.works.discovery import Discovery
+from fairway.klusterlet.works.reconcile import WorkReconciler
+from fairway.kube import (
+    APPLIED_MANIFEST_WORKS,
+    MANIFEST_WORKS,
+    SYSTEM_CLOCK,
+    Client,
+    Conflict,
+    NotFound,
+    Patch,
+)
+
+log: Final = logging.getLogger(__name__)
+
+EVICT_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.5
+
+REMOVED: Final = "{what} is removed"
+LEFT_BEHIND: Final = (
+    "not all of ManifestWork {work} could be removed in {seconds:g} s; leave once more to go on"
+)
+
+
+async def leave(cluster: Client, *, name: str, server: str = "") -> AsyncIterator[str]:
+    """Tells what it removed, line by line. ``server`` is the hub whose works are undone; none if it is not known.
+
+    Raises KubeErrors; what was not removed is, the next time.
+    """
+    if server:
+        async for line in _undo(cluster, server):
+            yield line
+    labels = f"{names.JOINED_LABEL}={name}"
+    for secret in (await cluster.list(SECRETS, labels=labels)).items:
+        meta = secret.metadata
+        try:
+            await cluster.delete(SECRETS, meta.name, namespace=meta.namespace, uid=meta.uid)
+        except NotFound:
+            continue
+        yield REMOVED.format(what=f"Secret {meta.namespace}/{meta.name}")
+    for each in await withdraw(cluster, name=name):
+        yield REMOVED.format(what=each)
+
+
+async def _undo(cluster: Client, server: str) -> AsyncIterator[str]:
+    mine = hub_hash(server)
+    records = AppliedWorks(cluster, hub=mine, agent=mine)
+    discovery = Discovery(cluster)
+    duty = WorkReconciler(
+        hub=cluster,  # evicting asks the hub nothing
+        cluster=cluster,
+        records=records,
+        rivals=ConflictIndex({}, discovery),
+        discovery=discovery,
+        clock=SYSTEM_CLOCK,
+    )
+    try:
+        found = (await cluster.list(APPLIED_MANIFEST_WORKS)).items
+    except NotFound:
+        return  # the kind itself is gone
+    for record in found:
+        if record.spec.hubHash == mine:
+            work = record.spec.manifestWorkName
+            if await _evicted(duty, record):
+                yield REMOVED.format(what=f"ManifestWork {work}, as far as it was applied,")
+            else:
+                yield LEFT_BEHIND.format(work=work, seconds=EVICT_SECONDS)
+
+
+async def _evicted(duty: WorkReconciler, record: AppliedManifestWork) -> bool:
+    """Objects may have finalizers of their own."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(EVICT_SECONDS):
+            while True:
+                with suppress(Conflict):
+                    if not (await duty.evict(record, grace=0)).failed:
+                        return True
+                await asyncio.sleep(POLL_SECONDS)
+    return False
+
+
+async def release(hub: Client, *, name: str) -> None:
+    """Lets go of the works on the hub: nobody else would, and they could not be deleted any more."""
+    for work in (await hub.list(MANIFEST_WORKS, namespace=name)).items:
+        rest = [each for each in work.metadata.finalizers if each != MANIFEST_WORK_FINALIZER]
+        if len(rest) == len(work.metadata.finalizers):
+            continue
+        meta = {
+            "uid": work.metadata.uid,
+            "resourceVersion": work.metadata.resourceVersion,
+            "finalizers": rest,
+        }
+        with suppress(NotFound):
+            await hub.patch(
+                MANIFEST_WORKS,
+                work.metadata.name,
+                {"metadata": meta},
+                kind=Patch.MERGE,
+                namespace=name,
+                field_manager=FIELD_MANAGER,
+            )

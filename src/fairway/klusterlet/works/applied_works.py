@@ -1,0 +1,121 @@
+"""The AppliedManifestWork of a work: what is on the managed cluster for it, written down there.
+
+An object is on record before it is made. So whatever happens to the agent in between, there is nothing on the cluster
+that nobody knows of, and whoever comes after can finish or undo what was begun.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from fairway.api.kinds import encode
+from fairway.api.meta import format_time
+from fairway.api.work import (
+    APPLIED_MANIFEST_WORK_FINALIZER,
+    AppliedManifestWork,
+    AppliedResource,
+    ManifestWork,
+)
+from fairway.klusterlet.works.ownership import sorted_entries
+from fairway.kube import APPLIED_MANIFEST_WORKS, AlreadyExists, Client, Conflict, NotFound, Patch
+
+MANAGER: Final = "fairway-works"
+
+
+def hub_hash(server: str) -> str:
+    """How a hub is named on managed clusters: by its address."""
+    return hashlib.sha256(server.encode()).hexdigest()
+
+
+class AppliedWorks:
+    """Those of one hub. ``agent`` is who is in charge of them."""
+
+    def __init__(self, client: Client, *, hub: str, agent: str) -> None:
+        self._client = client
+        self.hub, self.agent = hub, agent
+
+    def name_of(self, work: str) -> str:
+        return f"{self.hub}-{work}"
+
+    def is_ours(self, record: AppliedManifestWork) -> bool:
+        return record.spec.hubHash == self.hub and record.spec.agentID in ("", self.agent)
+
+    async def get(self, work: str) -> AppliedManifestWork | None:
+        try:
+            return await self._client.get(APPLIED_MANIFEST_WORKS, self.name_of(work))
+        except NotFound:
+            return None
+
+    async def ensure(self, work: ManifestWork) -> AppliedManifestWork:
+        """The work's record, made if it is missing. It may be one that is being deleted."""
+        name = work.metadata.name
+        found = await self.get(name)
+        if found is None:
+            metadata = {
+                "name": self.name_of(name),
+                "labels": dict(work.metadata.labels),
+                "finalizers": [APPLIED_MANIFEST_WORK_FINALIZER],
+            }
+            spec = {"hubHash": self.hub, "agentID": self.agent, "manifestWorkName": name}
+            try:
+                return await self._client.create(
+                    APPLIED_MANIFEST_WORKS, {"metadata": metadata, "spec": spec}, field_manager=MANAGER
+                )
+            except AlreadyExists:
+                found = await self._client.get(APPLIED_MANIFEST_WORKS, self.name_of(name))
+        if found.metadata.deletionTimestamp is not None:
+            return found
+        if APPLIED_MANIFEST_WORK_FINALIZER not in found.metadata.finalizers:
+            finalizers = [*found.metadata.finalizers, APPLIED_MANIFEST_WORK_FINALIZER]
+            found = await self._finalized(found, finalizers)
+        if found.spec.agentID != self.agent:
+            found = await self._patched(found, {"spec": {"agentID": self.agent}})
+        if found.status.evictionStartTime is not None:
+            found = await self.evicting(found, None)
+        return found
+
+    async def written(
+        self, record: AppliedManifestWork, entries: Iterable[AppliedResource]
+    ) -> AppliedManifestWork:
+        """With exactly these objects on it."""
+        wanted = sorted_entries(entries)
+        if wanted == record.status.appliedResources:
+            return record
+        return await self._patched(
+            record, {"status": {"appliedResources": [encode(each) for each in wanted]}}, status=True
+        )
+
+    async def evicting(self, record: AppliedManifestWork, since: datetime | None) -> AppliedManifestWork:
+        moment = None if since is None else format_time(since)
+        return await self._patched(record, {"status": {"evictionStartTime": moment}}, status=True)
+
+    async def delete(self, record: AppliedManifestWork) -> AppliedManifestWork | None:
+        """Begins it: the record stays until its finalizer is removed."""
+        meta = record.metadata
+        if meta.deletionTimestamp is None:
+            with suppress(NotFound, Conflict):
+                await self._client.delete(APPLIED_MANIFEST_WORKS, meta.name, uid=meta.uid)
+        return await self.get(record.spec.manifestWorkName)
+
+    async def finish(self, record: AppliedManifestWork) -> None:
+        rest = [each for each in record.metadata.finalizers if each != APPLIED_MANIFEST_WORK_FINALIZER]
+        with suppress(NotFound):
+            await self._finalized(record, rest)
+
+    async def _finalized(self, record: AppliedManifestWork, finalizers: list[str]) -> AppliedManifestWork:
+        return await self._patched(record, {"metadata": {"finalizers": finalizers}})
+
+    async def _patched(
+        self, record: AppliedManifestWork, body: dict[str, dict[str, object]], *, status: bool = False
+    ) -> AppliedManifestWork:
+        meta = {"uid": record.metadata.uid, "resourceVersion": record.metadata.resourceVersion}
+        return await self._client.patch(
+            APPLIED_MANIFEST_WORKS,
+            record.metadata.name,
+            {**body, "metadata": {**body.get("metadata", {}), **meta}},
+            kind=Patch.MERGE,
+            subresource="status" if status else None,
+            field_manager=MANAGER,
+        )

@@ -1,0 +1,129 @@
+"""Conditions that a work's own rules make of an object: expressions in CEL, or what is known of the kind."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from msgspec import structs
+
+from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition
+from fairway.api.work import CEL, WELL_KNOWN_CONDITIONS, WORK_COMPLETE, ConditionRule
+from fairway.cel import DEFAULT_LIBRARIES, CelError, Environment, Function, Library, Overload, Program
+from fairway.cel.containers import LISTS, MAPS, find
+from fairway.cel.types import BOOL, DYN
+from fairway.klusterlet.works.messages import truncate
+
+PREFIX: Final = "ConditionRule"
+"""Of the reasons of all conditions that rules made."""
+EVALUATED: Final = "ConditionRuleEvaluated"
+INVALID: Final = "ConditionRuleInvalid"
+EXPRESSION_ERROR: Final = "ConditionRuleExpressionError"
+AGGREGATED: Final = "ConditionRulesAggregated"
+
+RULE_WORK: Final = 200_000
+"""Units of work of compiling or evaluating one expression, about 50 milliseconds (see ``fairway.cel.frame``)."""
+
+NOT_A_RULE: Final = "unrecognized condition rule type {type}"
+NOT_BOOLEAN: Final = "expected bool result, got {type}"
+
+_JOB: Final = ConditionRule(
+    condition=WORK_COMPLETE,
+    type=CEL,
+    celExpressions=(
+        "has(object.status) && hasConditions(object.status) && object.status.conditions"
+        ".exists(each, each.type in ['Complete', 'Failed'] && each.status == 'True')",
+    ),
+    messageExpression='result ? "Job is finished" : "Job is not finished"',
+)
+_POD: Final = ConditionRule(
+    condition=WORK_COMPLETE,
+    type=CEL,
+    celExpressions=(
+        "has(object.status) && has(object.status.phase) && object.status.phase in ['Succeeded', 'Failed']",
+    ),
+    messageExpression='has(object.status) && has(object.status.phase) ? "Pod is in phase " + object.status.phase : ""',
+)
+_WELL_KNOWN: Final = {
+    ("batch/v1", "Job", WORK_COMPLETE): _JOB,
+    ("v1", "Pod", WORK_COMPLETE): _POD,
+}
+
+
+def _has_conditions(status: object) -> object:
+    if not isinstance(status, MAPS):
+        return False
+    conditions, present = find(status, "conditions")
+    return present and isinstance(conditions, LISTS) and len(conditions) > 0
+
+
+_CONDITIONS: Final = Library(
+    "open-cluster-management.conditions",
+    (Function("hasConditions", (Overload("has_conditions_dyn", (DYN,), BOOL, _has_conditions),)),),
+)
+
+
+@cache
+def _environment() -> Environment:
+    variables = {"object": DYN, "result": BOOL}
+    return Environment(variables=variables, libraries=(*DEFAULT_LIBRARIES, _CONDITIONS))
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> Program:
+    return _environment().compile(text, work_limit=RULE_WORK)
+
+
+def conditions(
+    live: Mapping[str, Any], rules: Iterable[ConditionRule], *, generation: int
+) -> Iterator[Condition]:
+    """One for each rule, except for rules about kinds of which nothing is known."""
+    for rule in rules:
+        found: ConditionRule | None = rule
+        if rule.type == WELL_KNOWN_CONDITIONS:
+            kind = (str(live.get("apiVersion")), str(live.get("kind")), rule.condition)
+            known = _WELL_KNOWN.get(kind)
+            found = known and structs.replace(
+                known,
+                message=rule.message,
+                messageExpression=rule.messageExpression or known.messageExpression,
+            )
+        if found is not None:
+            yield structs.replace(_evaluated(found, live), observedGeneration=generation)
+
+
+def _evaluated(rule: ConditionRule, live: Mapping[str, Any]) -> Condition:
+    def said(status: str, reason: str, message: str) -> Condition:
+        return Condition(type=rule.condition, status=status, reason=reason, message=truncate(message))
+
+    if rule.type != CEL:
+        return said(UNKNOWN, INVALID, NOT_A_RULE.format(type=rule.type))
+    result = True
+    for text in rule.celExpressions:
+        try:
+            outcome = _compiled(text).evaluate({"object": live, "result": False}, work_limit=RULE_WORK)
+        except CelError as error:
+            return said(FALSE, EXPRESSION_ERROR, str(error))
+        if outcome.error is not None:
+            return said(FALSE, EXPRESSION_ERROR, str(outcome.error))
+        if not isinstance(outcome.value, bool):
+            message = NOT_BOOLEAN.format(type=type(outcome.value).__name__)
+            return said(FALSE, EXPRESSION_ERROR, message)
+        result = outcome.value
+        if not result:
+            break
+    return said(TRUE if result else FALSE, EVALUATED, _message(rule, live, result=result))
+
+
+def _message(rule: ConditionRule, live: Mapping[str, Any], *, result: bool) -> str:
+    if rule.messageExpression:
+        try:
+            outcome = _compiled(rule.messageExpression).evaluate(
+                {"object": live, "result": result}, work_limit=RULE_WORK
+            )
+        except CelError as error:
+            return str(error)
+        if outcome.error is not None:
+            return rule.message or str(outcome.error)
+        if isinstance(outcome.value, str) and outcome.value:
+            return outcome.value
+    return rule.message

@@ -1,0 +1,84 @@
+"""What a user reads when a manifest cannot be applied: which one, what is wrong, and what to do about it."""
+
+from typing import Final
+
+from fairway.api.work import ManifestResourceMeta
+from fairway.kube import ApiError, BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound, Unauthorized
+from fairway.kube.errors import TooLarge
+
+NO_KIND: Final = "names no {field}"
+NO_KIND_REMEDY: Final = 'write both, like "apiVersion: apps/v1" and "kind: Deployment"'
+NO_NAME: Final = "has no metadata.name"
+NO_NAME_REMEDY: Final = "give the object a name; the work agent does not make names up"
+BAD_NAME: Final = "{given!r} cannot be the name of an object or a namespace"
+BAD_NAME_REMEDY: Final = "use small letters, digits, '-' and '.'"
+UNKNOWN_KIND: Final = "the server doesn't have a resource type {kind!r} in {version}"
+UNKNOWN_KIND_REMEDY: Final = "install its CustomResourceDefinition there, or put it into the work"
+NO_NAMESPACE: Final = "lives in a namespace and names none"
+NO_NAMESPACE_REMEDY: Final = "write metadata.namespace"
+TWICE: Final = "is the same object as manifest {first}"
+TWICE_REMEDY: Final = "keep one of the two"
+RIVAL: Final = "is also in ManifestWork {work}, which {why} and says something else"
+RIVAL_REMEDY: Final = "remove it from one of the works, or let both say the same"
+WAS_FIRST: Final = "was there first"
+KEEPS: Final = "keeps it while this one would leave it behind"
+GOING: Final = "the one that is there is being deleted"
+GOING_REMEDY: Final = "it is made anew once the finalizers of the old one are done"
+NAMESPACE_MISSING: Final = "the namespace {namespace!r} does not exist"
+NAMESPACE_REMEDY: Final = "put the Namespace into the work, or create it"
+NAMESPACE_GOING_REMEDY: Final = "wait until the namespace is gone and made anew"
+INVALID_REMEDY: Final = "correct the manifest"
+NOT_ALLOWED_REMEDY: Final = "grant it to the work agent"
+FIELDS_TAKEN_REMEDY: Final = (
+    "leave the fields out of the manifest, or set updateStrategy.serverSideApply.force"
+)
+CHANGED_REMEDY: Final = "it is tried again"
+TOO_LARGE_REMEDY: Final = "split it into several objects"
+
+LONGEST: Final = 2000
+"""Characters of a message. A condition may hold more, but nobody reads more."""
+
+
+class ManifestError(Exception):
+    """One manifest cannot be applied. ``retry`` is in seconds; None leaves it to the queue's growing pauses."""
+
+    def __init__(
+        self, message: str, *, remedy: str, reason: str = "", retry: float | None = None, final: bool = False
+    ) -> None:
+        super().__init__(f"{message}; {remedy}")
+        self.reason, self.retry = reason, retry
+        self.final = final
+        """Nothing but a change of the work, or of the object, helps: trying again does not."""
+
+
+def named(meta: ManifestResourceMeta) -> str:
+    """``manifest 2 (ConfigMap ns1/a)``, as far as it says."""
+    place = "/".join(part for part in (meta.namespace, meta.name) if part)
+    words = " ".join(part for part in (meta.kind, place) if part)
+    return f"manifest {meta.ordinal} ({words})" if words else f"manifest {meta.ordinal}"
+
+
+def manifest_error(error: KubeError, *, namespace: str) -> ManifestError:
+    """What the cluster's refusal means for a manifest."""
+    if not isinstance(error, ApiError):
+        return ManifestError(str(error), remedy=CHANGED_REMEDY)
+    message = error.message.strip()
+    match error:
+        case NotFound() if error.details.kind == "namespaces":
+            return ManifestError(NAMESPACE_MISSING.format(namespace=namespace), remedy=NAMESPACE_REMEDY)
+        case Forbidden() if error.has_cause("NamespaceTerminating"):
+            return ManifestError(message, remedy=NAMESPACE_GOING_REMEDY)
+        case Forbidden() | Unauthorized():
+            return ManifestError(message, remedy=NOT_ALLOWED_REMEDY)
+        case Conflict() if error.has_cause("FieldManagerConflict"):
+            return ManifestError(message, remedy=FIELDS_TAKEN_REMEDY)
+        case TooLarge():
+            return ManifestError(message, remedy=TOO_LARGE_REMEDY)
+        case Invalid() | BadRequest():
+            return ManifestError(message, remedy=INVALID_REMEDY)
+        case _:
+            return ManifestError(message, remedy=CHANGED_REMEDY)
+
+
+def truncate(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

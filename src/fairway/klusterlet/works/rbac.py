@@ -1,0 +1,46 @@
+"""The rights the work agent needs, on both sides."""
+
+from typing import Final
+
+from fairway.kube.rbac import Rule
+
+_WORK: Final = ("work.open-cluster-management.io",)
+
+RULES_HUB: Final = (
+    Rule(
+        groups=_WORK,
+        resources=("manifestworks",),
+        verbs=("get", "list", "watch", "patch"),
+    ),
+    Rule(groups=_WORK, resources=("manifestworks/status",), verbs=("patch",)),
+)
+"""In the namespace of the cluster. What OCM and ``fairway accept`` grant a cluster is enough."""
+
+RULES_HUB_TTL: Final = (Rule(groups=_WORK, resources=("manifestworks",), verbs=("delete",)),)
+"""For ``deleteOption.ttlSecondsAfterFinished``. OCM leaves that to a controller of the hub; without this right, so does
+the agent.
+"""
+
+RULES_CLUSTER: Final = (
+    Rule(
+        groups=_WORK,
+        resources=("appliedmanifestworks",),
+        verbs=("get", "list", "watch", "create", "patch", "delete"),
+    ),
+    Rule(groups=_WORK, resources=("appliedmanifestworks/status",), verbs=("patch",)),
+    Rule(groups=("*",), resources=("*",), verbs=("get", "list", "watch", "create", "patch", "delete")),
+    Rule(
+        groups=("authorization.k8s.io",),
+        resources=("subjectaccessreviews",),
+        verbs=("create",),
+    ),
+    Rule(groups=("",), resources=("serviceaccounts", "groups"), verbs=("impersonate",)),
+    Rule(
+        groups=("rbac.authorization.k8s.io",),
+        resources=("clusterroles", "roles"),
+        verbs=("bind", "escalate"),
+    ),
+)
+"""On the whole managed cluster. The third may be narrowed to the kinds the works are made of; the fourth and fifth
+are for works with an executor, the last for works that hand out rights the agent does not have itself.
+"""

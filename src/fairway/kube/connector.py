@@ -1,0 +1,64 @@
+"""The connections of one client, none of which outlives it.
+
+TLS wants a farewell, and that waits for the other side, for half a minute if that is gone. Nobody here has anything to
+lose by going without.
+"""
+
+import asyncio
+import socket
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+
+
+class Connector(aiohttp.TCPConnector):
+    """Any number of them: how many there may be at a time is decided by who uses them."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=0, socket_factory=_socket)
+        self._made: WeakSet[asyncio.WriteTransport] = WeakSet()
+        self._factory = partial(_make_protocol, self._made, self._loop)
+
+    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        # Where a request was given up before anything of its answer came, there is nothing to ``abandon`` yet.
+        if (should_close or protocol.should_close) and protocol.transport is not None:
+            protocol.transport.abort()
+        super()._release(key, protocol, should_close=should_close)
+
+    async def end(self) -> None:
+        """After the session has closed: those that were given up the moment they were made are known to nobody else."""
+        for transport in tuple(self._made):
+            transport.abort()
+        await asyncio.sleep(0)  # in which they are closed
+
+
+def _make_protocol(
+    made: "WeakSet[asyncio.WriteTransport]", loop: asyncio.AbstractEventLoop
+) -> ResponseHandler:
+    return _TrackedProtocol(made, loop)
+
+
+class _TrackedProtocol(ResponseHandler):
+    def __init__(self, made: "WeakSet[asyncio.WriteTransport]", loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._made = made
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if isinstance(transport, asyncio.WriteTransport):
+            self._made.add(transport)
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Notices a peer that went away without a word, in a minute instead of hours."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made

@@ -1,0 +1,59 @@
+"""The same publications in a second form, for those who read another kind.
+
+What placements read comes first. If only the second form cannot be stored, that is said and counted, and tried again
+with the next write; the first must not be written over and over for its sake.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from fairway.kube import Client
+from fairway.kube.log_throttle import LogThrottle
+from fairway.observe.provider_meters import ProviderMeters
+from fairway.providers.placement_scores import AddOnPlacementScores
+from fairway.providers.publication import Publication
+from fairway.providers.sink import Sink, SinkError, StoredPublication
+
+log: Final = logging.getLogger(__name__)
+
+LEFT_BEHIND: Final = "%s published the scores of %s, but not as %s: %s"
+
+
+class FanOutSink(AddOnPlacementScores):
+    """AddOnPlacementScores, and ``companions`` that get all that is written there."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        provider: str,
+        resource: str,
+        companions: Sequence[Sink],
+        meters: ProviderMeters,
+        adopt: bool = False,
+    ) -> None:
+        super().__init__(client, provider=provider, resource=resource, adopt=adopt)
+        self._companions, self._meters, self._name = tuple(companions), meters, provider
+        self._notices = LogThrottle(log)
+
+    async def write(
+        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+    ) -> StoredPublication:
+        written = await super().write(cluster, publication, held=held)
+        missing = []
+        for companion in self._companions:
+            try:
+                await companion.write(cluster, publication, held=None)
+            except SinkError as error:
+                kind = type(companion).__name__
+                self._meters.write_failed(self._name, reason=error.reason)
+                topic = (kind, error.reason)
+                self._notices.say(logging.WARNING, topic, LEFT_BEHIND, self._name, cluster, kind, error)
+                missing.append(f"{kind}: {error}")
+        return replace(written, missing="; ".join(missing)) if missing else written
+
+    async def remove(self, cluster: str, /) -> bool:
+        removed = [await companion.remove(cluster) for companion in self._companions]
+        return await super().remove(cluster) or any(removed)

@@ -1,0 +1,106 @@
+"""The state of a cluster's nodes and pods, kept event by event: readiness as shares, restarts as a rate. No I/O."""
+
+from collections.abc import Callable
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Final
+
+from fairway.kube import Added, Batch, Deleted, Updated
+from fairway.kube.resource import Key, key_of
+from fairway.providers.health.objects import NodeHealth, PodHealth
+from fairway.providers.health.window import Count
+
+HOUR: Final = 3600.0
+
+
+class ClusterState:
+    """``now`` is of a running clock, ``wall`` tells what it is for people at the same moment."""
+
+    def __init__(self, *, namespaces: tuple[str, ...], window: float) -> None:
+        self._patterns, self._window = namespaces, window
+        self._matches: dict[str, bool] = {}
+        self._nodes: dict[Key, float] = {}
+        self._add_ons: dict[Key, bool] = {}
+        self._ready = 0
+        self._containers = 0
+        self._restarted = Count(seconds=window)
+
+    def nodes(self, batch: Batch[NodeHealth]) -> bool:
+        """Whether anything changed that matters."""
+        moved = False
+        for change in batch.changes:
+            node = change.new if isinstance(change, Updated) else change.object
+            worth = None if isinstance(change, Deleted) else node.worth
+            moved |= self._nodes.get(key_of(node)) != worth
+            if worth is None:
+                self._nodes.pop(key_of(node), None)
+            else:
+                self._nodes[key_of(node)] = worth
+        return moved
+
+    def pods(self, batch: Batch[PodHealth], *, now: float, wall: Callable[[], datetime]) -> bool:
+        """Whether readiness changed; restarts alone are worth no reading before its time."""
+        moved = False
+        for change in batch.changes:
+            match change:
+                case Added(pod):
+                    self._containers += _running(pod)
+                    self._count_before(pod, now=now, wall=wall)
+                    moved |= self._mark(pod)
+                case Updated(old, pod):
+                    self._containers += _running(pod) - _running(old)
+                    self._restarted.add(pod.restarts - old.restarts, at=now, now=now)
+                    if pod.evicted and not old.evicted:
+                        self._restarted.add(max(1, pod.containers, old.containers), at=now, now=now)
+                    moved |= self._mark(pod)
+                case Deleted(pod):
+                    self._containers -= _running(pod)
+                    moved |= self._mark(pod, there=False)
+        return moved
+
+    def _count_before(self, pod: PodHealth, *, now: float, wall: Callable[[], datetime]) -> None:
+        """Of restarts before we came, each container's last one is known."""
+        for moment in pod.ended:
+            age = max(0.0, (wall() - moment).total_seconds())
+            self._restarted.add(1, at=now - age, now=now)
+
+    def _mark(self, pod: PodHealth, *, there: bool = True) -> bool:
+        key = key_of(pod)
+        if not self._is_add_on(pod.metadata.namespace):
+            return False
+        # A pod that ends, for good or to be replaced, is neither ready nor a sign of anything.
+        now = pod.ready if there and not (pod.over or pod.leaving) else None
+        before = self._add_ons.get(key)
+        if now == before:
+            return False
+        self._ready += bool(now) - bool(before)
+        if now is None:
+            del self._add_ons[key]
+        else:
+            self._add_ons[key] = now
+        return True
+
+    def _is_add_on(self, namespace: str) -> bool:
+        known = self._matches.get(namespace)
+        if known is None:
+            known = any(fnmatchcase(namespace, pattern) for pattern in self._patterns)
+            self._matches[namespace] = known
+        return known
+
+    def nodes_ready(self) -> float | None:
+        """Percent; None without any nodes."""
+        return 100.0 * sum(self._nodes.values()) / len(self._nodes) if self._nodes else None
+
+    def add_ons_ready(self) -> float | None:
+        """Percent; None without any such pods."""
+        return 100.0 * self._ready / len(self._add_ons) if self._add_ons else None
+
+    def restarts(self, *, now: float) -> float | None:
+        """Per 100 containers and hour; None without any containers."""
+        if not self._containers:
+            return None
+        return 100.0 * self._restarted.total(now=now) / self._containers * HOUR / self._window
+
+
+def _running(pod: PodHealth) -> int:
+    return 0 if pod.over else pod.containers

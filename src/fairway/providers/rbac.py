@@ -1,0 +1,46 @@
+"""What a provider may do on a hub: nothing it does not need."""
+
+from typing import Final
+
+from fairway.api import GROUP
+from fairway.kube.lease import LEASES
+from fairway.kube.rbac import Rule
+
+_SCORES: Final = Rule(
+    groups=(GROUP,), resources=("addonplacementscores",), verbs=("create", "get", "list", "watch")
+)
+_STATUS: Final = Rule(groups=(GROUP,), resources=("addonplacementscores/status",), verbs=("patch",))
+
+CLUSTER_RULES: Final = (
+    _SCORES,
+    _STATUS,
+)
+"""Of a provider of one cluster, in the namespace of that cluster and nowhere else."""
+
+FLEET_RULES: Final = (
+    Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "watch")),
+    _SCORES,
+    _STATUS,
+)
+"""Of a provider of a whole hub."""
+
+LEASE_RULES: Final = (Rule(groups=(LEASES.group,), resources=("leases",), verbs=("create", "get", "patch")),)
+"""Besides, with ``--leader-elect``, in the namespace of the Lease."""
+
+ADOPT_RULES: Final = (Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("patch",)),)
+"""Besides, with ``--adopt``."""
+
+RAW_RULES: Final = (
+    Rule(groups=(GROUP,), resources=("managedclusterscores",), verbs=("create", "delete", "get", "list")),
+    Rule(groups=(GROUP,), resources=("managedclusterscores/status",), verbs=("patch",)),
+)
+"""Besides, with ``--managed-cluster-scores``."""
+
+CLEANUP_RULES: Final = (
+    Rule(
+        groups=(GROUP,),
+        resources=("addonplacementscores", "managedclusterscores"),
+        verbs=("delete", "list"),
+    ),
+)
+"""Of ``fairway provider cleanup``."""

@@ -1,0 +1,260 @@
+"""Rooms: where a provider's code runs, so that what it does there harms nobody else.
+
+A provider may raise, hang, or block its thread for ever. In a room it has a deadline. What is not done by then is told
+to end and no longer waited for, and until it has ended nothing new begins in that room: a hundred readings that hang
+are one thread, not a hundred. Code of others gets a thread of its own with an event loop of its own; the thread is a
+daemon, and so are those that it hands something on to: they keep no process alive.
+
+One thing no room can help against is native code that holds the interpreter's lock.
+"""
+
+import abc
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from fairway.providers.daemon_threads import DaemonThreads
+from fairway.providers.message_format import described
+from fairway.providers.provider import Provider, ProviderError, Wake
+
+TIMED_OUT: Final = "Timeout"
+BUSY: Final = "Busy"
+CLOSED: Final = "Closed"
+TOO_LATE: Final = "it was not done within {seconds:g} s"
+STILL_BUSY: Final = "it is still busy with what it should have done within {seconds:g} s"
+GAVE_UP: Final = "it was cancelled by its own doing"
+ENDED: Final = "what it opened has closed by itself{why}"
+
+CLOSING_SECONDS: Final = 2.0
+
+_Result = TypeVar("_Result")
+_Answer = Callable[[Any, BaseException | None], None]
+
+
+class Sandbox(abc.ABC):
+    """Of one provider: ``open``, then any number of calls one after the other, then ``close``."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._work: asyncio.Future[Any] | None = None
+        self._deadline = 0.0
+        self._host: asyncio.Future[Any] | None = None
+
+    async def open(self, wake: Wake, *, deadline: float) -> None:
+        """Raises ProviderError, and whatever the provider raises."""
+        self._check_idle()
+        self._deadline = deadline
+        opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._host = self._begin(lambda: self._hosted(wake, opened))
+        self._host.add_done_callback(lambda host: _hand_on(host, opened))
+        try:
+            await self._finished(opened, deadline)
+        except ProviderError:
+            self._cancel(self._host)
+            self._work = self._host
+            raise
+
+    async def call(self, make: Callable[[], Awaitable[_Result]], *, deadline: float) -> _Result:
+        """Raises ProviderError if it takes too long, and whatever the provider raises."""
+        self._check_idle()
+        if self._host is not None and self._host.done():
+            error = None if self._host.cancelled() else self._host.exception()
+            why = f": {described(error)}" if error is not None else ""
+            raise ProviderError(ENDED.format(why=why), reason=CLOSED)
+        self._deadline = deadline
+        work = self._begin(make)
+        try:
+            result: _Result = await self._finished(work, deadline)
+        except BaseException:
+            if not work.done():
+                self._work = work
+                self._cancel(work)
+            raise
+        return result
+
+    @property
+    def closed(self) -> bool:
+        """Whether it must be opened before the next call."""
+        return self._host is None or self._host.done()
+
+    async def close(self) -> None:
+        """Waits a moment for what runs, and no longer."""
+        host, self._host = self._host, None
+        if self._work is not None and not self._work.done():
+            self._cancel(self._work)
+        if host is not None and not host.done():
+            self._cancel(host)
+            await asyncio.wait({host}, timeout=CLOSING_SECONDS)
+
+    def _check_idle(self) -> None:
+        if self._work is not None and not self._work.done():
+            raise ProviderError(STILL_BUSY.format(seconds=self._deadline), reason=BUSY)
+        self._work = None
+
+    async def _finished(self, work: "asyncio.Future[_Result]", deadline: float) -> _Result:
+        done, _ = await asyncio.wait({work}, timeout=deadline)
+        if not done:
+            raise ProviderError(TOO_LATE.format(seconds=deadline), reason=TIMED_OUT)
+        if work.cancelled():  # by itself: to raise that here would look as if the caller had been
+            raise ProviderError(GAVE_UP)
+        return work.result()
+
+    async def _hosted(self, wake: Wake, opened: "asyncio.Future[Any]") -> None:
+        """In one task from beginning to end: what a context manager opens must be closed by the same."""
+        async with self._provider.running(wake):
+            self._settle(opened)
+            await asyncio.Event().wait()
+
+    @abc.abstractmethod
+    def _begin(self, make: Callable[[], Awaitable[Any]]) -> "asyncio.Future[Any]":
+        """The future belongs to the loop of the caller."""
+
+    @abc.abstractmethod
+    def _cancel(self, work: "asyncio.Future[Any]") -> None: ...
+
+    @abc.abstractmethod
+    def _settle(self, opened: "asyncio.Future[Any]") -> None: ...
+
+
+class InlineSandbox(Sandbox):
+    """The loop of the caller: for providers that come with Fairway, which await what they wait for."""
+
+    def _begin(self, make: Callable[[], Awaitable[Any]]) -> "asyncio.Future[Any]":
+        return asyncio.ensure_future(_awaited(make))
+
+    def _cancel(self, work: "asyncio.Future[Any]") -> None:
+        work.cancel()
+        work.add_done_callback(_look_away)
+
+    def _settle(self, opened: "asyncio.Future[Any]") -> None:
+        if not opened.done():
+            opened.set_result(None)
+
+
+class ThreadSandbox(Sandbox):
+    """A thread that begins with the first use, and ends when the room closes or whenever it can."""
+
+    def __init__(self, provider: Provider) -> None:
+        super().__init__(provider)
+        self._inside: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[asyncio.Future[Any], asyncio.Task[None]] = {}
+
+    async def close(self) -> None:
+        await super().close()
+        inside, self._inside = self._inside, None
+        if inside is not None:
+            inside.call_soon_threadsafe(inside.stop)
+
+    def _begin(self, make: Callable[[], Awaitable[Any]]) -> "asyncio.Future[Any]":
+        outside = asyncio.get_running_loop()
+        inside = self._inside or self._started()
+        answer: asyncio.Future[Any] = outside.create_future()
+
+        def settle(result: object, error: BaseException | None) -> None:
+            with suppress(RuntimeError):  # nobody is there any more to be told
+                outside.call_soon_threadsafe(_answer, answer, result, error)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.pop(answer, None)
+            if task.cancelled():  # before it began, so that it could tell nobody
+                settle(None, asyncio.CancelledError())
+
+        def begin() -> None:
+            task = self._tasks[answer] = inside.create_task(_told(make, settle))
+            task.add_done_callback(ended)
+
+        inside.call_soon_threadsafe(begin)
+        return answer
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        inside = self._inside = asyncio.new_event_loop()
+        name = f"provider {self._provider.name}"
+        inside.set_default_executor(DaemonThreads(name=f"{name}, handed on", busy=_busy))
+        threading.Thread(target=_run, args=(inside,), name=name, daemon=True).start()
+        return inside
+
+    def _cancel(self, work: "asyncio.Future[Any]") -> None:
+        inside = self._inside
+        work.add_done_callback(_look_away)
+
+        def cancel() -> None:
+            task = self._tasks.get(work)
+            if task is not None:
+                task.cancel()
+
+        if inside is not None:
+            inside.call_soon_threadsafe(cancel)
+
+    def _settle(self, opened: "asyncio.Future[Any]") -> None:
+        with suppress(RuntimeError):
+            opened.get_loop().call_soon_threadsafe(_answer, opened, None, None)
+
+
+def _busy(words: str) -> ProviderError:
+    return ProviderError(words, reason=BUSY)
+
+
+def sandbox_for(provider: Provider) -> Sandbox:
+    return ThreadSandbox(provider) if provider.isolated else InlineSandbox(provider)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=CLOSING_SECONDS))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+async def _awaited(make: Callable[[], Awaitable[_Result]]) -> _Result:
+    return await make()
+
+
+async def _told(make: Callable[[], Awaitable[Any]], settle: _Answer) -> None:
+    try:
+        result = await make()
+    except BaseException as error:  # SystemExit, too: it is the provider that ends, not the thread
+        settle(None, error)
+    else:
+        settle(result, None)
+
+
+def _answer(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    elif isinstance(error, Exception):
+        future.set_exception(error)
+    elif isinstance(error, asyncio.CancelledError):
+        future.cancel()
+    else:
+        future.set_exception(ProviderError(described(error)))
+
+
+def _hand_on(host: "asyncio.Future[Any]", opened: "asyncio.Future[Any]") -> None:
+    """Opening ends with whatever the host ended with, if it ended before it had opened."""
+    if opened.done():
+        _look_away(host)
+    elif host.cancelled():
+        opened.cancel()
+    elif (error := host.exception()) is not None:
+        opened.set_exception(error)
+        _look_away(opened)
+    else:
+        opened.set_exception(ProviderError(ENDED.format(why=""), reason=CLOSED))
+        _look_away(opened)
+
+
+def _look_away(future: "asyncio.Future[Any]") -> None:
+    """Whatever it ended with was told, or comes too late to be told."""
+    if future.done() and not future.cancelled():
+        future.exception()
