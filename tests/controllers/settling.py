@@ -49,22 +49,22 @@ async def settled(client: Client, manager: Manager) -> None:
     def doing() -> object:
         return writes(manager), any(each.queue.busy for each in manager.controllers.values())
 
-    await settle(client, manager.sources, quiet=manager.quiet, doing=doing)
+    await settle(client, manager.informers, quiet=manager.quiet, doing=doing)
 
 
 async def settle(
     client: Client,
-    sources: InformerFactory,
+    informers: InformerFactory,
     *,
     quiet: Callable[[], Awaitable[None]],
     doing: Callable[[], object],
 ) -> None:
-    """The same for whoever looks by ``sources``. What they are ``doing`` is another thing once they did something."""
+    """The same for whoever looks by ``informers``. What they are ``doing`` is another thing once they did something."""
     async with asyncio.timeout(DEADLINE):
         while True:
             await quiet()
             before = doing()
-            known = await asyncio.gather(*(caught_up(client, each) for each in sources.informers))
+            known = await asyncio.gather(*(caught_up(client, each) for each in informers.all))
             # What came in meanwhile may be dealt with already, and what was written about that is news in turn.
             if all(known) and doing() == before:
                 return
@@ -90,7 +90,7 @@ async def caught_up(client: Client, informer: Informer[Any]) -> bool:
 
 def _looking(manager: Manager, resource: Resource[T]) -> list[Informer[Any]]:
     """Those with a field selector do not hear of every write."""
-    return [each for each in manager.sources.informers if each.resource == resource and not each.fields]
+    return [each for each in manager.informers.all if each.resource == resource and not each.fields]
 
 
 async def _until(informer: Informer[Any], true: Callable[[Informer[Any]], bool]) -> None:

@@ -16,11 +16,11 @@ LEASES = "leases.coordination.k8s.io"
 
 def told(lag: dict[str, float]) -> list[str]:
     waiting = [kind for kind, seconds in lag.items() if math.isinf(seconds)]
-    sources: Any = SimpleNamespace(waiting=lambda: waiting, lag=lambda: lag)
+    informers: Any = SimpleNamespace(waiting=lambda: waiting, lag=lambda: lag)
     nobody = cast("Client", None)
     manager = Manager(
         Settings(),
-        sources=sources,
+        informers=informers,
         controllers={},
         meters=Meters(),
         client=nobody,

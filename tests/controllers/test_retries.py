@@ -41,7 +41,7 @@ class Insistent(Reconciler):
         self.left = {("", str(number)) for number in range(MANY)}
         self.refused = 0
 
-    def watch(self, sources: InformerFactory) -> None: ...
+    def watch(self, informers: InformerFactory) -> None: ...
 
     def keys(self) -> Iterable[Key]:
         return tuple(self.left)

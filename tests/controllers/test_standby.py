@@ -49,14 +49,14 @@ async def test_the_time_it_stood_by_is_no_time_to_react(client: Client, world: W
     controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
     namespace = world.namespace
     await client.create(PLACEMENTS, {"metadata": {"name": "p"}, "spec": {}}, namespace=namespace)
-    sources = InformerFactory(client)
-    controller.watch(sources)
-    async with sources:
-        await sources.synced()
+    informers = InformerFactory(client)
+    controller.watch(informers)
+    async with informers:
+        await informers.synced()
         clock.leapt = HOUR
         work = asyncio.create_task(controller.run(ALONE))
         await controller.quiet()
-        assert [*controller.book.own((namespace, "p"))], "it leads"
+        assert [*controller.state.own((namespace, "p"))], "it leads"
         assert reacted(meters) < HOUR
         work.cancel()
         with suppress(asyncio.CancelledError):

@@ -46,7 +46,7 @@ class InformerFactory:
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers.values()))
 
     @property
-    def informers(self) -> tuple[Informer[Any], ...]:
+    def all(self) -> tuple[Informer[Any], ...]:
         return tuple(self._informers.values())
 
     @property

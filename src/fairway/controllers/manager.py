@@ -145,14 +145,19 @@ class Manager:
         self,
         settings: Settings,
         *,
-        sources: InformerFactory,
+        informers: InformerFactory,
         controllers: Mapping[str, Reconciler],
         meters: Meters,
         leases: LeaseThread | None,
         client: Client,
         clock: Clock,
     ) -> None:
-        self.settings, self.sources, self.controllers, self.meters = settings, sources, controllers, meters
+        self.settings, self.informers, self.controllers, self.meters = (
+            settings,
+            informers,
+            controllers,
+            meters,
+        )
         self.identity = settings.identity or unique_identity()
         self.leading: dict[str, bool] = {}
         """By Lease."""
@@ -175,15 +180,15 @@ class Manager:
 
     def unready(self) -> list[str]:
         """Why this process cannot do its work or stand in for another; empty when it can."""
-        waiting = self.sources.waiting()
+        waiting = self.informers.waiting()
         if waiting:
             return [NOT_LISTED.format(kind=kind) for kind in waiting]
-        lag = self.sources.lag()
+        lag = self.informers.lag()
         behind = {kind: seconds for kind, seconds in lag.items() if seconds > STALE_SECONDS}
         return [OUT_OF_SIGHT.format(kind=kind, seconds=seconds) for kind, seconds in behind.items()]
 
     async def synced(self) -> None:
-        await self.sources.synced()
+        await self.informers.synced()
 
     async def quiet(self) -> None:
         """Until no controller has anything to do. What the hub has not told yet does not count."""
@@ -200,15 +205,15 @@ class Manager:
 
     def measure(self) -> None:
         """Figures that are asked for rather than counted."""
-        for kind, count in self.sources.counts().items():
+        for kind, count in self.informers.counts().items():
             self.meters.objects(kind=kind, count=count)
-        for name, seconds in self.sources.lag().items():
+        for name, seconds in self.informers.lag().items():
             self.meters.lag(resource=name, seconds=seconds)
-        self.meters.unreadable(self.sources.unreadable())
+        self.meters.unreadable(self.informers.unreadable())
 
     async def _run(self) -> None:
-        await self.sources.synced()
-        if sum(self.sources.counts().values()) >= MANY:
+        await self.informers.synced()
+        if sum(self.informers.counts().values()) >= MANY:
             # What is known by now mostly stays: the collector need not walk through it again and again.
             gc.collect()
             gc.freeze()
@@ -319,17 +324,17 @@ async def running(
         if PLACEMENT in settings.controllers and not calculators:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
         wanted = {name for name in settings.controllers if await _has_work(client, name, settings)}
-        sources = InformerFactory(client)
+        informers = InformerFactory(client)
         makers = _makers(
             settings, client, recorder, of_scores, meters=meters, calculators=calculators, clock=clock
         )
         controllers = {name: make() for name, make in makers.items() if name in wanted}
         for controller in controllers.values():
-            controller.watch(sources)
-        await stack.enter_async_context(sources)
+            controller.watch(informers)
+        await stack.enter_async_context(informers)
         manager = Manager(
             settings,
-            sources=sources,
+            informers=informers,
             controllers=controllers,
             meters=meters,
             client=client,
@@ -337,7 +342,7 @@ async def running(
             clock=clock,
         )
         if not settings.shadow and not EVENTFUL.isdisjoint(controllers):
-            manager.unreadable = UnreadableReporter(sources, recorder, enabled=manager.reports)
+            manager.unreadable = UnreadableReporter(informers, recorder, enabled=manager.reports)
         manager._task = asyncio.create_task(manager._run(), name="controllers")
         try:
             yield manager

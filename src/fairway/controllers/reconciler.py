@@ -59,7 +59,7 @@ class Reconciler(abc.ABC):
         self._workers = workers
 
     @abc.abstractmethod
-    def watch(self, sources: InformerFactory) -> None:
+    def watch(self, informers: InformerFactory) -> None:
         """Subscribe to what matters. Called once, before the sources run."""
 
     @abc.abstractmethod

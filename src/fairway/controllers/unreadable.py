@@ -18,17 +18,19 @@ MESSAGE: Final = "Fields that cannot be read are ignored: {fields}"
 
 
 class UnreadableReporter:
-    """Follows all ``sources``. One of several processes is ``enabled``, so that each Event is created once."""
+    """Follows all ``informers``. One of several processes is ``enabled``, so that each Event is created once."""
 
-    def __init__(self, sources: InformerFactory, recorder: Recorder, *, enabled: Callable[[], bool]) -> None:
-        self._sources, self._recorder, self._enabled = sources, recorder, enabled
-        for informer in sources.informers:
+    def __init__(
+        self, informers: InformerFactory, recorder: Recorder, *, enabled: Callable[[], bool]
+    ) -> None:
+        self._informers, self._recorder, self._enabled = informers, recorder, enabled
+        for informer in informers.all:
             self._follow(informer)
 
     def report_all(self) -> None:
         """For a process that was enabled just now."""
         if self._enabled():
-            for informer in self._sources.informers:
+            for informer in self._informers.all:
                 for key, fields in informer.unreadable.items():
                     self._report(informer, informer.store[key], fields)
 

@@ -47,7 +47,7 @@ class AddOnHealth:
         self._name, self._clock = name, clock
         self._heard: dict[tuple[str, str], tuple[str, float]] = {}
         """The last renewal by the lease's uid and name, and when it was seen on the running clock."""
-        self._notices = LogThrottle(log)
+        self._throttle = LogThrottle(log)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -67,7 +67,7 @@ class AddOnHealth:
                     name = add_on.metadata.name
                     await say_of(self._hub, self._name, name, condition, clock=self._clock)
             except (KubeError, ValueError) as error:  # the hub may name a namespace that cannot be one
-                self._notices.say(retry_level(error), type(error), NOT_TOLD, add_on.metadata.name, error)
+                self._throttle.log(retry_level(error), type(error), NOT_TOLD, add_on.metadata.name, error)
 
     async def _judge(self, add_on: ManagedClusterAddOn) -> Condition:
         name = add_on.metadata.name

@@ -113,7 +113,7 @@ class AddOnCredentials:
         self._name = state.cluster
         self.informer = Informer(hub, MANAGED_CLUSTER_ADD_ONS, namespace=self._name)
         self._secrets = Informer(cluster, SECRETS, labels=f"{names.JOINED_LABEL}={self._name}")
-        self._notices = LogThrottle(log)
+        self._throttle = LogThrottle(log)
         self._woken = asyncio.Event()
         self._running: dict[Key, tuple[AddOnIdentity, Renewal, asyncio.Task[None]]] = {}
         self.informer.subscribe(lambda _: self._woken.set())
@@ -170,7 +170,7 @@ class AddOnCredentials:
                 try:
                     SECRETS.path(namespace=key[0], name=key[1])
                 except ValueError as error:  # where it lives, the hub says
-                    self._notices.say(logging.WARNING, key, NO_PLACE, add_on.metadata.name, error)
+                    self._throttle.log(logging.WARNING, key, NO_PLACE, add_on.metadata.name, error)
                     continue
                 found.setdefault(key, identity)
         return found

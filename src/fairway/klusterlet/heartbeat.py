@@ -39,8 +39,8 @@ class Heartbeat:
     def __init__(self, hub: Client, membership: Membership, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._hub, self._membership, self._clock = hub, membership, clock
         self._changed = asyncio.Event()
-        self._notices = LogThrottle(log)
-        self._clock_notices = LogThrottle(log, every=3600.0)
+        self._throttle = LogThrottle(log)
+        self._clock_throttle = LogThrottle(log, every=3600.0)
         membership.subscribe(self._heard)
         self._terms = self._read()
 
@@ -75,7 +75,7 @@ class Heartbeat:
             await self.renew()
         except KubeError as error:
             # One that is not there yet is made when the cluster is accepted: a matter of moments.
-            self._notices.say(retry_level(error), type(error), NOT_RENEWED, self._membership.name, error)
+            self._throttle.log(retry_level(error), type(error), NOT_RENEWED, self._membership.name, error)
             return min(RETRY_SECONDS, duration)
         return duration * random.uniform(1 - EARLIER, 1)
 
@@ -99,4 +99,4 @@ class Heartbeat:
         ahead = (self._clock.wall() - there.replace(tzinfo=there.tzinfo or UTC)).total_seconds()
         if abs(ahead) > NOTEWORTHY_SECONDS:
             words = AHEAD_OF if ahead > 0 else BEHIND
-            self._clock_notices.say(logging.WARNING, words, CLOCK_OFF, abs(ahead), words)
+            self._clock_throttle.log(logging.WARNING, words, CLOCK_OFF, abs(ahead), words)

@@ -169,7 +169,7 @@ class _Agent:
         self._token_due = 0.0
         self._told: _Status | None = None
         """What was last written, which may be more than is known yet."""
-        self._notices = LogThrottle(log)
+        self._throttle = LogThrottle(log)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -221,7 +221,7 @@ class _Agent:
                 await self._files(launch)
                 return
             except (KubeError, KlusterletError, OSError) as error:
-                self._notices.say(logging.INFO, str(error), DISTURBED, self._name, error)
+                self._throttle.log(logging.INFO, str(error), DISTURBED, self._name, error)
                 await self._tell(ready=False, why=shortened(str(error)))
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -231,7 +231,7 @@ class _Agent:
             try:
                 await self._files(launch)
             except (KubeError, KlusterletError, OSError) as error:
-                self._notices.say(logging.WARNING, type(error), DISTURBED, self._name, error)
+                self._throttle.log(logging.WARNING, type(error), DISTURBED, self._name, error)
 
     async def _files(self, launch: Launch) -> None:
         namespace = self._deployment.metadata.namespace
@@ -309,7 +309,7 @@ class _Agent:
             )
             self._told = status
         except KubeError as error:
-            self._notices.say(logging.WARNING, type(error), DISTURBED, self._name, error)
+            self._throttle.log(logging.WARNING, type(error), DISTURBED, self._name, error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None
 
     Who is not accepted has no rights at all, so there is nothing it could follow; it can only ask again.
     """
-    failures, notices = 0, LogThrottle(log)
+    failures, throttle = 0, LogThrottle(log)
     while True:
         try:
             await hub.get(MANAGED_CLUSTERS, name)
@@ -62,7 +62,7 @@ async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None
         except KubeError as error:
             if not error.retryable:
                 raise
-            notices.say(logging.WARNING, type(error), WAITS, name, error)
+            throttle.log(logging.WARNING, type(error), WAITS, name, error)
         await asyncio.sleep(_BACKOFF.delay(failures))
         failures += 1
 

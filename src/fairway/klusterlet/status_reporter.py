@@ -85,7 +85,7 @@ class StatusReporter:
         self._nodes = Informer(cluster, NODES)
         self._claims = Informer(cluster, CLUSTER_CLAIMS)
         self._woken = asyncio.Event()
-        self._notices = LogThrottle(log)
+        self._throttle = LogThrottle(log)
         self._version = ""
         self._asked_at: float | None = None
         self._unwell_since: float | None = None
@@ -126,7 +126,7 @@ class StatusReporter:
         except Conflict:
             return RETRY_SECONDS  # sooner, as soon as the other's write becomes known
         except KubeError as error:
-            self._notices.say(retry_level(error), type(error), NOT_WRITTEN, self._membership.name, error)
+            self._throttle.log(retry_level(error), type(error), NOT_WRITTEN, self._membership.name, error)
             return RETRY_SECONDS
         if well.status != TRUE:
             return RETRY_SECONDS
@@ -143,7 +143,7 @@ class StatusReporter:
         if why is None:
             self._asked_at, self._unwell_since = now, None
             return IS_AVAILABLE
-        self._notices.say(logging.WARNING, "health", NOT_WELL, self._membership.name, why)
+        self._throttle.log(logging.WARNING, "health", NOT_WELL, self._membership.name, why)
         if self._unwell_since is None:
             self._unwell_since = now
         if now - self._unwell_since < TROUBLE_SECONDS:

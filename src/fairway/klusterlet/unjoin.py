@@ -59,13 +59,13 @@ async def leave(cluster: Client, *, name: str, server: str = "") -> AsyncIterato
 
 async def _undo(cluster: Client, server: str) -> AsyncIterator[str]:
     mine = hub_hash(server)
-    records = AppliedWorks(cluster, hub=mine, agent=mine)
+    applied = AppliedWorks(cluster, hub=mine, agent=mine)
     discovery = Discovery(cluster)
-    duty = WorkReconciler(
+    reconciler = WorkReconciler(
         hub=cluster,  # evicting asks the hub nothing
         cluster=cluster,
-        records=records,
-        rivals=ConflictIndex({}, discovery),
+        applied=applied,
+        conflicts=ConflictIndex({}, discovery),
         discovery=discovery,
         clock=SYSTEM_CLOCK,
     )
@@ -76,19 +76,19 @@ async def _undo(cluster: Client, server: str) -> AsyncIterator[str]:
     for record in found:
         if record.spec.hubHash == mine:
             work = record.spec.manifestWorkName
-            if await _evicted(duty, record):
+            if await _evicted(reconciler, record):
                 yield REMOVED.format(what=f"ManifestWork {work}, as far as it was applied,")
             else:
                 yield LEFT_BEHIND.format(work=work, seconds=EVICT_SECONDS)
 
 
-async def _evicted(duty: WorkReconciler, record: AppliedManifestWork) -> bool:
+async def _evicted(reconciler: WorkReconciler, record: AppliedManifestWork) -> bool:
     """Objects may have finalizers of their own."""
     with suppress(TimeoutError):
         async with asyncio.timeout(EVICT_SECONDS):
             while True:
                 with suppress(Conflict):
-                    if not (await duty.evict(record, grace=0)).failed:
+                    if not (await reconciler.evict(record, grace=0)).failed:
                         return True
                 await asyncio.sleep(POLL_SECONDS)
     return False

@@ -127,7 +127,7 @@ class Informer(Generic[T]):
         self._current = False
         self._current_at = -math.inf
         self._task: asyncio.Task[None] | None = None
-        self._notices = LogThrottle(_log)
+        self._throttle = LogThrottle(_log)
 
     @property
     def store(self) -> Mapping[Key, T]:
@@ -233,14 +233,14 @@ class Informer(Generic[T]):
     def _report(self, error: KubeError, *, listing: bool) -> None:
         topic = (listing, type(error))
         if listing:
-            self._notices.say(logging.WARNING, topic, LISTING_FAILED, self.resource, error)
+            self._throttle.log(logging.WARNING, topic, LISTING_FAILED, self.resource, error)
             return
         # Connections break and histories are forgotten; that is not worth waking anybody. A hub that refuses is.
         level = logging.INFO if isinstance(error, TransportError | Expired) else logging.WARNING
         if self._list_needed:
-            self._notices.say(level, topic, LISTED_ANEW, self.resource, error)
+            self._throttle.log(level, topic, LISTED_ANEW, self.resource, error)
         else:
-            self._notices.say(level, topic, LOST, self.resource, error, self.resource_version)
+            self._throttle.log(level, topic, LOST, self.resource, error, self.resource_version)
 
     def _lapse(self) -> None:
         assert self._clock is not None
@@ -358,7 +358,7 @@ class Informer(Generic[T]):
         for each in unreadable:
             # One line for all objects of a namespace: who may write there may write any number of them.
             topic = each.key[0] or each.key
-            self._notices.say(logging.WARNING, topic, UNREADABLE, self.resource.kind, each.name, each.reason)
+            self._throttle.log(logging.WARNING, topic, UNREADABLE, self.resource.kind, each.name, each.reason)
 
     def _publish(self, batch: Batch[T]) -> None:
         for handler in tuple(self._handlers):

@@ -28,7 +28,7 @@ class LogThrottle:
         self._log, self._every, self._clock = log, every, clock
         self._said: dict[object, tuple[float, int]] = {}
 
-    def say(self, level: int, topic: object, text: str, *arguments: object) -> None:
+    def log(self, level: int, topic: object, text: str, *arguments: object) -> None:
         now = self._clock()
         last = self._said.get(topic)
         if last is not None and now - last[0] < self._every:

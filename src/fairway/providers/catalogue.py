@@ -54,7 +54,7 @@ class Context:
     clock: Clock = SYSTEM_CLOCK
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Variables that providers read settings from."""
-    rehearsal: bool = False
+    dry_run: bool = False
     """Whether only what would be published is told: then nothing is written anywhere, to no file of its own either."""
 
     def local_client(self) -> "Client":

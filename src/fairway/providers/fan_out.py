@@ -36,7 +36,7 @@ class FanOutSink(AddOnPlacementScores):
     ) -> None:
         super().__init__(client, provider=provider, resource=resource, adopt=adopt)
         self._companions, self._meters, self._name = tuple(companions), meters, provider
-        self._notices = LogThrottle(log)
+        self._throttle = LogThrottle(log)
 
     async def write(
         self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
@@ -50,7 +50,7 @@ class FanOutSink(AddOnPlacementScores):
                 kind = type(companion).__name__
                 self._meters.write_failed(self._name, reason=error.reason)
                 topic = (kind, error.reason)
-                self._notices.say(logging.WARNING, topic, LEFT_BEHIND, self._name, cluster, kind, error)
+                self._throttle.log(logging.WARNING, topic, LEFT_BEHIND, self._name, cluster, kind, error)
                 missing.append(f"{kind}: {error}")
         return replace(written, missing="; ".join(missing)) if missing else written
 

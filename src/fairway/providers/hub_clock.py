@@ -41,7 +41,7 @@ class HubClock:
     def __init__(self, client: Client, clock: Clock) -> None:
         self.ahead = timedelta(0)
         self._client, self._clock = client, clock
-        self._notices = LogThrottle(log, every=3600.0)
+        self._throttle = LogThrottle(log, every=3600.0)
 
     async def compare(self) -> float:
         """Returns after how many seconds to do so again."""
@@ -60,7 +60,7 @@ class HubClock:
         self.ahead = ahead if abs(ahead) > slack + NOTEWORTHY else timedelta(0)
         if self.ahead:
             words, seconds = (BEHIND, ahead) if ahead > timedelta(0) else (AHEAD, -ahead)
-            self._notices.say(logging.WARNING, words, words, seconds.total_seconds())
+            self._throttle.log(logging.WARNING, words, words, seconds.total_seconds())
         return EVERY_SECONDS
 
 

@@ -79,7 +79,7 @@ class ManagedClusterScores:
         self._manager = field_manager(provider)
         self._left_over: dict[str, set[str]] = {}
         """Names of objects by cluster that are ours and were there before; asked for once."""
-        self._notices = LogThrottle(log)
+        self._throttle = LogThrottle(log)
 
     async def find(self, cluster: str, /) -> StoredPublication | None:
         found = await in_words(self._ours(cluster), cluster=cluster)
@@ -129,7 +129,7 @@ class ManagedClusterScores:
             known = await self._get(cluster, name)
             if known is None or known.value is None:
                 if raw is not None:
-                    self._notices.say(
+                    self._throttle.log(
                         logging.WARNING, (cluster, name), SKIPPED, cluster, name, NOT_WHOLE.format(value=raw)
                     )
                 return

@@ -94,7 +94,7 @@ class ProviderLoop:
         self._schedule, self._meters = schedule, meters
         self._steps, self._reading_steps = ClockSteps(clock), ClockSteps(clock)
         """Where we write, and in the room of the provider."""
-        self._room = sandbox_for(provider)
+        self._sandbox = sandbox_for(provider)
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._held: dict[str, StoredPublication] = {}
@@ -104,7 +104,7 @@ class ProviderLoop:
         self._failing = ""
         self._unread = ""
         self._unwritten: dict[str, str] = {}
-        self._notices = LogThrottle(log)
+        self._throttle = LogThrottle(log)
         meters.provider(self.name, expiry=lambda: self.publisher.expiry(clock.wall()))
 
     @property
@@ -139,7 +139,7 @@ class ProviderLoop:
             await self.close()
 
     async def close(self) -> None:
-        await self._room.close()
+        await self._sandbox.close()
 
     async def _rest(self, began: float, failures: int) -> None:
         loop = asyncio.get_running_loop()
@@ -160,9 +160,9 @@ class ProviderLoop:
         at, began = self._now(), loop.time()
         targets = self._targets()
         try:
-            if self._room.closed:
-                await self._room.open(self.wake, deadline=self.deadline)
-            findings = await self._room.call(lambda: self._read(targets, at), deadline=self.deadline)
+            if self._sandbox.closed:
+                await self._sandbox.open(self.wake, deadline=self.deadline)
+            findings = await self._sandbox.call(lambda: self._read(targets, at), deadline=self.deadline)
         except ProviderError as error:
             found = self._failed(error, targets)
         except Exception as error:  # it is somebody else's code
@@ -217,7 +217,7 @@ class ProviderLoop:
         self._failing = self._unread = ""
         if findings.strangers:
             topic = (UNKNOWN_CLUSTERS, self.name)
-            self._notices.say(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(findings.strangers))
+            self._throttle.log(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(findings.strangers))
         if self._cluster is None:
             self._leave_out(findings)
         found = self.publisher.take(findings, now=now)
@@ -227,7 +227,7 @@ class ProviderLoop:
             text = FAILED if problem.whole else PARTLY
             topics = (text, self.name, problem.reason)
             name = f" {problem.cluster}" if problem.whole else problem.cluster
-            self._notices.say(logging.WARNING, topics, text, self.name, name, problem.message)
+            self._throttle.log(logging.WARNING, topics, text, self.name, name, problem.message)
         bad = {problem.cluster for problem in found.problems if problem.whole}
         for cluster, look in found.looks.items():
             pending = self.publisher.clusters[cluster].pending
@@ -322,19 +322,19 @@ class ProviderLoop:
         self._held.pop(cluster, None)
         if isinstance(error, NamespaceMissing | ForeignObject):
             if isinstance(error, NamespaceMissing) and publishing.published is not None:
-                self._notices.say(logging.INFO, (LEFT, self.name), LEFT, self.name, cluster, error)
+                self._throttle.log(logging.INFO, (LEFT, self.name), LEFT, self.name, cluster, error)
                 self._left.add(cluster)
                 publishing.seen(None, version=0, now=now, anew=True)
             elif cluster not in self._elsewhere:
                 topic = (NOT_WRITTEN, self.name, error.reason)
-                self._notices.say(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
+                self._throttle.log(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
             self._elsewhere.add(cluster)
             after = max(after or 0.0, ELSEWHERE_SECONDS, len(self._elsewhere) / ELSEWHERE_RATE)
         elif error.race and publishing.failures < RACES:
             log.debug(NOT_WRITTEN, self.name, cluster, error)
         else:
             topic = (NOT_WRITTEN, self.name, error.reason)
-            self._notices.say(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
+            self._throttle.log(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
         jitter = random.uniform(0.5, 1.5)
         self._plan(cluster, publishing.not_written(now=now, after=after, jitter=jitter), now)
 

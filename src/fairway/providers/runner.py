@@ -117,7 +117,7 @@ class Runner:
         self._hub_clock = None if client is None else HubClock(client, clock)
         self._fence: Fence | None = None
         _check(providers, self.settings)
-        self.lanes: Final = {
+        self.loops: Final = {
             provider.name: self._lane(provider, sink_of or self._sink) for provider in providers
         }
 
@@ -183,11 +183,11 @@ class Runner:
         now = self._clock.wall()
         if self._hub_clock is not None:
             now += self._hub_clock.ahead
-        return [reason for lane in self.lanes.values() if (reason := lane.unready(now))]
+        return [reason for loop in self.loops.values() if (reason := loop.unready(now))]
 
     def wake(self, name: str) -> None:
         """Have a provider read soon."""
-        self.lanes[name].wake()
+        self.loops[name].wake()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -236,8 +236,8 @@ class Runner:
                 group.create_task(self._mind_clock())
                 await self._follow(stack)
                 await self._watch_own_scores(stack)
-                for lane in self.lanes.values():
-                    group.create_task(self._supervised(lane))
+                for loop in self.loops.values():
+                    group.create_task(self._supervised(loop))
         finally:
             self._working = False
 
@@ -255,13 +255,13 @@ class Runner:
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             await self._follow(stack)
             try:
-                await asyncio.gather(*(lane.round() for lane in self.lanes.values()))
+                await asyncio.gather(*(loop.round() for loop in self.loops.values()))
                 writers = [group.create_task(self._write()) for _ in range(self.settings.writers)]
                 await self._queue.join()
                 for writer in writers:
                     writer.cancel()
             finally:
-                await asyncio.gather(*(lane.close() for lane in self.lanes.values()))
+                await asyncio.gather(*(loop.close() for loop in self.loops.values()))
 
     async def _follow(self, stack: AsyncExitStack) -> None:
         """On a hub: its clusters, and what it has of each provider's scores. Returns when everything is known."""
@@ -271,12 +271,12 @@ class Runner:
         clusters = Informer(self._client, MANAGED_CLUSTERS, relist_after=RELIST_SECONDS)
         await stack.enter_async_context(clusters)
         scores: dict[str, Informer[Any]] = {}
-        for name, lane in self.lanes.items():
-            if isinstance(lane.sink, AddOnPlacementScores):
+        for name, loop in self.loops.items():
+            if isinstance(loop.sink, AddOnPlacementScores):
                 scores[name] = Informer(
                     self._client,
                     ADD_ON_PLACEMENT_SCORES,
-                    fields=lane.sink.selector,
+                    fields=loop.sink.selector,
                     relist_after=RELIST_SECONDS,
                 )
                 await stack.enter_async_context(scores[name])
@@ -284,8 +284,8 @@ class Runner:
         self._clusters.clear()
         stack.callback(clusters.subscribe(self._heard))
         for name, informer in scores.items():
-            stack.callback(informer.subscribe(_telling(self.lanes[name])))
-            self.lanes[name].told = True
+            stack.callback(informer.subscribe(_telling(self.loops[name])))
+            self.loops[name].told = True
         self._synced = True
 
     async def _watch_own_scores(self, stack: AsyncExitStack) -> None:
@@ -293,17 +293,17 @@ class Runner:
         again at once. Nothing waits for this: a hub that does not allow the watch is still written to."""
         if self.settings.cluster is None:
             return
-        for lane in self.lanes.values():
-            if isinstance(lane.sink, AddOnPlacementScores):
+        for loop in self.loops.values():
+            if isinstance(loop.sink, AddOnPlacementScores):
                 assert self._client is not None
                 informer = Informer(
                     self._client,
                     ADD_ON_PLACEMENT_SCORES,
                     namespace=self.settings.cluster,
-                    fields=lane.sink.selector,
+                    fields=loop.sink.selector,
                     relist_after=RELIST_SECONDS,
                 )
-                stack.callback(informer.subscribe(_telling(lane)))
+                stack.callback(informer.subscribe(_telling(loop)))
                 await stack.enter_async_context(informer)
 
     def _heard(self, batch: Batch[ManagedCluster]) -> None:
@@ -318,35 +318,35 @@ class Runner:
                 self._gone(name)
                 continue
             if name in self._clusters:
-                for lane in self.lanes.values():
-                    lane.stirred(name)
+                for loop in self.loops.values():
+                    loop.stirred(name)
             else:
                 came = True
             self._clusters[name] = cluster
         if came:
-            for lane in self.lanes.values():
-                lane.wake()
+            for loop in self.loops.values():
+                loop.wake()
 
     def _gone(self, cluster: str) -> None:
         if self._clusters.pop(cluster, None) is None:
             return
-        for name, lane in self.lanes.items():
-            lane.forget(cluster)
+        for name, loop in self.loops.items():
+            loop.forget(cluster)
             self._queue.discard((name, cluster))
 
-    async def _supervised(self, lane: ProviderLoop) -> None:
+    async def _supervised(self, loop: ProviderLoop) -> None:
         while True:
             try:
-                await lane.run()
+                await loop.run()
             except Exception:
-                log.exception(LANE_BROKE, lane.name)
+                log.exception(LANE_BROKE, loop.name)
                 await asyncio.sleep(RESTART_SECONDS)
 
     async def _write(self) -> None:
         while True:
             async with self._queue.take() as (name, cluster):
                 try:
-                    await self.lanes[name].publish(cluster, ensure=self._ensure)
+                    await self.loops[name].publish(cluster, ensure=self._ensure)
                 except Lost:
                     raise
                 except Exception:
@@ -354,12 +354,12 @@ class Runner:
                     self._schedule(name, cluster, RESTART_SECONDS)
 
 
-def _telling(lane: ProviderLoop) -> Callable[[Batch[Any]], None]:
+def _telling(loop: ProviderLoop) -> Callable[[Batch[Any]], None]:
     epoch = 0
 
     def tell(batch: Batch[Any]) -> None:
         nonlocal epoch
-        lane.heard(batch, anew=batch.epoch != epoch)
+        loop.heard(batch, anew=batch.epoch != epoch)
         epoch = batch.epoch
 
     return tell

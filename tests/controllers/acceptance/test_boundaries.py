@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.acceptance.test_renewals import joined, of
+from controllers.acceptance.test_csr_approval import joined, of
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, once_allowed
 from controllers.hubs import HubUnderTest
 from fairway.cli.addon.objects import Plan, documents

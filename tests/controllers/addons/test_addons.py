@@ -262,7 +262,7 @@ async def test_news_of_a_work_that_is_late_takes_nothing_back(
     client: Client, scene: Scene, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hub's answer to a write told more than its watch has told so far."""
-    works, late = stage.sources.of(MANIFEST_WORKS), list[WatchEvent[ManifestWork]]()
+    works, late = stage.informers.of(MANIFEST_WORKS), list[WatchEvent[ManifestWork]]()
     apply, reported = works._replica.apply, asyncio.Event()
     cluster = await scene.cluster()
 

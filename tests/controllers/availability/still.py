@@ -81,7 +81,7 @@ class StillHub:
         return cast("Client", self)
 
     @property
-    def sources(self) -> InformerFactory:
+    def informers(self) -> InformerFactory:
         return cast("InformerFactory", self)
 
     def of(self, resource: Resource[Any], *, fields: str = "") -> Shelf:

@@ -28,7 +28,7 @@ async def watching(
     hub: StillHub, *, clock: LoopClock | None = None, **options: Any
 ) -> AsyncIterator[AvailabilityController]:
     controller = AvailabilityController(hub.client, meters=Meters(), clock=clock or LoopClock(), **options)
-    controller.watch(hub.sources)
+    controller.watch(hub.informers)
     work = asyncio.create_task(controller.run(ALONE))
     try:
         yield controller
@@ -241,7 +241,7 @@ async def test_who_leads_later_knows_what_was_heard_before() -> None:
     hub = joined()
     hub.renew(START)
     controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
-    controller.watch(hub.sources)
+    controller.watch(hub.informers)
     for _ in range(10):
         await asyncio.sleep(60)
         hub.renew(agreeing() - timedelta(hours=1))  # a slow clock, which only a start would be misled by
@@ -315,7 +315,7 @@ async def test_who_leads_again_before_leases_can_be_seen_again_condemns_nobody()
     hub.renew(START)
     leases = hub.shelves["leases"]
     controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
-    controller.watch(hub.sources)
+    controller.watch(hub.informers)
     await asyncio.sleep(10)
     leases.cut()
     await asyncio.sleep(3600)  # nobody could renew the lease of the leader either

@@ -47,7 +47,7 @@ async def test_taints_and_labels_take_effect_although_the_status_cannot_be_read(
     await world.edit(MANAGED_CLUSTERS, world.full("d"), {"metadata": {"labels": {"region": "us"}}})
     await world.chooses("p")
     async with start() as later:
-        assert later.sources.unreadable()["ManagedCluster", FIELD] == 2
+        assert later.informers.unreadable()["ManagedCluster", FIELD] == 2
         await world.edit(MANAGED_CLUSTERS, world.full("d"), {"metadata": {"labels": {"region": "eu"}}})
         await world.chooses("p", "d")
 

@@ -306,7 +306,7 @@ async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World
         written = await calculate(world, "a", "cpu", 50, clock=clock)
         await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
         bridge = BridgeController(client, meters=Meters(), clock=clock)
-        bridge.watch(stage.sources)
+        bridge.watch(stage.informers)
         with pytest.raises(Lost):
             await bridge.reconcile((world.full("a"), "addonplacementscores"), Over())
     assert [each.metadata.name for each in (await client.list(ADD_ON_PLACEMENT_SCORES)).items] == []

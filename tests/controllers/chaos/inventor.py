@@ -213,7 +213,7 @@ class Inventor:
             namespace=self.one(NAMESPACES),
         )
 
-    def meddled(self, old: PlacementDecision) -> PlacementDecision:
+    def externally_modified(self, old: PlacementDecision) -> PlacementDecision:
         meta, named = old.metadata, list(old.status.decisions)
         match self.chance.randrange(5):
             case 0:

@@ -106,7 +106,7 @@ class People:
         """With a decision the controller may have made."""
         found = await self._some(PLACEMENT_DECISIONS)
         if found is not None:
-            await self.put(PLACEMENT_DECISIONS, self._inventor.meddled(found))
+            await self.put(PLACEMENT_DECISIONS, self._inventor.externally_modified(found))
 
     async def _unsettle(self) -> None:
         """The status of a placement says something wrong."""

@@ -97,7 +97,7 @@ class Scene:
         controller = self.manager.placement
         assert controller is not None
         there = (await self.client.list(PLACEMENT_DECISIONS)).items
-        known = controller.book.fleet.snapshot().decisions
+        known = controller.state.fleet.snapshot().decisions
         fresh = World(there).fleet.snapshot().decisions
         names = {(each.metadata.namespace, each.metadata.name) for each in there} | known._holdings.keys()
         return [

@@ -50,14 +50,14 @@ async def clear(client: Client) -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """``sources`` are those the controller looks at."""
+    """``informers`` are those the controller looks at."""
 
     controller: Reconciler
-    sources: InformerFactory
+    informers: InformerFactory
 
     async def told(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
         """Until the controller has seen what was written, and found out what there is to do about it."""
-        informer = self.sources.of(resource, fields=fields)
+        informer = self.informers.of(resource, fields=fields)
         async with asyncio.timeout(DEADLINE), aclosing(informer.changes()) as changes:
             async for _ in changes:
                 if int(informer.resource_version) >= int(written.metadata.resourceVersion):
@@ -74,7 +74,7 @@ class Stage:
         queue = self.controller.queue
         await settle(
             self.controller.client,
-            self.sources,
+            self.informers,
             quiet=self.controller.quiet,
             doing=lambda: queue.figures().adds,
         )
@@ -90,13 +90,13 @@ async def at_work(
         connection = await limited(administrator, hub.administrator, rules)
     async with Client(connection) as client:
         controller = make(client)
-        sources = InformerFactory(client)
-        controller.watch(sources)
-        async with sources:
-            await sources.synced()
+        informers = InformerFactory(client)
+        controller.watch(informers)
+        async with informers:
+            await informers.synced()
             work = asyncio.create_task(controller.run(ALONE))
             try:
-                yield Stage(controller, sources)
+                yield Stage(controller, informers)
                 async with asyncio.timeout(DEADLINE):
                     await controller.quiet()
             finally:

@@ -15,7 +15,7 @@ async def test_sets_bindings_the_defaults_and_clusters_without_a_set() -> None:
     hub.put(MANAGED_CLUSTER_SETS, {"metadata": {"name": "s"}})
     hub.put(MANAGED_CLUSTER_SET_BINDINGS, {"metadata": {"name": "s"}, "spec": {}}, namespace="ns")
     controller = ClusterSetController(hub.client, meters=Meters())
-    controller.watch(hub.sources)
+    controller.watch(hub.informers)
     assert set(controller.keys()) == {
         ("", "s"),
         ("", "default"),
@@ -30,6 +30,6 @@ async def test_without_the_defaults_only_what_is_there() -> None:
     hub.cluster("bare")
     hub.put(MANAGED_CLUSTER_SETS, {"metadata": {"name": "s"}})
     controller = ClusterSetController(hub.client, meters=Meters(), default_sets=False, default_label=False)
-    controller.watch(hub.sources)
+    controller.watch(hub.informers)
     assert set(controller.keys()) == {("", "s")}
     assert controller.queue.figures().depth == 1

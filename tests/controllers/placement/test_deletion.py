@@ -119,12 +119,12 @@ async def test_a_decision_gets_no_owner_that_is_leaving(
         await world.edit(PLACEMENTS, "p", held, namespace=world.namespace)
     orphaned = {"metadata": {"ownerReferences": None}}
     await world.edit(PLACEMENT_DECISIONS, "p-decision-1", orphaned, namespace=world.namespace)
-    sources = InformerFactory(client)
+    informers = InformerFactory(client)
     async with Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder:
         controller = PlacementController(client, meters=Meters(), recorder=recorder, resync=0)
-        controller.watch(sources)
-        async with sources:
-            await sources.synced()
+        controller.watch(informers)
+        async with informers:
+            await informers.synced()
         # Nothing more is told to it.
         await world.delete(PLACEMENTS, "p")
         with pytest.raises(Outdated, match="placement p is being deleted"):

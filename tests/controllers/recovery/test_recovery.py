@@ -404,7 +404,7 @@ async def test_with_the_rights_of_an_installation(start: Start, world: World) ->
         recovery=RecoveryPolicy(health=HealthSource.parse("managed-cluster-scores/health")),
     )
     async with start(settings, clock=clock) as manager:
-        stage = Stage(manager.controllers[RECOVERY], manager.sources)
+        stage = Stage(manager.controllers[RECOVERY], manager.informers)
         here = Ward(world, stage, clock, calculator="health")
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)

@@ -149,7 +149,7 @@ async def test_who_begins_to_lead_knows_what_was_written_last(hub: HubUnderTest,
         taint = {"key": KEY, "value": "HealthLow", "effect": "NoSelect"}
         written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"taints": [taint]}})
         await here.stage.caught_up(MANAGED_CLUSTERS, written)
-        store = here.stage.sources.of(MANAGED_CLUSTERS)._replica.store
+        store = here.stage.informers.of(MANAGED_CLUSTERS)._replica.store
         store["", world.full("a")] = stale
         recovery._see(stale)
         assert recovery.machine.census().tainted == 0
@@ -165,7 +165,7 @@ async def test_while_scores_cannot_be_followed_nobody_is_given_up(
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         await here.passes(180)
-        scores = here.stage.sources.of(ADD_ON_PLACEMENT_SCORES, fields="metadata.name=health-score")
+        scores = here.stage.informers.of(ADD_ON_PLACEMENT_SCORES, fields="metadata.name=health-score")
         recovery = here.stage.controller
         assert isinstance(recovery, RecoveryController)
         assert scores._clock is not None

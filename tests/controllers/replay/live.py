@@ -49,16 +49,16 @@ class Live:
         controller: PlacementController,
         *,
         queue: Fed,
-        sources: InformerFactory,
+        informers: InformerFactory,
         recorder: Recorder,
         clock: Stopped,
     ) -> None:
-        self._controller, self._queue, self._sources = controller, queue, sources
+        self._controller, self._queue, self._informers = controller, queue, informers
         self._recorder, self._clock = recorder, clock
 
     async def knows(self, resource: Resource[Any], documents: Iterable[dict[str, Any]]) -> None:
         """Until it has seen exactly these objects of a kind."""
-        informer = self._sources.of(resource)
+        informer = self._informers.of(resource)
         wanted = {_key(each): each["metadata"]["resourceVersion"] for each in documents}
         news = asyncio.Event()
         end = informer.subscribe(lambda _: news.set())
@@ -96,15 +96,15 @@ async def live(connection: Connection) -> AsyncIterator[Live]:
             HubEvents(client), component=REPORTER, api=Api.EVENTS, limits=NEVER_TOO_MUCH, clock=clock
         ) as recorder,
     ):
-        sources = InformerFactory(client)
+        informers = InformerFactory(client)
         controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
         controller.queue = queue
-        controller.watch(sources)
-        async with sources:
-            await sources.synced()
+        controller.watch(informers)
+        async with informers:
+            await informers.synced()
             task = asyncio.create_task(controller.run(ALONE))
             try:
-                yield Live(controller, queue=queue, sources=sources, recorder=recorder, clock=clock)
+                yield Live(controller, queue=queue, informers=informers, recorder=recorder, clock=clock)
             finally:
                 task.cancel()
                 await asyncio.wait({task})

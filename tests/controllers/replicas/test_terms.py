@@ -29,7 +29,7 @@ class Counting(Reconciler):
         self.done = 0
         self.running = 0
 
-    def watch(self, sources: InformerFactory) -> None: ...
+    def watch(self, informers: InformerFactory) -> None: ...
 
     def keys(self) -> Iterable[Key]:
         return ()
@@ -89,10 +89,10 @@ async def test_a_lease_that_could_not_be_confirmed_is_nothing_unforeseen(
 async def test_when_one_finds_the_term_lost_all_stop(client: Client) -> None:
     """Otherwise the workers of an old term would take keys from those of the next, only to find that they must not."""
     first, second = Counting(client), Counting(client)
-    sources = InformerFactory(client)
+    informers = InformerFactory(client)
     manager = Manager(
         Settings(),
-        sources=sources,
+        informers=informers,
         controllers={"first": first, "second": second},
         meters=Meters(),
         leases=None,

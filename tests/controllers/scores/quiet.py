@@ -158,7 +158,7 @@ async def watching(
         policy=policy,
         clock=clock or LoopClock(),
     )
-    controller.watch(hub.sources)
+    controller.watch(hub.informers)
     work = asyncio.create_task(controller.run(ALONE))
     try:
         yield events

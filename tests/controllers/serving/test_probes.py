@@ -108,7 +108,9 @@ async def test_metrics_that_cannot_be_made_are_a_500(state: State) -> None:
     def broken() -> bytes:
         raise RuntimeError("a secret of ours")
 
-    async with open_ports(health=None, metrics=LOOPBACK, debug=None, ready=lambda: (), expose=broken) as ports:
+    async with open_ports(
+        health=None, metrics=LOOPBACK, debug=None, ready=lambda: (), expose=broken
+    ) as ports:
         assert ports.metrics is not None
         answer = await ask(ports.metrics, "GET", "/metrics")
     assert (answer.code, answer.text) == (500, connections.BROKEN)

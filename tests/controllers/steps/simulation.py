@@ -110,20 +110,19 @@ class Simulation:
         """What was decided for anybody when a placement was last looked at."""
         self.moving: dict[Key, bool] = {}
         """Whether what was last proposed changes which clusters are on a page."""
-        book = self.controller.book
-        look = book.look
+        state = self.controller.state
+        look = state.look
 
         def watched(owner: Key, *, now: datetime, work: int | None = None) -> ReconcilePlan | None:
-            proposal = look(owner, now=now, work=work)
-            self.moving[owner] = proposal is not None and any(
-                isinstance(step, Delete) or (isinstance(step, Fill) and step.changed)
-                for step in proposal.steps
+            plan = look(owner, now=now, work=work)
+            self.moving[owner] = plan is not None and any(
+                isinstance(step, Delete) or (isinstance(step, Fill) and step.changed) for step in plan.steps
             )
-            return proposal
+            return plan
 
-        cast("Any", book).look = watched
+        cast("Any", state).look = watched
         self.informed = {each.plural: Informed(self.hub, each) for each in KINDS}
-        book.follow(cast("InformerFactory", Told(self.informed)), calculators=True)
+        state.follow(cast("InformerFactory", Told(self.informed)), calculators=True)
         for each in self.informed.values():
             each.list_all()
         self.began = self.hub.revision
@@ -195,7 +194,9 @@ class Simulation:
         if self.chance.random() < 0.25:
             self.hub.delete(PLACEMENT_DECISIONS, key)
         else:
-            self._excuse_owner(self.hub.put(PLACEMENT_DECISIONS, self.inventor.meddled(there[key])))
+            self._excuse_owner(
+                self.hub.put(PLACEMENT_DECISIONS, self.inventor.externally_modified(there[key]))
+            )
 
     def unsettle(self) -> None:
         """The status of a placement says something wrong."""
@@ -358,18 +359,18 @@ class Simulation:
         assert last is None or self.clock.now >= last + rate_of(placement)
 
     def knows_the_hub(self) -> None:
-        book = self.controller.book
+        state = self.controller.state
         there = self.hub.objects[PLACEMENT_DECISIONS.plural]
-        known = book.fleet.snapshot().decisions
+        known = state.fleet.snapshot().decisions
         fresh = World(there.values()).fleet.snapshot().decisions
         for key, each in there.items():
-            assert book.decision(*key) == each
+            assert state.decision(*key) == each
         assert known._holdings == fresh._holdings
-        assert book.placements == self.hub.objects[PLACEMENTS.plural]
+        assert state.placements == self.hub.objects[PLACEMENTS.plural]
 
     def _held(self) -> list[PlacementDecision]:
         """By whom which clusters are, as the controller believes."""
-        held = self.controller.book.fleet.snapshot().decisions._holdings
+        held = self.controller.state.fleet.snapshot().decisions._holdings
         return [
             builders.decision(
                 name, each.clusters, placement=each.owner[1] if each.owner else "", namespace=space
@@ -434,8 +435,12 @@ class Simulation:
                 assert named == list(page.clusters)
             last = status.lastScoreUpdateTime
             write = self.hub.last_write(PLACEMENT_DECISIONS, (key[0], page.name))
-            meddled = write.author != CONTROLLER and write.revision > self.began
-            if meddled or last is None or self.clock.now >= last + rate_of(placement) + timedelta(seconds=1):
+            theirs = write.author != CONTROLLER and write.revision > self.began
+            if (
+                externally_modified
+                or last is None
+                or self.clock.now >= last + rate_of(placement) + timedelta(seconds=1)
+            ):
                 assert recorded in (page.decisions, scored.decisions)
 
 

@@ -65,10 +65,10 @@ def pages_of(*groups: str) -> tuple[Page, ...]:
 
 
 def told(pages: tuple[Page, ...], there: Decisions, *, status: PlacementStatus | None = None) -> list[str]:
-    proposal = ReconcilePlan(
+    plan = ReconcilePlan(
         placement=Placement(), pages=pages, steps=planned(pages, there, refresh=True), status=status
     )
-    return list(differences(proposal, there))
+    return list(differences(plan, there))
 
 
 def there_is(*pages: Page) -> Decisions:
@@ -143,7 +143,7 @@ class Scene:
         self.shadow = Shadow(cast("Client", PretendClient()), meters=METERS, clock=self.clock)
         self.queue = PretendQueue(self.clock)
         self.shadow.queue = cast("WorkQueue[Any]", self.queue)
-        self.shadow.book._wake_one = self.queue.add
+        self.shadow.state._wake_one = self.queue.add
         for resource, thing in (
             (MANAGED_CLUSTER_SETS, builders.cluster_set("default")),
             (MANAGED_CLUSTER_SET_BINDINGS, builders.binding("default")),

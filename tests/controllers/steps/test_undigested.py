@@ -24,12 +24,12 @@ def test_the_others_are_not_lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest
         return known(self, source)
 
     monkeypatch.setattr(Fleet, "upsert_set", upsert)
-    book = PlacementState(wake=lambda _: None, meters=Meters())
+    state = PlacementState(wake=lambda _: None, meters=Meters())
     changes: tuple[Added[Any], ...] = tuple(Added(make.cluster_set(name)) for name in ("a", "odd", "b"))
     batch = Batch(changes=changes, epoch=0, listed=True, resource_version="1")
     with caplog.at_level(logging.ERROR):
-        module._guarded(book.sets)(batch)
-    assert sorted(book.fleet.snapshot().sets) == ["a", "b"]
+        module._guarded(state.sets)(batch)
+    assert sorted(state.fleet.snapshot().sets) == ["a", "b"]
     assert [record.getMessage() for record in caplog.records] == [
         "ManagedClusterSet /odd cannot be made sense of; what was known of it before is kept"
     ]

@@ -229,12 +229,12 @@ class Stage:
             sink_of=lambda _: self.sink,
             clock=self.clock,
         )
-        (self.lane,) = self.runner.lanes.values()
+        (self.loop,) = self.runner.loops.values()
 
     async def round(self, *clusters: str) -> None:
-        await self.lane.round()
+        await self.loop.round()
         for name in clusters:
-            await self.lane.publish(name, ensure=lambda: None)
+            await self.loop.publish(name, ensure=lambda: None)
 
 
 class Returning(ClusterProvider):

@@ -113,7 +113,7 @@ async def test_whatever_one_does_harms_no_other(world: World, client: Client) ->
     async with running(providers, hub=client, cluster=cluster) as runner:
         for name in ("blocks", "waits"):
             # Not for all: a slow machine would be taken for them.
-            runner.lanes[name].deadline = 0.2
+            runner.loops[name].deadline = 0.2
         try:
             await world.scored(cluster, "good-score", free=7)
             await world.scored(cluster, "large-score", free=100)
@@ -167,7 +167,7 @@ async def test_what_hung_is_read_again_when_it_has_returned(world: World, client
         )
         assert calls == [1]
         go.set()
-        runner.lanes["queue"].deadline = LONG  # it was slow for long enough; the machine may be, too
+        runner.loops["queue"].deadline = LONG  # it was slow for long enough; the machine may be, too
         await world.scored(cluster, "queue-score", free=5)
 
 
@@ -187,7 +187,7 @@ async def test_a_scale_that_blocks_costs_only_its_provider(world: World, client:
 
     slow = provider(scores={"free": Blocking()}, name="slow", interval=0.5)(lambda: 5)
     async with running([slow, one(lambda: 7)], hub=client, cluster=cluster) as runner:
-        runner.lanes["slow"].deadline = 0.2
+        runner.loops["slow"].deadline = 0.2
         try:
             await world.until(
                 cluster,
@@ -197,7 +197,7 @@ async def test_a_scale_that_blocks_costs_only_its_provider(world: World, client:
             await world.scored(cluster, "queue-score", free=7)
         finally:
             go.set()
-        runner.lanes["slow"].deadline = LONG
+        runner.loops["slow"].deadline = LONG
         await world.scored(cluster, "slow-score", free=3)
 
 
@@ -310,11 +310,11 @@ async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
             await world.scored("c1", "queue-score", free=5)
             await until(lambda: runner.unready() == [])
         value[0] = 70
-        await until(lambda: bool(runner.lanes["queue"].problem))
+        await until(lambda: bool(runner.loops["queue"].problem))
         assert runner.unready() == []  # what was published is still valid
         async with embedded_hub(folder=data, port=port):
             await world.scored("c1", "queue-score", free=70)
-            await until(lambda: not runner.lanes["queue"].problem)
+            await until(lambda: not runner.loops["queue"].problem)
             await stack.aclose()
 
 
@@ -343,8 +343,8 @@ async def test_a_cluster_that_is_gone_is_forgotten(world: World, client: Client)
         await world.scored(second, f"{name}-score", cheap=0)
         await world.leave(second)
         await until(lambda: second not in runner.clusters)
-        lane = runner.lanes[name]
-        assert second not in lane.publisher.clusters
+        loop = runner.loops[name]
+        assert second not in loop.publisher.clusters
         runner.wake(name)
         await world.scored(first, f"{name}-score", cheap=50)
         assert f'cluster="{second}"' not in runner.meters.expose().decode()
@@ -378,7 +378,7 @@ async def test_somebody_elses_object_costs_only_its_cluster(world: World, client
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client) as runner:
         await world.scored(second, f"{name}-score", cheap=0)
-        await until(lambda: "was not made by Fairway" in runner.lanes[name].problem)
+        await until(lambda: "was not made by Fairway" in runner.loops[name].problem)
         assert values_of(await world.get(first, f"{name}-score")) == {"theirs": 7}
         await until(lambda: runner.unready() == [])
     async with running([price], hub=client, settings=Settings(adopt=True)):

@@ -118,7 +118,7 @@ async def test_one_that_cannot_read_lets_it_be(world: World, client: Client, dec
             f"{name}-score",
             lambda found: any(each.reason == "Dark" for each in found.status.conditions),
         )
-        publishing = runner.lanes[name].publisher.clusters[cluster]
+        publishing = runner.loops[name].publisher.clusters[cluster]
         # Known to the runner, too: before, it goes by what was valid for less than the last that it has read.
         await until(lambda: publishing.published is not None and publishing.published.reason == "Dark")
         await until(lambda: bool(runner.unready()))  # it has run out

@@ -48,7 +48,7 @@ STARTED: Final = "%s on hub %s"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 SOMEWHERE: Final = "local"
-"""What the cluster is called in a rehearsal, if nobody said."""
+"""Cluster name of a dry run without --cluster."""
 NOT_ALL: Final = "not everything could be read and published"
 
 
@@ -103,7 +103,7 @@ async def _work(
             ready=runner.unready,
             expose=runner.meters.expose,
         ):
-            log.info(STARTED, ", ".join(sorted(runner.lanes)), connection.server)
+            log.info(STARTED, ", ".join(sorted(runner.loops)), connection.server)
             await runner.run()
 
 
@@ -125,14 +125,14 @@ def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
                 with in_words(job.hub, connection):
                     runner = asyncio.run(_once(job, factories, connection, dry_run=dry_run))
     emit(rows(runner), columns=COLUMNS, output=output, document=document(runner))
-    if any(lane.problem for lane in runner.lanes.values()):  # which ones, the notes have said
+    if any(loop.problem for loop in runner.loops.values()):  # which ones, the notes have said
         raise NegativeAnswerError(NOT_ALL)
 
 
 async def _once(job: Job, factories: Factories, connection: Connection | None, *, dry_run: bool) -> Runner:
     async with AsyncExitStack() as stack:
         hub = None if connection is None else await stack.enter_async_context(Client(connection))
-        providers = await stack.enter_async_context(_built(job, factories, hub, rehearsal=dry_run))
+        providers = await stack.enter_async_context(_built(job, factories, hub, dry_run=dry_run))
         settings = job.settings
         if dry_run and settings.cluster is None and isinstance(providers[0], ClusterProvider):
             settings = replace(settings, cluster=SOMEWHERE)
@@ -175,7 +175,7 @@ def _check_together(providers: Sequence[Provider]) -> None:
 
 @asynccontextmanager
 async def _built(
-    job: Job, factories: Factories, hub: Client | None, *, rehearsal: bool = False
+    job: Job, factories: Factories, hub: Client | None, *, dry_run: bool = False
 ) -> AsyncIterator[tuple[Provider, ...]]:
     """The providers, with a client of their cluster that is open as long as the block runs."""
     document = None if job.config is None else _document(job.config)
@@ -194,7 +194,7 @@ async def _built(
                     hub=hub,
                     local=local,
                     folder=Path() if job.config is None else job.config.parent,
-                    rehearsal=rehearsal,
+                    dry_run=dry_run,
                 ),
             )
             for target, factory in factories.items()

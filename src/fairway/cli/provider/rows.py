@@ -26,11 +26,11 @@ COLUMNS: Final = {
 def rows(runner: Runner) -> list[Row]:
     """One for each score, and one for each cluster without any."""
     found: list[Row] = []
-    for lane, cluster, publication in _published(runner):
-        units = {score.name: score.unit for score in lane.provider.scores}
+    for loop, cluster, publication in _published(runner):
+        units = {score.name: score.unit for score in loop.provider.scores}
         same = {
             "cluster": cluster,
-            "resource": lane.provider.resource,
+            "resource": loop.provider.resource,
             "valid": format_time(publication.valid_until) if publication.valid_until else "",
             "reason": "" if publication.well else publication.reason,
         }
@@ -53,19 +53,19 @@ def document(runner: Runner) -> dict[str, Any]:
                 "apiVersion": ADD_ON_PLACEMENT_SCORES.api_version,
                 "kind": ADD_ON_PLACEMENT_SCORES.kind,
                 "metadata": {
-                    "name": lane.provider.resource,
+                    "name": loop.provider.resource,
                     "namespace": cluster,
-                    "labels": labels_of(lane.name),
+                    "labels": labels_of(loop.name),
                 },
                 "status": status_of(publication),
             }
-            for lane, cluster, publication in _published(runner)
+            for loop, cluster, publication in _published(runner)
         ],
     }
 
 
 def _published(runner: Runner) -> Iterator[tuple[ProviderLoop, str, Publication]]:
-    for _, lane in sorted(runner.lanes.items()):
-        for cluster, publishing in sorted(lane.publisher.clusters.items()):
+    for _, loop in sorted(runner.loops.items()):
+        for cluster, publishing in sorted(loop.publisher.clusters.items()):
             if publishing.published is not None and publishing.published.valid_until is not None:
-                yield lane, cluster, publishing.published
+                yield loop, cluster, publishing.published

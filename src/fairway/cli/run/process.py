@@ -97,7 +97,7 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
 def _sum_up(manager: Manager) -> None:
     shadow = manager.placement
     if isinstance(shadow, Shadow):
-        log.info(COMPARED, len(shadow.book.placements), len(shadow.differences))
+        log.info(COMPARED, len(shadow.state.placements), len(shadow.differences))
 
 
 async def _make_room(connection: Connection, namespace: str) -> None:

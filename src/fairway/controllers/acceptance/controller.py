@@ -74,20 +74,20 @@ class AcceptanceController(Reconciler):
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._permissions: dict[Resource[Any], Informer[Any]] = {}
-        self._writes = FencedWriter(client, meters=meters, controller=self.name)
-        self._remains = OrphanedWorks(client, self._writes)
+        self._writer = FencedWriter(client, meters=meters, controller=self.name)
+        self._orphaned_works = OrphanedWorks(client, self._writer)
 
-    def watch(self, sources: InformerFactory) -> None:
-        self._clusters = sources.of(MANAGED_CLUSTERS)
-        self._namespaces = sources.of(NAMESPACES)
+    def watch(self, informers: InformerFactory) -> None:
+        self._clusters = informers.of(MANAGED_CLUSTERS)
+        self._namespaces = informers.of(NAMESPACES)
         self._clusters.subscribe(self._clusters_changed)
         self._namespaces.subscribe(self._namespaces_changed)
         for resource in _PERMISSIONS:
-            self._permissions[resource] = sources.of(resource)
+            self._permissions[resource] = informers.of(resource)
             self._permissions[resource].subscribe(self._heard_of(resource))
-        requests = sources.of(SIGNING_REQUESTS)
+        requests = informers.of(SIGNING_REQUESTS)
         self._renewals = RenewalApprover(
-            self.client, requests=requests, clusters=self._clusters, writes=self._writes
+            self.client, requests=requests, clusters=self._clusters, writes=self._writer
         )
         requests.subscribe(self._requests_changed)
 
@@ -177,7 +177,7 @@ class AcceptanceController(Reconciler):
         accepted = any(each.spec.hubAcceptsClient for each in self._clusters.store.values())
         if accepted and not self._is_there(grant):
             async with leadership.batch():
-                await self._writes.apply(CLUSTER_ROLES, grant.body(), leadership=leadership)
+                await self._writer.apply(CLUSTER_ROLES, grant.body(), leadership=leadership)
 
     async def _forget(self, name: str, leadership: Leadership) -> None:
         """The garbage collector would do it too, where there is one."""
@@ -202,7 +202,7 @@ class AcceptanceController(Reconciler):
             ROLE_BINDINGS
         ].store:
             return  # its agent may still do it, and the end of its rights brings us back
-        if not await self._remains.release(name, leadership):
+        if not await self._orphaned_works.release(name, leadership):
             self.queue.add_after(("", name), delay=AGAIN_SECONDS)
 
     async def _deny(self, cluster: ManagedCluster, leadership: Leadership) -> None:
@@ -253,7 +253,7 @@ class AcceptanceController(Reconciler):
         role = grants.role(cluster)
         if not self._is_there(role):
             async with leadership.batch():
-                await self._writes.apply(CLUSTER_ROLES, role.body(), leadership=leadership)
+                await self._writer.apply(CLUSTER_ROLES, role.body(), leadership=leadership)
             return False
         if any(self._seen(grant) is None for grant in shared):
             return False
@@ -268,15 +268,15 @@ class AcceptanceController(Reconciler):
         body = {"metadata": {"name": name, "labels": {CLUSTER_NAME_LABEL: name}}}
         async with leadership.batch():
             try:
-                await self._writes.create(NAMESPACES, body, leadership=leadership)
+                await self._writer.create(NAMESPACES, body, leadership=leadership)
             except AlreadyExists:
                 return  # whose it is, we are about to be told
 
     async def _bind(self, grant: Grant, leadership: Leadership) -> None:
         seen = self._seen(grant)
         if seen is not None and grant.refers_elsewhere(seen):
-            await self._writes.delete(grant.resource, seen.metadata, leadership=leadership)
-        await self._writes.apply(grant.resource, grant.body(), leadership=leadership)
+            await self._writer.delete(grant.resource, seen.metadata, leadership=leadership)
+        await self._writer.apply(grant.resource, grant.body(), leadership=leadership)
 
     async def _take_away(self, left: list[tuple[Resource[Any], Permission]], leadership: Leadership) -> None:
         if not left:
@@ -284,7 +284,7 @@ class AcceptanceController(Reconciler):
         async with leadership.batch():
             for resource, seen in left:
                 try:
-                    await self._writes.delete(resource, seen.metadata, leadership=leadership)
+                    await self._writer.delete(resource, seen.metadata, leadership=leadership)
                 except NotFound:
                     continue
 
@@ -320,7 +320,7 @@ class AcceptanceController(Reconciler):
         wanted = with_condition(before, condition, clock=self.clock)
         if wanted != before:
             async with leadership.batch():
-                await self._writes.conditions(
+                await self._writer.conditions(
                     MANAGED_CLUSTERS, cluster.metadata, wanted, leadership=leadership
                 )
 

@@ -100,8 +100,8 @@ class RenewalApprover:
         clusters: Informer[ManagedCluster],
         writes: FencedWriter,
     ) -> None:
-        self._client, self._requests, self._clusters, self._writes = client, requests, clusters, writes
-        self._notices = LogThrottle(log, every=600.0)
+        self._client, self._requests, self._clusters, self._writer = client, requests, clusters, writes
+        self._throttle = LogThrottle(log, every=600.0)
 
     def waiting(self, cluster: str | None = None) -> Iterator[str]:
         """Names of requests that are to be decided, of one cluster or of all."""
@@ -127,10 +127,10 @@ class RenewalApprover:
         if not await self._may_renew(request):
             # Of who was just accepted the hub may not have taken notice yet.
             fault = NO_RIGHT.format(user=request.spec.username)
-            self._notices.say(logging.WARNING, name, NOT_APPROVED, name, cluster, fault)
+            self._throttle.log(logging.WARNING, name, NOT_APPROVED, name, cluster, fault)
             return RETRY_SECONDS
         message = MESSAGE.format(cluster=cluster)
-        await approve(self._writes, request, message=message, leadership=leadership)
+        await approve(self._writer, request, message=message, leadership=leadership)
         return None
 
     async def _may_renew(self, request: CertificateSigningRequest) -> bool:

@@ -47,7 +47,7 @@ def kept_by(namespace: Namespace) -> str:
 
 class OrphanedWorks:
     def __init__(self, client: Client, writes: FencedWriter) -> None:
-        self._client, self._writes = client, writes
+        self._client, self._writer = client, writes
 
     async def release(self, cluster: str, leadership: Leadership) -> bool:
         """Whether all works have been let go. Only for a namespace as above. Raises KubeErrors."""
@@ -66,7 +66,7 @@ class OrphanedWorks:
         kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
         async with leadership.batch():
             try:
-                await self._writes.patch(
+                await self._writer.patch(
                     MANIFEST_WORKS, meta, {"metadata": {"finalizers": kept}}, leadership=leadership
                 )
             except NotFound:

@@ -52,12 +52,12 @@ GONE: Final = "ManagedClusterAddOn %s/%s is gone; the news of that is on its way
 class AddOnController(Reconciler):
     name: ClassVar[str] = "addons"
 
-    _known: AddOnIndex
+    _index: AddOnIndex
     _installer: Installer
     _deployer: Deployer
     _approver: AddOnApprover
     _labeller: Labeller
-    _remains: OrphanedAddOnWorks
+    _orphaned_works: OrphanedAddOnWorks
 
     def __init__(
         self,
@@ -70,17 +70,17 @@ class AddOnController(Reconciler):
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._ocm_namespace = ocm_namespace
-        self._writes = FencedWriter(client, meters=meters, controller=self.name)
+        self._writer = FencedWriter(client, meters=meters, controller=self.name)
         self._aside = False
 
-    def watch(self, sources: InformerFactory) -> None:
+    def watch(self, informers: InformerFactory) -> None:
         # Before all others: whoever is told something after it finds the indexes up to date.
-        known = self._known = AddOnIndex(sources)
-        self._installer = Installer(known, self._writes)
-        self._deployer = Deployer(known, self._writes, clock=self.clock)
-        self._approver = AddOnApprover(known, self._writes)
-        self._labeller = Labeller(known, self._writes)
-        self._remains = OrphanedAddOnWorks(known, self._writes)
+        known = self._index = AddOnIndex(informers)
+        self._installer = Installer(known, self._writer)
+        self._deployer = Deployer(known, self._writer, clock=self.clock)
+        self._approver = AddOnApprover(known, self._writer)
+        self._labeller = Labeller(known, self._writer)
+        self._orphaned_works = OrphanedAddOnWorks(known, self._writer)
         known.offers.subscribe(self._offers_changed)
         known.add_ons.subscribe(self._add_ons_changed)
         known.placements.subscribe(self._placements_changed)
@@ -97,12 +97,12 @@ class AddOnController(Reconciler):
 
     def keys(self) -> Iterator[Key]:
         yield OCM, ""
-        yield from ((OFFER, name) for _, name in self._known.offers.store)
-        yield from self._known.add_ons.store
-        yield from ((CLUSTER, name) for _, name in self._known.clusters.store)
-        yield from ((REQUEST, name) for _, name in self._known.requests.store)
-        yield from self._remains.keys()
-        yield from ((WAITING, cluster) for cluster in self._remains.places())
+        yield from ((OFFER, name) for _, name in self._index.offers.store)
+        yield from self._index.add_ons.store
+        yield from ((CLUSTER, name) for _, name in self._index.clusters.store)
+        yield from ((REQUEST, name) for _, name in self._index.requests.store)
+        yield from self._orphaned_works.keys()
+        yield from ((WAITING, cluster) for cluster in self._orphaned_works.places())
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         if key[0] == OCM:
@@ -120,9 +120,9 @@ class AddOnController(Reconciler):
             case (kind, name) if kind == REQUEST:
                 await self._approver.decide(name, leadership)
             case (kind, name) if kind == WAITING:
-                self._remains.tell(name)
-            case (cluster, name) if key not in self._known.add_ons.store:
-                await self._remains.release(cluster, name, leadership)
+                self._orphaned_works.tell(name)
+            case (cluster, name) if key not in self._index.add_ons.store:
+                await self._orphaned_works.release(cluster, name, leadership)
             case (cluster, name):
                 await self._deploy(cluster, name, leadership)
 
@@ -160,14 +160,14 @@ class AddOnController(Reconciler):
         return ocm_detection.remaining(self._ocm_lease(), self.clock.wall())
 
     def _ocm_lease(self) -> Lease | None:
-        return self._known.leases.get(ocm_detection.LEASE, namespace=self._ocm_namespace)
+        return self._index.leases.get(ocm_detection.LEASE, namespace=self._ocm_namespace)
 
     # What has changed, and whom that concerns
 
     def _offers_changed(self, batch: Batch[Any]) -> None:
         for name in {each.metadata.name for each in touched(batch)}:
             self.queue.add((OFFER, name))
-            for add_on in self._known.add_ons_named(name):
+            for add_on in self._index.add_ons_named(name):
                 self.queue.add((add_on.metadata.namespace, name))
 
     def _add_ons_changed(self, batch: Batch[Any]) -> None:
@@ -175,7 +175,7 @@ class AddOnController(Reconciler):
             self.queue.add(key)
             self.queue.add((OFFER, key[1]))
             self.queue.add((CLUSTER, key[0]))
-            for request in self._known.waiting(key):
+            for request in self._index.waiting(key):
                 self.queue.add((REQUEST, request))
 
     def _placements_changed(self, batch: Batch[Any]) -> None:
@@ -194,36 +194,36 @@ class AddOnController(Reconciler):
             self._chosen_anew(placement, clusters)
 
     def _chosen_anew(self, placement: Key, clusters: Any) -> None:
-        for offer in self._known.offers_by(placement):
+        for offer in self._index.offers_by(placement):
             self.queue.add((OFFER, offer.metadata.name))
             for cluster in clusters:
-                if (cluster, offer.metadata.name) in self._known.add_ons.store:
+                if (cluster, offer.metadata.name) in self._index.add_ons.store:
                     self.queue.add((cluster, offer.metadata.name))
 
     def _clusters_changed(self, batch: Batch[Any]) -> None:
         for each in touched(batch):
             name = each.metadata.name
             self.queue.add((CLUSTER, name))
-            if self._known.cluster(name) is None:
+            if self._index.cluster(name) is None:
                 self._cluster_went(name)
-            for offer in self._known.offers.store.values():
-                missing = (name, offer.metadata.name) not in self._known.add_ons.store
-                if missing and any(self._known.choosing(offer, name)):
+            for offer in self._index.offers.store.values():
+                missing = (name, offer.metadata.name) not in self._index.add_ons.store
+                if missing and any(self._index.choosing(offer, name)):
                     self.queue.add((OFFER, offer.metadata.name))
-            for add_on in self._known.add_ons_on(name):
+            for add_on in self._index.add_ons_on(name):
                 self.queue.add((name, add_on.metadata.name))
-                for request in self._known.waiting((name, add_on.metadata.name)):
+                for request in self._index.waiting((name, add_on.metadata.name)):
                     self.queue.add((REQUEST, request))
 
     def _cluster_went(self, name: str) -> None:
-        for key in self._remains.keys(name):
+        for key in self._orphaned_works.keys(name):
             self.queue.add(key)
         self.queue.add((WAITING, name))
 
     def _works_changed(self, batch: Batch[Any]) -> None:
         for change in batch.changes:
             if isinstance(change, Deleted):
-                self._remains.forget(change.object)
+                self._orphaned_works.forget(change.object)
         for each in touched(batch):
             if is_held(each):
                 self.queue.add((WAITING, each.metadata.namespace))
@@ -250,7 +250,7 @@ class AddOnController(Reconciler):
         def changed(batch: Batch[Any]) -> None:
             for each in touched(batch):
                 key = each.metadata.namespace, each.metadata.labels.get(ADD_ON_LABEL, "")
-                if key in self._known.add_ons.store:
+                if key in self._index.add_ons.store:
                     self.queue.add(key)
 
         informer.subscribe(changed)
@@ -261,7 +261,7 @@ class AddOnController(Reconciler):
                 (each.metadata.namespace, each.metadata.name): each for each in touched(batch)
             }
             for key in seen:
-                for add_on in self._known.using(kind, key):
+                for add_on in self._index.using(kind, key):
                     self.queue.add(add_on)
 
         informer.subscribe(changed)

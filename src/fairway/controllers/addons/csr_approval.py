@@ -27,25 +27,27 @@ class AddOnApprover:
     """Never denies: a request that is not approved runs out, and somebody may still decide otherwise."""
 
     def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
-        self._known, self._writes = known, writes
-        self._notices = LogThrottle(log, every=600.0)
+        self._index, self._writer = known, writes
+        self._throttle = LogThrottle(log, every=600.0)
 
     async def decide(self, name: str, leadership: Leadership) -> None:
-        request = self._known.requests.get(name)
+        request = self._index.requests.get(name)
         whose = None if request is None else add_on_of(request)
         if request is None or whose is None or request.decided:
             return
         if self._is_somebody_elses(whose[1]):
             return
         if reason := self._fault(request, *whose):
-            self._notices.say(logging.WARNING, (name, reason), NOT_APPROVED, name, whose[1], whose[0], reason)
+            self._throttle.log(
+                logging.WARNING, (name, reason), NOT_APPROVED, name, whose[1], whose[0], reason
+            )
             return
         message = MESSAGE.format(cluster=whose[0], add_on=whose[1])
-        await approve(self._writes, request, message=message, leadership=leadership)
+        await approve(self._writer, request, message=message, leadership=leadership)
 
     def _is_somebody_elses(self, add_on: str) -> bool:
         """Who has a controller of its own has one that knows better whom to let in."""
-        offer = self._known.offers.get(add_on)
+        offer = self._index.offers.get(add_on)
         if offer is None:
             return False
         kinds = {(each.group, each.resource) for each in offer.spec.supportedConfigs}
@@ -54,12 +56,12 @@ class AddOnApprover:
     def _fault(self, request: CertificateSigningRequest, cluster: str, name: str) -> str:
         if reason := registration.refusal(request, cluster=cluster, add_on=name):
             return reason
-        if not self._known.accepted(cluster):
+        if not self._index.accepted(cluster):
             return NOT_ACCEPTED
-        add_on = self._known.add_ons.get(name, namespace=cluster)
+        add_on = self._index.add_ons.get(name, namespace=cluster)
         if add_on is None or (add_on.metadata.deletionTimestamp and not add_on.metadata.finalizers):
             return NO_ADD_ON
-        template = self._known.template_of(add_on)
+        template = self._index.template_of(add_on)
         if template is None:
             return NO_TEMPLATE
         return "" if registration.registers(template) else NOT_REGISTERED

@@ -68,15 +68,15 @@ class _Said:
 
 class Deployer:
     def __init__(self, known: AddOnIndex, writes: FencedWriter, *, clock: Clock) -> None:
-        self._known, self._writes, self._clock = known, writes, clock
+        self._index, self._writer, self._clock = known, writes, clock
         self._answers = Answers(known.works)
 
     async def deploy(self, cluster_name: str, name: str, leadership: Leadership) -> None:
         """Writes what it found out even if the hub refused something; that is raised afterwards, to be tried again."""
-        add_on = self._known.add_ons.get(name, namespace=cluster_name)
+        add_on = self._index.add_ons.get(name, namespace=cluster_name)
         if add_on is None:
             return
-        cluster, offer = self._known.cluster(cluster_name), self._known.offers.get(name)
+        cluster, offer = self._index.cluster(cluster_name), self._index.offers.get(name)
         if cluster is None:
             await self._take_away(add_on, leadership)
             await self._release(add_on, leadership)
@@ -87,12 +87,12 @@ class Deployer:
             # Agents of add-ons have certificates of their own, which outlast those of their cluster.
             await self._take_away(add_on, leadership)
         if add_on.metadata.deletionTimestamp is not None:
-            if self._known.accepted(cluster_name):
+            if self._index.accepted(cluster_name):
                 await self._end(add_on, cluster, leadership)
             else:
                 await self._release(add_on, leadership)  # its work agent is not told of any work
             return
-        if cluster.metadata.deletionTimestamp is not None or not self._known.accepted(cluster_name):
+        if cluster.metadata.deletionTimestamp is not None or not self._index.accepted(cluster_name):
             return
         if await self._adopt(add_on, leadership):
             return  # what is known of it is old now; the news of that brings us back
@@ -106,7 +106,7 @@ class Deployer:
                 await self._write(add_on, said.result(), leadership)
 
     async def _bring_about(self, add_on: ManagedClusterAddOn, said: _Said, leadership: Leadership) -> None:
-        if self._known.offers.get(add_on.metadata.name) is None:
+        if self._index.offers.get(add_on.metadata.name) is None:
             return  # nobody who may say what an add-on is made of has offered it
         found = self._configured(add_on, said)
         if found is None or found.template is None:
@@ -137,7 +137,7 @@ class Deployer:
     def _configured(self, add_on: ManagedClusterAddOn, said: _Said) -> Configs | None:
         """None where something is wrong with the configurations. What is there already stays as it is then."""
         kind = conditions.CONFIGURED
-        offer = self._known.offers.get(add_on.metadata.name)
+        offer = self._index.offers.get(add_on.metadata.name)
         hosting = add_on.metadata.annotations.get(names.HOSTING_CLUSTER, "")
         if hosting:
             message = HOSTED.format(cluster=hosting, annotation=names.HOSTING_CLUSTER)
@@ -149,10 +149,10 @@ class Deployer:
             return None
         try:
             found = configs.found(
-                self._known.references(add_on),
+                self._index.references(add_on),
                 add_on=add_on.metadata.name,
-                templates=self._known.templates.store,
-                deployments=self._known.deployments.store,
+                templates=self._index.templates.store,
+                deployments=self._index.deployments.store,
             )
         except ConfigError as error:
             strange = isinstance(error, StrangeConfig)
@@ -201,38 +201,38 @@ class Deployer:
         self, add_on: ManagedClusterAddOn, leadership: Leadership, *, but: frozenset[str] = frozenset()
     ) -> None:
         """Rights on the hub that the agent had, and is to have no longer."""
-        surplus = [each for each in self._known.granted(add_on) if each.metadata.name not in but]
+        surplus = [each for each in self._index.granted(add_on) if each.metadata.name not in but]
         if not surplus:
             return
         async with leadership.batch():
             for each in surplus:
                 try:
-                    await self._writes.delete(ROLE_BINDINGS, each.metadata, leadership=leadership)
+                    await self._writer.delete(ROLE_BINDINGS, each.metadata, leadership=leadership)
                 except NotFound:
                     continue
 
     async def _bind(self, wanted: RoleBinding, leadership: Leadership) -> None:
         meta = wanted.metadata
-        seen = self._known.bindings.get(meta.name, namespace=meta.namespace)
+        seen = self._index.bindings.get(meta.name, namespace=meta.namespace)
         if seen is not None and _bound(wanted, seen):
             return
         async with leadership.batch():
             if seen is not None and seen.role_ref != wanted.role_ref:
                 # A binding to another role cannot be changed, only replaced.
-                await self._writes.delete(ROLE_BINDINGS, seen.metadata, leadership=leadership)
-            await self._writes.apply(ROLE_BINDINGS, msgspec.to_builtins(wanted), leadership=leadership)
+                await self._writer.delete(ROLE_BINDINGS, seen.metadata, leadership=leadership)
+            await self._writer.apply(ROLE_BINDINGS, msgspec.to_builtins(wanted), leadership=leadership)
 
     async def _apply(
         self, wanted: ManifestWork, said: _Said, leadership: Leadership
     ) -> tuple[ManifestWork | None, ApiError | None]:
-        seen = self._known.work(wanted.metadata.namespace, wanted.metadata.name)
+        seen = self._index.work(wanted.metadata.namespace, wanted.metadata.name)
         if seen is not None:
             seen = self._answers.newest(seen)
         if seen is not None and (works.met_by(wanted, seen) or seen.metadata.deletionTimestamp is not None):
             return seen, None
         try:
             async with leadership.batch():
-                written = await self._writes.apply(MANIFEST_WORKS, works.body(wanted), leadership=leadership)
+                written = await self._writer.apply(MANIFEST_WORKS, works.body(wanted), leadership=leadership)
             self._answers.keep(written)
             return written, None
         except Conflict:
@@ -285,7 +285,7 @@ class Deployer:
         if found is not None and found.template is not None:
             rendered = _rendered(add_on, found.template, found, said)
         wanted = None if rendered is None else works.pre_delete(add_on, rendered)
-        work = self._known.work(cluster.metadata.name, names.pre_delete_work(add_on.metadata.name))
+        work = self._index.work(cluster.metadata.name, names.pre_delete_work(add_on.metadata.name))
         if wanted is not None and work is None:
             work, refused = await self._apply(wanted, said, leadership)
             if refused is not None:
@@ -310,7 +310,7 @@ class Deployer:
     ) -> None:
         async with leadership.batch():
             try:
-                await self._writes.patch(
+                await self._writer.patch(
                     MANAGED_CLUSTER_ADD_ONS,
                     add_on.metadata,
                     {"metadata": {"finalizers": finalizers}},
@@ -321,7 +321,7 @@ class Deployer:
 
     async def _adopt(self, add_on: ManagedClusterAddOn, leadership: Leadership) -> bool:
         """One that a user made goes with its ClusterManagementAddOn all the same. Whether that was said only now."""
-        offer = self._known.offers.get(add_on.metadata.name)
+        offer = self._index.offers.get(add_on.metadata.name)
         if offer is None or offer.metadata.deletionTimestamp is not None:
             return False
         owners = add_on.metadata.ownerReferences
@@ -331,7 +331,7 @@ class Deployer:
         # One of the same name that is gone would have the garbage collector end this one.
         kept = [each for each in kept if (each["kind"], each["name"]) != (kind["kind"], offer.metadata.name)]
         async with leadership.batch():
-            await self._writes.patch(
+            await self._writer.patch(
                 MANAGED_CLUSTER_ADD_ONS,
                 add_on.metadata,
                 {"metadata": {"ownerReferences": [*kept, kind]}},
@@ -349,7 +349,7 @@ class Deployer:
         if not changed:
             return
         async with leadership.batch():
-            await self._writes.patch(
+            await self._writer.patch(
                 MANAGED_CLUSTER_ADD_ONS,
                 add_on.metadata,
                 {"status": changed},

@@ -38,18 +38,18 @@ from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
 class AddOnIndex:
     """``offers`` are the ClusterManagementAddOns."""
 
-    def __init__(self, sources: InformerFactory) -> None:
-        self.offers = sources.of(CLUSTER_MANAGEMENT_ADD_ONS)
-        self.add_ons = sources.of(MANAGED_CLUSTER_ADD_ONS)
-        self.templates = sources.of(ADD_ON_TEMPLATES)
-        self.deployments = sources.of(ADD_ON_DEPLOYMENT_CONFIGS)
-        self.clusters = sources.of(MANAGED_CLUSTERS)
-        self.placements = sources.of(PLACEMENTS)
-        self.decisions = sources.of(PLACEMENT_DECISIONS)
-        self.works = sources.of(MANIFEST_WORKS)
-        self.bindings = sources.of(ROLE_BINDINGS)
-        self.requests = sources.of(SIGNING_REQUESTS)
-        self.leases = sources.of(LEASES, fields=f"metadata.name={LEASE}")
+    def __init__(self, informers: InformerFactory) -> None:
+        self.offers = informers.of(CLUSTER_MANAGEMENT_ADD_ONS)
+        self.add_ons = informers.of(MANAGED_CLUSTER_ADD_ONS)
+        self.templates = informers.of(ADD_ON_TEMPLATES)
+        self.deployments = informers.of(ADD_ON_DEPLOYMENT_CONFIGS)
+        self.clusters = informers.of(MANAGED_CLUSTERS)
+        self.placements = informers.of(PLACEMENTS)
+        self.decisions = informers.of(PLACEMENT_DECISIONS)
+        self.works = informers.of(MANIFEST_WORKS)
+        self.bindings = informers.of(ROLE_BINDINGS)
+        self.requests = informers.of(SIGNING_REQUESTS)
+        self.leases = informers.of(LEASES, fields=f"metadata.name={LEASE}")
         self._on_cluster: defaultdict[str, set[str]] = defaultdict(set)
         self._of_name: defaultdict[str, set[str]] = defaultdict(set)
         self._pages: defaultdict[Key, dict[Key, frozenset[str]]] = defaultdict(dict)

@@ -22,23 +22,23 @@ _COPIED: Final = f"{ADD_ON_GROUP}/"
 
 class Installer:
     def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
-        self._known, self._writes = known, writes
+        self._index, self._writer = known, writes
 
     async def install(self, name: str, leadership: Leadership) -> bool:
         """False if it has to be tried again: a cluster that was just accepted has its namespace a moment later."""
-        offer = self._known.offers.get(name)
+        offer = self._index.offers.get(name)
         if offer is None or offer.metadata.deletionTimestamp is not None or is_self_managed(offer):
             return True  # the hub's garbage collector takes the ManagedClusterAddOns away
         if offer.spec.installStrategy.type != PLACEMENTS:
             return True  # users install it
-        wanted = frozenset().union(*(self._known.chosen(each) for each in placements_of(offer)))
-        there = {each.metadata.namespace: each for each in self._known.add_ons_named(name)}
+        wanted = frozenset().union(*(self._index.chosen(each) for each in placements_of(offer)))
+        there = {each.metadata.namespace: each for each in self._index.add_ons_named(name)}
         missing = [
             cluster
             for each in sorted(wanted - there.keys())
-            if (cluster := self._known.cluster(each)) is not None
+            if (cluster := self._index.cluster(each)) is not None
             and cluster.metadata.deletionTimestamp is None
-            and self._known.accepted(each)
+            and self._index.accepted(each)
         ]
         surplus = [
             each
@@ -51,7 +51,7 @@ class Installer:
         async with leadership.batch():
             for cluster in missing:
                 try:
-                    await self._writes.create(
+                    await self._writer.create(
                         MANAGED_CLUSTER_ADD_ONS,
                         _body(offer, cluster),
                         leadership=leadership,
@@ -63,7 +63,7 @@ class Installer:
                     complete = False
             for each in surplus:
                 try:
-                    await self._writes.delete(MANAGED_CLUSTER_ADD_ONS, each.metadata, leadership=leadership)
+                    await self._writer.delete(MANAGED_CLUSTER_ADD_ONS, each.metadata, leadership=leadership)
                 except (NotFound, Conflict):
                     continue  # the news of that brings us back
         return complete

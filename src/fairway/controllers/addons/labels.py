@@ -15,17 +15,17 @@ LONGEST: Final = 63
 
 class Labeller:
     def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
-        self._known, self._writes = known, writes
+        self._index, self._writer = known, writes
 
     async def label(self, name: str, leadership: Leadership) -> None:
-        cluster = self._known.cluster(name)
+        cluster = self._index.cluster(name)
         if cluster is None or cluster.metadata.deletionTimestamp is not None:
             return
         wanted = {
             f"{names.FEATURE_PREFIX}{each.metadata.name}": health.label(
                 find_condition(each.status.conditions, conditions.AVAILABLE)
             )
-            for each in self._known.add_ons_on(name)
+            for each in self._index.add_ons_on(name)
             if each.metadata.deletionTimestamp is None
         }
         wanted = {key: value for key, value in wanted.items() if len(key.rpartition("/")[2]) <= LONGEST}
@@ -40,7 +40,7 @@ class Labeller:
         changes |= {key: value for key, value in wanted.items() if there.get(key) != value}
         async with leadership.batch():
             try:
-                await self._writes.patch(
+                await self._writer.patch(
                     MANAGED_CLUSTERS,
                     cluster.metadata,
                     {"metadata": {"labels": changes}},

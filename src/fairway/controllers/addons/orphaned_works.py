@@ -39,26 +39,26 @@ def klusterlet_binding(cluster: str) -> str:
 
 class OrphanedAddOnWorks:
     def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
-        self._known, self._writes = known, writes
+        self._index, self._writer = known, writes
         self._told: set[str] = set()
         """Uids of works that the log has mentioned."""
 
     def keys(self, cluster: str | None = None) -> Iterator[Key]:
         """Of add-ons that have left a work behind, on one cluster or on any."""
-        for (namespace, _), work in self._known.works.store.items():
+        for (namespace, _), work in self._index.works.store.items():
             if cluster in (None, namespace) and _is_add_ons(work) and is_held(work):
                 yield namespace, work.metadata.labels[names.ADD_ON_LABEL]
 
     def places(self) -> Iterator[str]:
         """Namespaces with works of users that wait."""
-        held = (work for work in self._known.works.store.values() if is_held(work) and not _is_add_ons(work))
+        held = (work for work in self._index.works.store.values() if is_held(work) and not _is_add_ons(work))
         yield from {each.metadata.namespace for each in held}
 
     def tell(self, cluster: str) -> None:
         """Each work once."""
         if self._agent_may_come(cluster):
             return
-        for (namespace, name), work in self._known.works.store.items():
+        for (namespace, name), work in self._index.works.store.items():
             uid = work.metadata.uid
             if namespace == cluster and is_held(work) and not _is_add_ons(work) and uid not in self._told:
                 self._told.add(uid)
@@ -68,15 +68,15 @@ class OrphanedAddOnWorks:
         self._told.discard(work.metadata.uid)
 
     def _agent_may_come(self, cluster: str) -> bool:
-        if self._known.cluster(cluster) is not None:
+        if self._index.cluster(cluster) is not None:
             return True
-        return self._known.bindings.get(klusterlet_binding(cluster), namespace=cluster) is not None
+        return self._index.bindings.get(klusterlet_binding(cluster), namespace=cluster) is not None
 
     async def release(self, cluster: str, add_on: str, leadership: Leadership) -> None:
         if self._agent_may_come(cluster):
             return  # it does that itself
         for name in (names.deploy_work(add_on), names.pre_delete_work(add_on)):
-            work = self._known.work(cluster, name)
+            work = self._index.work(cluster, name)
             if work is not None and is_held(work) and _is_add_ons(work):
                 await self._let_go(work.metadata, leadership)
 
@@ -84,7 +84,7 @@ class OrphanedAddOnWorks:
         kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
         async with leadership.batch():
             try:
-                await self._writes.patch(
+                await self._writer.patch(
                     MANIFEST_WORKS, meta, {"metadata": {"finalizers": kept}}, leadership=leadership
                 )
             except (NotFound, Conflict):

@@ -81,11 +81,11 @@ class AvailabilityController(Reconciler):
         self._heartbeats = Heartbeats()
         self._blind = -math.inf
         """When leases were last out of sight, on the running clock."""
-        self._writes = FencedWriter(client, meters=meters, controller=self.name)
+        self._writer = FencedWriter(client, meters=meters, controller=self.name)
 
-    def watch(self, sources: InformerFactory) -> None:
-        self._clusters = sources.of(MANAGED_CLUSTERS)
-        self._leases = sources.of(LEASES, fields=f"metadata.name={LEASE}")
+    def watch(self, informers: InformerFactory) -> None:
+        self._clusters = informers.of(MANAGED_CLUSTERS)
+        self._leases = informers.of(LEASES, fields=f"metadata.name={LEASE}")
         self._clusters.subscribe(self._clusters_changed)
         self._leases.subscribe(self._leases_changed)
 
@@ -156,7 +156,7 @@ class AvailabilityController(Reconciler):
         }
         async with leadership.batch():
             try:
-                await self._writes.create(LEASES, body, leadership=leadership, namespace=name)
+                await self._writer.create(LEASES, body, leadership=leadership, namespace=name)
             except AlreadyExists:
                 return  # the news of it is on its way
 
@@ -185,7 +185,7 @@ class AvailabilityController(Reconciler):
         condition = Condition(type=AVAILABLE, status=UNKNOWN, reason=STOPPED, message=STOPPED_MESSAGE)
         conditions = with_condition(cluster.status.conditions, condition, clock=self.clock)
         async with leadership.batch():
-            return await self._writes.conditions(
+            return await self._writer.conditions(
                 MANAGED_CLUSTERS, cluster.metadata, conditions, leadership=leadership
             )
 
@@ -196,13 +196,13 @@ class AvailabilityController(Reconciler):
             return
         async with leadership.batch():
             try:
-                await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
+                await self._writer.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
             except ApiError as error:
                 if taints.WEBHOOK_STAMPS not in error.message:
                     raise
                 made = taints.changes(cluster.spec.taints, available, now=now, stamped=False)
                 if made:
-                    await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
+                    await self._writer.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
 
 
 def _about(cluster: ManagedCluster) -> tuple[object, ...]:

@@ -70,12 +70,12 @@ class BridgeController(Reconciler):
         self._spans = ValueRanges()
         self._confirmed: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
         self._heard: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
-        self._writes = FencedWriter(client, meters=meters, controller=self.name)
-        self._notices = LogThrottle(log)
+        self._writer = FencedWriter(client, meters=meters, controller=self.name)
+        self._throttle = LogThrottle(log)
 
-    def watch(self, sources: InformerFactory) -> None:
-        self._add_on = sources.of(ADD_ON_PLACEMENT_SCORES)
-        self._managed = sources.of(MANAGED_CLUSTER_SCORES)
+    def watch(self, informers: InformerFactory) -> None:
+        self._add_on = informers.of(ADD_ON_PLACEMENT_SCORES)
+        self._managed = informers.of(MANAGED_CLUSTER_SCORES)
         self._add_on.subscribe(self._add_ons_changed)
         self._managed.subscribe(self._managed_changed)
 
@@ -151,7 +151,7 @@ class BridgeController(Reconciler):
         self, resource: Resource[T], cluster: str, plan: Plan, leadership: Leadership
     ) -> None:
         for problem in plan.problems:
-            self._notices.say(
+            self._throttle.log(
                 logging.WARNING, (cluster, problem), NOT_BRIDGED, resource.kind, cluster, problem
             )
         if not (plan.put or plan.drop):
@@ -169,7 +169,7 @@ class BridgeController(Reconciler):
 
     async def _drop(self, resource: Resource[T], meta: ObjectMeta, leadership: Leadership) -> None:
         try:
-            await self._writes.delete(resource, meta, leadership=leadership)
+            await self._writer.delete(resource, meta, leadership=leadership)
         except NotFound:
             return  # the news is on its way
 
@@ -178,13 +178,13 @@ class BridgeController(Reconciler):
         seen = draft.current
         if seen is None:
             body = {"metadata": {"name": draft.name, **named}}
-            made = await self._writes.create(resource, body, leadership=leadership, namespace=cluster)
+            made = await self._writer.create(resource, body, leadership=leadership, namespace=cluster)
             seen = made.metadata
         elif any(seen.annotations.get(key) != value for key, value in draft.annotations.items()):
-            patched = await self._writes.patch(resource, seen, {"metadata": named}, leadership=leadership)
+            patched = await self._writer.patch(resource, seen, {"metadata": named}, leadership=leadership)
             seen = patched.metadata
         status = {"status": draft.status}
-        await self._writes.patch(resource, seen, status, leadership=leadership, subresource="status")
+        await self._writer.patch(resource, seen, status, leadership=leadership, subresource="status")
 
 
 def _stands_by(score: AddOnPlacementScore) -> tuple[object, ...]:

@@ -62,12 +62,12 @@ class ClusterSetController(Reconciler):
         self._default_sets, self._default_label = default_sets, default_label
         self._membership = Membership()
         self._bindings_to: defaultdict[str, set[Key]] = defaultdict(set)
-        self._writes = FencedWriter(client, meters=meters, controller=self.name)
+        self._writer = FencedWriter(client, meters=meters, controller=self.name)
 
-    def watch(self, sources: InformerFactory) -> None:
-        self._clusters = sources.of(MANAGED_CLUSTERS)
-        self._sets = sources.of(MANAGED_CLUSTER_SETS)
-        self._bindings = sources.of(MANAGED_CLUSTER_SET_BINDINGS)
+    def watch(self, informers: InformerFactory) -> None:
+        self._clusters = informers.of(MANAGED_CLUSTERS)
+        self._sets = informers.of(MANAGED_CLUSTER_SETS)
+        self._bindings = informers.of(MANAGED_CLUSTER_SET_BINDINGS)
         self._clusters.subscribe(self._clusters_changed)
         self._sets.subscribe(self._sets_changed)
         self._bindings.subscribe(self._bindings_changed)
@@ -154,7 +154,7 @@ class ClusterSetController(Reconciler):
             return
         body = {"metadata": {"labels": {CLUSTER_SET_LABEL: defaults.DEFAULT}}}
         async with leadership.batch():
-            await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, body, leadership=leadership)
+            await self._writer.patch(MANAGED_CLUSTERS, cluster.metadata, body, leadership=leadership)
 
     async def _bind(self, name: str, namespace: str, leadership: Leadership) -> None:
         seen = self._bindings.get(name, namespace=namespace)
@@ -166,7 +166,7 @@ class ClusterSetController(Reconciler):
         if wanted == before:
             return
         async with leadership.batch():
-            await self._writes.conditions(
+            await self._writer.conditions(
                 MANAGED_CLUSTER_SET_BINDINGS, seen.metadata, wanted, leadership=leadership
             )
 
@@ -183,7 +183,7 @@ class ClusterSetController(Reconciler):
             selector = _selector(name)
             body = [{"op": "add", "path": "/spec/clusterSelector", "value": selector}]
             async with leadership.batch():
-                await self._writes.patch(MANAGED_CLUSTER_SETS, seen.metadata, body, leadership=leadership)
+                await self._writer.patch(MANAGED_CLUSTER_SETS, seen.metadata, body, leadership=leadership)
             return
         error = self._membership.error(name)
         if error is None:
@@ -196,7 +196,7 @@ class ClusterSetController(Reconciler):
         wanted = with_condition(before, condition, clock=self.clock)
         if wanted != before:
             async with leadership.batch():
-                await self._writes.conditions(
+                await self._writer.conditions(
                     MANAGED_CLUSTER_SETS, seen.metadata, wanted, leadership=leadership
                 )
 
@@ -204,7 +204,7 @@ class ClusterSetController(Reconciler):
         body = {"metadata": {"name": name}, "spec": {"clusterSelector": _selector(name)}}
         async with leadership.batch():
             try:
-                await self._writes.create(MANAGED_CLUSTER_SETS, body, leadership=leadership)
+                await self._writer.create(MANAGED_CLUSTER_SETS, body, leadership=leadership)
             except AlreadyExists:
                 return  # the news of it is on its way
 

@@ -51,21 +51,21 @@ class PlacementController(Reconciler):
     ) -> None:
         """``calculators``: whether the hub has ManagedClusterScores. ``resync`` is in seconds; 0 for never."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self.book = PlacementState(wake=self._wake, lost=self._lost, meters=meters, shard=shard)
+        self.state = PlacementState(wake=self._wake, lost=self._lost, meters=meters, shard=shard)
         self._calculators = calculators
         self._resync = resync
         self._leads = False
         self._woken: dict[Key, float] = {}
         """Since when a placement waits to be looked at, of those that were woken in this term."""
-        self._writer = DecisionWriter(client, book=self.book, recorder=recorder, meters=meters)
+        self._writer = DecisionWriter(client, state=self.state, recorder=recorder, meters=meters)
         self._allowance = Allowance(clock)
         self._slow = SlowLane(advance=self._advance, done=self.queue.add, clock=clock)
 
-    def watch(self, sources: InformerFactory) -> None:
-        self.book.follow(sources, calculators=self._calculators)
+    def watch(self, informers: InformerFactory) -> None:
+        self.state.follow(informers, calculators=self._calculators)
 
     def keys(self) -> Iterable[Key]:
-        return tuple(self.book.placements)
+        return tuple(self.state.placements)
 
     async def run(self, leadership: Leadership) -> None:
         self._leads = True
@@ -96,40 +96,40 @@ class PlacementController(Reconciler):
         self.queue.discard(owner)
 
     def _advance(self, key: Key, work: int) -> bool:
-        return self.book.advance(key, now=self.clock.wall(), work=work)
+        return self.state.advance(key, now=self.clock.wall(), work=work)
 
     def _look(self, key: Key, *, now: datetime) -> ReconcilePlan | None:
         """Raises Paused."""
         try:
-            return self.book.look(key, now=now, work=self._allowance.left(key[0]))
+            return self.state.look(key, now=now, work=self._allowance.left(key[0]))
         finally:
-            self._allowance.spend(key[0], self.book.work_of(key))
+            self._allowance.spend(key[0], self.state.work_of(key))
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         woken = self._woken.pop(key, None)
         with span("placement", namespace=key[0], name=key[1]):
             now = self.clock.wall()
             try:
-                proposal = self._look(key, now=now)
+                plan = self._look(key, now=now)
             except Paused:
                 if woken is not None:
                     self._woken.setdefault(key, woken)
                 self._slow.add(key)
                 return
-            if proposal is None:
+            if plan is None:
                 return
-            self._look_again(key, proposal.until, now=now)
-            if proposal.empty:
-                self.book.settle(key, proposal)
+            self._look_again(key, plan.until, now=now)
+            if plan.empty:
+                self.state.settle(key, plan)
                 return
-            self.book.begin(key, proposal)
+            self.state.begin(key, plan)
             try:
                 async with leadership.batch():
-                    await self._writer.carry_out(proposal, leadership)
+                    await self._writer.carry_out(plan, leadership)
             finally:
-                self.book.end(key)
-            self.book.settle(key, proposal)
-            if woken is not None and proposal.steps:
+                self.state.end(key)
+            self.state.settle(key, plan)
+            if woken is not None and plan.steps:
                 self.meters.reaction(self.clock.monotonic() - woken)
 
     def _look_again(self, key: Key, until: Micros | None, *, now: datetime) -> None:
@@ -143,7 +143,7 @@ class PlacementController(Reconciler):
     # What the debug endpoint asks
 
     def find(self, namespace: str, name: str) -> Placement | None:
-        return self.book.placements.get((namespace, name))
+        return self.state.placements.get((namespace, name))
 
     async def inspect(self, placement: Placement) -> Outcome:
-        return await inspect(self.book, placement, self.clock)
+        return await inspect(self.state, placement, self.clock)

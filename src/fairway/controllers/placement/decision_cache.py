@@ -29,7 +29,7 @@ class DecisionCache:
         self._removed: dict[Key, str] = {}
         """The uid of what we deleted and the watch has not told of yet."""
         self._told: Mapping[Key, PlacementDecision] = {}
-        self._ahead = UnobservedWrites()
+        self._unobserved = UnobservedWrites()
 
     def follow(self, told: Mapping[Key, PlacementDecision]) -> None:
         """``told``: all that the watch has told of, which may be behind what the hub has answered to us."""
@@ -74,12 +74,12 @@ class DecisionCache:
 
     def reach(self, version: str) -> list[Key]:
         """The watch has told everything up to there: those of which it, and not our answers, is to be believed now."""
-        return self._ahead.reach(version)
+        return self._unobserved.reach(version)
 
     def restart(self) -> list[Key]:
         """The hub's history went back: the same, of which nothing that only we know of ever happened."""
         removed, self._removed = self._removed, {}
-        return [*self._ahead.restart(), *removed]
+        return [*self._unobserved.restart(), *removed]
 
     # What the hub answers
 
@@ -88,7 +88,7 @@ class DecisionCache:
         known = self.get(meta.namespace, meta.name)
         if known is not None and not is_newer(decision, known):
             return
-        if self._ahead.answered((meta.namespace, meta.name), meta.resourceVersion):
+        if self._unobserved.answered((meta.namespace, meta.name), meta.resourceVersion):
             self._put(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
@@ -97,7 +97,7 @@ class DecisionCache:
         known = self.get(meta.namespace, meta.name)
         if known is not None and known.metadata.uid == meta.uid:
             self._drop(known)
-            self._ahead.forget((meta.namespace, meta.name))
+            self._unobserved.forget((meta.namespace, meta.name))
             self._removed[(meta.namespace, meta.name)] = meta.uid
 
     def _put(self, decision: PlacementDecision) -> None:

@@ -21,7 +21,7 @@ class InflightWrite:
     answered: set[str] = field(default_factory=set)
 
     @property
-    def meddled(self) -> bool:
+    def externally_modified(self) -> bool:
         """Whether somebody else wrote too. Only when it is over."""
         return bool(self.heard - self.answered)
 

@@ -58,7 +58,7 @@ class Shadow(Reconciler):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=1, clock=clock)
-        self.book = PlacementState(wake=self.queue.add, meters=meters, shard=shard)
+        self.state = PlacementState(wake=self.queue.add, meters=meters, shard=shard)
         self.differences: dict[Key, tuple[str, ...]] = {}
         """By placement, of those that lasted."""
         self.compared = 0
@@ -66,9 +66,9 @@ class Shadow(Reconciler):
         self._calculators, self._settle = calculators, settle
         self._since: dict[Key, float] = {}
 
-    def watch(self, sources: InformerFactory) -> None:
-        self.book.follow(sources, calculators=self._calculators)
-        sources.of(PLACEMENTS).subscribe(self._gone)
+    def watch(self, informers: InformerFactory) -> None:
+        self.state.follow(informers, calculators=self._calculators)
+        informers.of(PLACEMENTS).subscribe(self._gone)
 
     def _gone(self, batch: Batch[Placement]) -> None:
         """Nothing is wrong any more with what is no more."""
@@ -78,16 +78,16 @@ class Shadow(Reconciler):
                 self.queue.add((meta.namespace, meta.name))
 
     def keys(self) -> Iterable[Key]:
-        return tuple(self.book.placements)
+        return tuple(self.state.placements)
 
     async def reconcile(self, key: Key, _leadership: Leadership) -> None:
         now = self.clock.wall()
-        while not self.book.advance(key, now=now, work=SLICE_WORK):
+        while not self.state.advance(key, now=now, work=SLICE_WORK):
             await asyncio.sleep(SHORTEST_REST)
-        proposal = self.book.look(key, now=now)
-        found = () if proposal is None else tuple(differences(proposal, self.book.own(key)))
-        if proposal is not None and proposal.until not in (None, NEVER_CHANGES):
-            self.queue.add_after(key, delay=(from_micros(proposal.until or 0) - now).total_seconds())
+        plan = self.state.look(key, now=now)
+        found = () if plan is None else tuple(differences(plan, self.state.own(key)))
+        if plan is not None and plan.until not in (None, NEVER_CHANGES):
+            self.queue.add_after(key, delay=(from_micros(plan.until or 0) - now).total_seconds())
         if found:
             since = self._since.setdefault(key, self.clock.monotonic())
             left = since + self._settle - self.clock.monotonic()
@@ -111,15 +111,15 @@ class Shadow(Reconciler):
         self.meters.differences(len(self.differences))
 
     def find(self, namespace: str, name: str) -> Placement | None:
-        return self.book.placements.get((namespace, name))
+        return self.state.placements.get((namespace, name))
 
     async def inspect(self, placement: Placement) -> Outcome:
-        return await inspect(self.book, placement, self.clock)
+        return await inspect(self.state, placement, self.clock)
 
 
-def differences(proposal: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> Iterator[str]:
+def differences(plan: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> Iterator[str]:
     """In words. ``own``: the placement's decisions as they are."""
-    for step in proposal.steps:
+    for step in plan.steps:
         match step:
             case Create(page):
                 yield MISSING.format(page=page.name, clusters=_some(page.clusters))
@@ -133,8 +133,8 @@ def differences(proposal: ReconcilePlan, own: Mapping[str, PlacementDecision]) -
             case Relabel(page) if page.name in own and own[page.name].metadata.labels != page.labels:
                 labels = own[page.name].metadata.labels
                 yield OTHER_LABELS.format(page=page.name, got=_pairs(labels), want=_pairs(page.labels))
-    if proposal.status is not None and proposal.pages is not None:
-        yield from _status_differences(proposal.placement.status, proposal.status)
+    if plan.status is not None and plan.pages is not None:
+        yield from _status_differences(plan.placement.status, plan.status)
 
 
 def _status_differences(got: PlacementStatus, want: PlacementStatus) -> Iterator[str]:

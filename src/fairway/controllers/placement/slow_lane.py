@@ -149,12 +149,12 @@ class SlowLane:
             self._waiting[namespace] = keys
 
 
-async def inspect(book: PlacementState, placement: Placement, clock: Clock) -> Outcome:
+async def inspect(state: PlacementState, placement: Placement, clock: Clock) -> Outcome:
     """A cycle for any placement, in slices."""
     workload = PlacementWorkload(placement)
     while True:
         began = clock.monotonic()
         try:
-            return book.inspect(workload, now=clock.wall(), work=SLICE_WORK)
+            return state.inspect(workload, now=clock.wall(), work=SLICE_WORK)
         except Paused:
             await asyncio.sleep(max(clock.monotonic() - began, SHORTEST_REST))

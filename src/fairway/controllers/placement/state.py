@@ -78,31 +78,31 @@ class PlacementState:
         self._meters = meters
         self._shard = shard or Shard()
         self._memory = Memory()
-        self._interest = DependencyIndex()
+        self._dependencies = DependencyIndex()
         self._workloads: dict[Owner, PlacementWorkload] = {}
         self._decisions = DecisionCache()
-        self._echoes = InflightWrites()
+        self._inflight = InflightWrites()
         self._settled: dict[Owner, frozenset[str]] = {}
         """What was chosen when a placement was last found, or made, right."""
-        self._meddled: set[Owner] = set()
+        self._externally_modified: set[Owner] = set()
         """Placements of which somebody else changed the status or a decision, since they were last looked at."""
         self._repairing: set[Owner] = set()
         """Those of them that were looked at, and those that are being written, until all of it is on the hub."""
         self._told_placements: Mapping[Owner, Placement] = {}
         """All that the watch has told of, which may be behind what the hub has answered to us."""
-        self._placements_ahead = UnobservedWrites()
+        self._unobserved_placements = UnobservedWrites()
         self._epochs: dict[str, tuple[int, str]] = {}
         """By kind, with the version of the list that an epoch began with."""
 
-    def follow(self, sources: InformerFactory, *, calculators: bool) -> None:
+    def follow(self, informers: InformerFactory, *, calculators: bool) -> None:
         """``calculators``: whether the hub has ManagedClusterScores."""
-        sources.of(MANAGED_CLUSTER_SETS).subscribe(_guarded(self.sets))
-        sources.of(MANAGED_CLUSTER_SET_BINDINGS).subscribe(_guarded(self.bindings))
-        sources.of(MANAGED_CLUSTERS).subscribe(_guarded(self.clusters))
-        sources.of(ADD_ON_PLACEMENT_SCORES).subscribe(_guarded(self.scores))
+        informers.of(MANAGED_CLUSTER_SETS).subscribe(_guarded(self.sets))
+        informers.of(MANAGED_CLUSTER_SET_BINDINGS).subscribe(_guarded(self.bindings))
+        informers.of(MANAGED_CLUSTERS).subscribe(_guarded(self.clusters))
+        informers.of(ADD_ON_PLACEMENT_SCORES).subscribe(_guarded(self.scores))
         if calculators:
-            sources.of(MANAGED_CLUSTER_SCORES).subscribe(_guarded(self.cluster_scores))
-        decisions, placements = sources.of(PLACEMENT_DECISIONS), sources.of(PLACEMENTS)
+            informers.of(MANAGED_CLUSTER_SCORES).subscribe(_guarded(self.cluster_scores))
+        decisions, placements = informers.of(PLACEMENT_DECISIONS), informers.of(PLACEMENTS)
         self._decisions.follow(decisions.store)
         self._told_placements = placements.store
         decisions.subscribe(_guarded(self.seen_decisions))
@@ -177,7 +177,7 @@ class PlacementState:
                 self._lose(change.object)
             elif self._shard.has(_new(change).metadata.namespace):
                 self._see_placement(_new(change), again=again)
-        for key in self._placements_ahead.reach(batch.resource_version):
+        for key in self._unobserved_placements.reach(batch.resource_version):
             self._believe_placement(key)
 
     def seen_decisions(self, batch: Batch[PlacementDecision]) -> None:
@@ -198,7 +198,7 @@ class PlacementState:
         self._epochs[kind] = (batch.epoch, batch.resource_version)
         for key in self._decisions.restart():
             self._believe_decision(key)
-        for key in self._placements_ahead.restart():
+        for key in self._unobserved_placements.restart():
             self._believe_placement(key)
         return True
 
@@ -226,10 +226,10 @@ class PlacementState:
         if old is None or _asks_otherwise(old, new):
             self._workloads[owner] = PlacementWorkload(new)
             self._memory.forget(*owner)
-        elif old.status == new.status or self._echoes.heard(owner, meta.resourceVersion):
+        elif old.status == new.status or self._inflight.heard(owner, meta.resourceVersion):
             return
         else:
-            self._meddled.add(owner)
+            self._externally_modified.add(owner)
         self._settled.pop(owner, None)
         self._wake(owner)
 
@@ -241,10 +241,10 @@ class PlacementState:
         del self.placements[owner], self._workloads[owner]
         self._lost_one(owner)
         self._settled.pop(owner, None)
-        self._meddled.discard(owner)
+        self._externally_modified.discard(owner)
         self._repairing.discard(owner)
         self._memory.forget(*owner)
-        self._interest.forget(owner)
+        self._dependencies.forget(owner)
 
     def _see_decision(self, new: PlacementDecision, *, again: bool) -> None:
         """Somebody else's write, or the echo of our own."""
@@ -252,7 +252,7 @@ class PlacementState:
         old = self._decisions.get(meta.namespace, meta.name)
         if not self._decisions.see(new, again=again):
             return
-        if not self._concerned(old, new, meddled=old is not None, sign=meta.resourceVersion):
+        if not self._concerned(old, new, externally_modified=old is not None, sign=meta.resourceVersion):
             self._tell("PlacementDecision", self.fleet.upsert_decision(new))
 
     def _see_removal(self, gone: PlacementDecision) -> None:
@@ -260,32 +260,32 @@ class PlacementState:
         if known is None:
             return
         meta = gone.metadata
-        if not self._concerned(known, meddled=True, sign=meta.uid):
+        if not self._concerned(known, externally_modified=True, sign=meta.uid):
             self._tell("PlacementDecision", self.fleet.delete_decision(meta.namespace, meta.name))
 
-    def _concerned(self, *decisions: PlacementDecision | None, meddled: bool, sign: str) -> bool:
+    def _concerned(self, *decisions: PlacementDecision | None, externally_modified: bool, sign: str) -> bool:
         """Wakes whose decisions they are. Whether one of those is being written, and the fleet has to wait."""
         owners = {placement_of(each) for each in decisions if each is not None}
         names = {each.metadata.name for each in decisions if each is not None}
         waits = False
         for owner in owners:
-            if self._echoes.heard(owner, sign, pages=names):
+            if self._inflight.heard(owner, sign, pages=names):
                 waits = True
             else:
-                self._disturbed(owner, meddled=meddled)
+                self._disturbed(owner, externally_modified=externally_modified)
         return waits
 
-    def _disturbed(self, owner: Owner, *, meddled: bool) -> None:
+    def _disturbed(self, owner: Owner, *, externally_modified: bool) -> None:
         self._settled.pop(owner, None)
-        if meddled:
-            self._meddled.add(owner)
+        if externally_modified:
+            self._externally_modified.add(owner)
         self._wake(owner)
 
     def _tell(self, kind: str, change: Change) -> None:
         if change is NOTHING:
             return
         self._meters.cells(kind=kind, count=len(change.columns))
-        surely, perhaps = self._interest.concerned(change)
+        surely, perhaps = self._dependencies.concerned(change)
         for owner in surely:
             self._wake(owner)
         considers, rows = self._memory.considers, change.rows
@@ -319,14 +319,14 @@ class PlacementState:
         on = self._memory.followed != followed
         self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
         if not on:
-            self._interest.put(owner, dependencies_of(outcome, placement))
+            self._dependencies.put(owner, dependencies_of(outcome, placement))
         due = due_of(placement, now=now)
         refresh = due is None
         until = min(outcome.until, NEVER_CHANGES if due is None else due)
         if on and not refresh and not outcome.status.aborts and self._as_before(owner, outcome, workload):
             return ReconcilePlan(placement=placement, pages=None, until=until)
-        if owner in self._meddled:
-            self._meddled.discard(owner)
+        if owner in self._externally_modified:
+            self._externally_modified.discard(owner)
             self._repairing.add(owner)
         return make_plan(
             verdict.conclude(outcome, workload, existing=None),
@@ -383,16 +383,16 @@ class PlacementState:
 
     # Writes
 
-    def begin(self, owner: Owner, proposal: ReconcilePlan) -> None:
+    def begin(self, owner: Owner, plan: ReconcilePlan) -> None:
         """Counts what is proposed as written. ``end`` must follow."""
-        writing = self._echoes.begin(owner)
-        if proposal.pages is None:
+        writing = self._inflight.begin(owner)
+        if plan.pages is None:
             return
         # Until ``settle``, some pages may have the reasons of this cycle and others those of an earlier one.
         self._settled.pop(owner, None)
         self._repairing.add(owner)
         namespace, names = owner[0], writing.pages
-        for page in proposal.pages:
+        for page in plan.pages:
             names.add(page.name)
             self.fleet.hold(
                 namespace=namespace, name=page.name, holding=Holding(owner=owner, clusters=page.clusters)
@@ -404,43 +404,43 @@ class PlacementState:
 
     def wrote(self, decision: PlacementDecision) -> None:
         """The hub's answer to a write of ours."""
-        self._echoes.answered(placement_of(decision), decision.metadata.resourceVersion)
+        self._inflight.answered(placement_of(decision), decision.metadata.resourceVersion)
         self._decisions.wrote(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
         """The hub has deleted it for us."""
-        self._echoes.answered(placement_of(decision), decision.metadata.uid)
+        self._inflight.answered(placement_of(decision), decision.metadata.uid)
         self._decisions.removed(decision)
 
     def wrote_placement(self, placement: Placement) -> None:
         owner = (placement.metadata.namespace, placement.metadata.name)
-        self._echoes.answered(owner, placement.metadata.resourceVersion)
+        self._inflight.answered(owner, placement.metadata.resourceVersion)
         known = self.placements.get(owner)
         if known is not None and is_newer(placement, known):
             if _asks_otherwise(known, placement):
                 return  # the watch will tell, and then it is looked at
-            if self._placements_ahead.answered(owner, placement.metadata.resourceVersion):
+            if self._unobserved_placements.answered(owner, placement.metadata.resourceVersion):
                 self.placements[owner] = placement
 
     def end(self, owner: Owner) -> None:
         """However the writes went: from now on the hub's word counts again."""
-        namespace, writing = owner[0], self._echoes.end(owner)
+        namespace, writing = owner[0], self._inflight.end(owner)
         for name in writing.pages:
             actual = self.decision(namespace, name)
             if actual is None:
                 self.fleet.delete_decision(namespace, name)
             else:
                 self.fleet.upsert_decision(actual)
-        if writing.meddled:
-            self._disturbed(owner, meddled=True)
+        if writing.externally_modified:
+            self._disturbed(owner, externally_modified=True)
 
-    def settle(self, owner: Owner, proposal: ReconcilePlan) -> None:
+    def settle(self, owner: Owner, plan: ReconcilePlan) -> None:
         """The hub has all that was proposed."""
-        if proposal.pages is None:
+        if plan.pages is None:
             return
         self._repairing.discard(owner)
-        if owner in self.placements and owner not in self._meddled:
-            self._settled[owner] = proposal.selected
+        if owner in self.placements and owner not in self._externally_modified:
+            self._settled[owner] = plan.selected
 
 
 def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:

@@ -53,55 +53,55 @@ class PlacementTerminating(Outdated):
 
 
 class DecisionWriter:
-    def __init__(self, client: Client, *, book: PlacementState, recorder: Recorder, meters: Meters) -> None:
-        self._client, self._book, self._recorder, self._meters = client, book, recorder, meters
-        self._precedence = WriteLimiter()
+    def __init__(self, client: Client, *, state: PlacementState, recorder: Recorder, meters: Meters) -> None:
+        self._client, self._state, self._recorder, self._meters = client, state, recorder, meters
+        self._limiter = WriteLimiter()
 
-    async def carry_out(self, proposal: ReconcilePlan, leadership: Leadership) -> None:
+    async def carry_out(self, plan: ReconcilePlan, leadership: Leadership) -> None:
         """Raises KubeErrors and Lost; what was written until then is in the book."""
-        for step in proposal.steps:
+        for step in plan.steps:
             refreshes = isinstance(step, Fill) and not step.changed
-            async with self._precedence.turn(urgent=not refreshes):
+            async with self._limiter.turn(urgent=not refreshes):
                 leadership.ensure()
-                await self._take(step, proposal)
-        if proposal.status is not None:
-            async with self._precedence.turn(urgent=False):
+                await self._take(step, plan)
+        if plan.status is not None:
+            async with self._limiter.turn(urgent=False):
                 leadership.ensure()
-                await self._report(proposal.placement, proposal.status)
+                await self._report(plan.placement, plan.status)
 
-    async def _take(self, step: Step, proposal: ReconcilePlan) -> None:
+    async def _take(self, step: Step, plan: ReconcilePlan) -> None:
         match step:
             case Create():
-                await self._create(step, proposal)
+                await self._create(step, plan)
             case Fill():
-                await self._fill(step, proposal)
+                await self._fill(step, plan)
             case Relabel():
-                await self._relabel(step, proposal)
+                await self._relabel(step, plan)
             case Delete():
-                await self._delete(step, proposal)
+                await self._delete(step, plan)
 
-    async def _create(self, step: Create, proposal: ReconcilePlan) -> None:
-        placement = proposal.placement.metadata
+    async def _create(self, step: Create, plan: ReconcilePlan) -> None:
+        placement = plan.placement.metadata
         body = PlacementDecision(
             metadata=ObjectMeta(
                 name=step.page.name,
                 namespace=placement.namespace,
                 labels=dict(step.page.labels),
-                ownerReferences=(owner_of(proposal.placement),),
+                ownerReferences=(owner_of(plan.placement),),
             )
         )
         with self._counted(PLACEMENT_DECISIONS, "create"):
             made = await self._client.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
-        self._book.wrote(made)
+        self._state.wrote(made)
         self._meters.decision("created")
         self._tell(
-            proposal,
+            plan,
             made,
             pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name),
         )
 
-    async def _fill(self, step: Fill, proposal: ReconcilePlan) -> None:
-        placement = proposal.placement.metadata
+    async def _fill(self, step: Fill, plan: ReconcilePlan) -> None:
+        placement = plan.placement.metadata
         old = self._known(placement.namespace, step.page)
         body = {"metadata": _based_on(old), "status": {"decisions": msgspec.to_builtins(step.decisions)}}
         with self._counted(PLACEMENT_DECISIONS, "patch"):
@@ -113,36 +113,36 @@ class DecisionWriter:
                 namespace=placement.namespace,
                 subresource="status",
             )
-        self._book.wrote(new)
+        self._state.wrote(new)
         if step.passing:
             return
         if not step.changed:
             self._meters.decision("refreshed")
-            if step.rescored and proposal.scores:
-                self._tell(proposal, new, pages.scored(proposal.scores), in_place=True)
+            if step.rescored and plan.scores:
+                self._tell(plan, new, pages.scored(plan.scores), in_place=True)
             return
         self._meters.decision("updated")
         event = pages.updated(
             namespace=placement.namespace,
             placement=placement.name,
             page=step.page,
-            status=proposal.outcome,
+            status=plan.outcome,
         )
-        self._tell(proposal, new, event)
-        if proposal.scores:
-            self._tell(proposal, new, pages.scored(proposal.scores))
+        self._tell(plan, new, event)
+        if plan.scores:
+            self._tell(plan, new, pages.scored(plan.scores))
 
-    async def _relabel(self, step: Relabel, proposal: ReconcilePlan) -> None:
-        placement = proposal.placement.metadata
+    async def _relabel(self, step: Relabel, plan: ReconcilePlan) -> None:
+        placement = plan.placement.metadata
         old = self._known(placement.namespace, step.page.name)
-        if not owned(old, owner_of(proposal.placement)):
-            await self._ensure_staying(proposal.placement)
+        if not owned(old, owner_of(plan.placement)):
+            await self._ensure_staying(plan.placement)
         labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
         labels.update(step.page.labels)
         metadata = {
             **_based_on(old),
             "labels": labels,
-            "ownerReferences": _owners(old, owner_of(proposal.placement)),
+            "ownerReferences": _owners(old, owner_of(plan.placement)),
         }
         with self._counted(PLACEMENT_DECISIONS, "patch"):
             new = await self._client.patch(
@@ -152,11 +152,11 @@ class DecisionWriter:
                 kind=Patch.MERGE,
                 namespace=placement.namespace,
             )
-        self._book.wrote(new)
+        self._state.wrote(new)
         self._meters.decision("relabelled")
 
-    async def _delete(self, step: Delete, proposal: ReconcilePlan) -> None:
-        placement = proposal.placement.metadata
+    async def _delete(self, step: Delete, plan: ReconcilePlan) -> None:
+        placement = plan.placement.metadata
         old = self._known(placement.namespace, step.page)
         if labelled(old) != placement.name:
             return  # whose it really is has taken it back meanwhile
@@ -171,10 +171,10 @@ class DecisionWriter:
                 )
         except NotFound:
             return
-        self._book.removed(old)
+        self._state.removed(old)
         self._meters.decision("deleted")
         self._tell(
-            proposal,
+            plan,
             old,
             pages.deleted(namespace=placement.namespace, placement=placement.name, page=step.page),
         )
@@ -194,7 +194,7 @@ class DecisionWriter:
                 )
         except NotFound:
             return  # deleted meanwhile, decisions go with it
-        self._book.wrote_placement(new)
+        self._state.wrote_placement(new)
 
     async def _ensure_staying(self, placement: Placement) -> None:
         """Asks the hub itself, before a decision gets an owner.
@@ -212,16 +212,16 @@ class DecisionWriter:
 
     def _known(self, namespace: str, name: str) -> PlacementDecision:
         """As of the last answer, which may be of a step before."""
-        found = self._book.decision(namespace, name)
+        found = self._state.decision(namespace, name)
         if found is None:
             raise PlacementDeleted(name)
         return found
 
     def _tell(
-        self, proposal: ReconcilePlan, decision: PlacementDecision, event: Event, *, in_place: bool = False
+        self, plan: ReconcilePlan, decision: PlacementDecision, event: Event, *, in_place: bool = False
     ) -> None:
         self._recorder.event(
-            _reference(proposal.placement),
+            _reference(plan.placement),
             reason=event.reason,
             message=event.message,
             type_=event.type,

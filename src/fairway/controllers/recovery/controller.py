@@ -112,25 +112,25 @@ class RecoveryController(Reconciler):
         self.policy = policy or RecoveryPolicy()
         self.machine = RecoveryStateMachine(self.policy)
         self._groups = SetsByCluster()
-        self._writes = FencedWriter(client, meters=meters, controller=self.name)
-        self._figures = RecoveryMetrics(meters)
-        self._notices = LogThrottle(log)
+        self._writer = FencedWriter(client, meters=meters, controller=self.name)
+        self._metrics = RecoveryMetrics(meters)
+        self._throttle = LogThrottle(log)
         self._recorder: Recorder | None = None
         self._told: set[str] = set()
         self._suspected = False
 
-    def watch(self, sources: InformerFactory) -> None:
-        self._clusters = sources.of(MANAGED_CLUSTERS)
-        self._sets = sources.of(MANAGED_CLUSTER_SETS)
+    def watch(self, informers: InformerFactory) -> None:
+        self._clusters = informers.of(MANAGED_CLUSTERS)
+        self._sets = informers.of(MANAGED_CLUSTER_SETS)
         self._sets.subscribe(self._sets_changed)
         self._clusters.subscribe(self._clusters_changed)
         if self.policy.health.resource:
             named = f"metadata.name={self.policy.health.resource}"
-            scores = sources.of(ADD_ON_PLACEMENT_SCORES, fields=named)
+            scores = informers.of(ADD_ON_PLACEMENT_SCORES, fields=named)
             scores.subscribe(self._scores_changed)
             self._published = scores
         else:
-            calculated = sources.of(MANAGED_CLUSTER_SCORES)
+            calculated = informers.of(MANAGED_CLUSTER_SCORES)
             calculated.subscribe(self._scores_changed)
             self._published = calculated
 
@@ -175,7 +175,7 @@ class RecoveryController(Reconciler):
     def _show(self) -> None:
         suspected, census = self.machine.suspicious, self.machine.census()
         held = len(self.machine.due(now=self.clock.monotonic()))
-        self._figures.show(census, held=held, suspected=suspected)
+        self._metrics.show(census, held=held, suspected=suspected)
         if suspected != self._suspected:
             self._suspected = suspected
             if suspected:
@@ -232,7 +232,7 @@ class RecoveryController(Reconciler):
             self._tell(ClusterDeleted(cluster=name))
             return
         if (override := _override(cluster)) not in ("", ON, OFF):
-            self._notices.say(logging.WARNING, (name, override), STRANGE, name, OVERRIDE, override, OFF)
+            self._throttle.log(logging.WARNING, (name, override), STRANGE, name, OVERRIDE, override, OFF)
         self._groups.put_cluster(name, cluster.metadata.labels)
         seen = ClusterObserved(
             cluster=name,
@@ -384,7 +384,7 @@ class RecoveryController(Reconciler):
     async def _write(
         self, cluster: ManagedCluster, made: taints.Patch, leadership: Leadership
     ) -> ManagedCluster:
-        return await self._writes.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
+        return await self._writer.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
 
     async def _say(
         self, cluster: ManagedCluster, condition: Condition, leadership: Leadership, *, event: str = ""
@@ -395,7 +395,7 @@ class RecoveryController(Reconciler):
             return
         conditions = with_condition(cluster.status.conditions, condition, clock=self.clock)
         async with leadership.batch():
-            await self._writes.conditions(
+            await self._writer.conditions(
                 MANAGED_CLUSTERS, cluster.metadata, conditions, leadership=leadership
             )
         if event and self._recorder is not None:

@@ -115,9 +115,9 @@ class ScoreController(Reconciler):
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._policy = policy or SilencePolicy()
         self._recorder = recorder
-        self._vigil = StalenessTracker(self._policy)
-        self._figures = ScoreMetrics(meters)
-        self._writes = FencedWriter(client, meters=meters, controller=self.name)
+        self._staleness = StalenessTracker(self._policy)
+        self._metrics = ScoreMetrics(meters)
+        self._writer = FencedWriter(client, meters=meters, controller=self.name)
         self._by_resource: defaultdict[str, set[str]] = defaultdict(set)
         """Clusters, by the name of the scores they have."""
         self._by_cluster: defaultdict[str, set[str]] = defaultdict(set)
@@ -129,13 +129,13 @@ class ScoreController(Reconciler):
         self._reported_unused: set[Key] = set()
         """ManagedClusterScores that placements do not read, once an event has reported it."""
 
-    def watch(self, sources: InformerFactory) -> None:
-        self._scores = sources.of(ADD_ON_PLACEMENT_SCORES)
-        self._clusters = sources.of(MANAGED_CLUSTERS)
+    def watch(self, informers: InformerFactory) -> None:
+        self._scores = informers.of(ADD_ON_PLACEMENT_SCORES)
+        self._clusters = informers.of(MANAGED_CLUSTERS)
         self._clusters.subscribe(self._clusters_changed)
         self._scores.subscribe(self._scores_changed)
         if self._calculators:
-            self._calculated = sources.of(MANAGED_CLUSTER_SCORES)
+            self._calculated = informers.of(MANAGED_CLUSTER_SCORES)
             self._calculated.subscribe(self._calculated_changed)
 
     def keys(self) -> Iterator[Key]:
@@ -145,7 +145,7 @@ class ScoreController(Reconciler):
             yield from [key for key, each in found if built_in_named_like(calculator_of(each))]
 
     async def run(self, leadership: Leadership) -> None:
-        self._vigil.blinded(self.clock.monotonic())
+        self._staleness.blinded(self.clock.monotonic())
         tasks = [
             asyncio.create_task(self._mind_sight(), name="sight of scores"),
             asyncio.create_task(self._show(), name="figures of scores"),
@@ -159,7 +159,7 @@ class ScoreController(Reconciler):
     async def _mind_sight(self) -> None:
         while True:
             if max(self._scores.lag, self._clusters.lag) > BLIND_SECONDS:
-                self._vigil.blinded(self.clock.monotonic())
+                self._staleness.blinded(self.clock.monotonic())
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _show(self) -> None:
@@ -170,7 +170,7 @@ class ScoreController(Reconciler):
                 counts[resource][state_of(each, clustered=there, wall=wall)] += 1
             for resource in tuple(self._held):
                 self._count(resource)
-            self._figures.show(counts, held=self._held)
+            self._metrics.show(counts, held=self._held)
             await asyncio.sleep(SHOW_SECONDS)
 
     # What is seen
@@ -180,13 +180,13 @@ class ScoreController(Reconciler):
         for change in batch.changes:
             match change:
                 case Added(new):
-                    self._vigil.seen(new, now=now, wall=wall)
+                    self._staleness.seen(new, now=now, wall=wall)
                     self._wake(new.metadata.name)
                 case Updated(old, new) if available_of(old) != available_of(new):
-                    self._vigil.seen(new, now=now, wall=wall)
+                    self._staleness.seen(new, now=now, wall=wall)
                     self._wake(new.metadata.name)
                 case Deleted(old):
-                    self._vigil.left(old.metadata.name)
+                    self._staleness.left(old.metadata.name)
                     self._wake(old.metadata.name)
 
     def _wake(self, cluster: str) -> None:
@@ -208,12 +208,12 @@ class ScoreController(Reconciler):
                     if old.status != new.status:
                         until = old.status.validUntil
                         in_time = until is not None and until >= wall
-                        anew = self._vigil.heard(key, new, now=now, in_time=in_time)
+                        anew = self._staleness.heard(key, new, now=now, in_time=in_time)
                     if anew or not _renewed(old, new):
                         self.queue.add(key)
                 case Deleted(old):
                     key = (old.metadata.namespace, old.metadata.name)
-                    self._vigil.forget(key)
+                    self._staleness.forget(key)
                     self._by_resource[key[1]].discard(key[0])
                     self._by_cluster[key[0]].discard(key[1])
 
@@ -235,7 +235,7 @@ class ScoreController(Reconciler):
             return
         cluster = self._clusters.get(key[0])
         now, wall = self.clock.monotonic(), self.clock.wall()
-        found = self._vigil.judge(score, cluster, now=now, wall=wall)
+        found = self._staleness.judge(score, cluster, now=now, wall=wall)
         match found:
             case RecheckAfter(seconds):
                 self.queue.add_after(key, delay=min(seconds, LONGEST_WAIT))
@@ -263,7 +263,7 @@ class ScoreController(Reconciler):
 
     async def _silent(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
         key = (score.metadata.namespace, score.metadata.name)
-        if self._vigil.has_told(key):
+        if self._staleness.has_told(key):
             return
         if max(self._scores.lag, self._clusters.lag) > 0:
             self.queue.add_after(key, delay=LOOK_SECONDS)  # it may have been renewed; we just do not know yet
@@ -274,18 +274,18 @@ class ScoreController(Reconciler):
         why = silence_marker.why(score, reason=found.reason, since=found.since)
         match self._policy.of(key[1]):
             case Silence.LEAVE:
-                self._vigil.told(key, score)
-                self._vigil.gave_up(key[1], now=self.clock.monotonic())
+                self._staleness.told(key, score)
+                self._staleness.gave_up(key[1], now=self.clock.monotonic())
                 if self.clock.wall() - found.since < STALE_NEWS:
                     self._tell(score, SILENT, TOLD, why=why, what=LEFT)
             case Silence.WORST:
                 await self._silence(score, found, leadership)
-                self._vigil.gave_up(key[1], now=self.clock.monotonic())
+                self._staleness.gave_up(key[1], now=self.clock.monotonic())
                 self._tell(score, SILENT, TOLD, why=why, what=REPLACED)
             case Silence.DROP:
                 async with leadership.batch():
                     await self._delete(score, leadership)
-                self._vigil.gave_up(key[1], now=self.clock.monotonic())
+                self._staleness.gave_up(key[1], now=self.clock.monotonic())
                 self._tell(score, SILENT, TOLD, why=why, what=DROPPED)
 
     async def _silence(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
@@ -294,7 +294,7 @@ class ScoreController(Reconciler):
             note = {
                 "metadata": {"annotations": {BEFORE: silence_marker.remembered(score, self._policy) or None}}
             }
-            noted = await self._writes.patch(
+            noted = await self._writer.patch(
                 ADD_ON_PLACEMENT_SCORES, score.metadata, note, leadership=leadership
             )
             status = silence_marker.silenced(
@@ -314,7 +314,7 @@ class ScoreController(Reconciler):
             if BEFORE in written.metadata.annotations:
                 await self._forget_before(written, leadership)
         silent_for = max(0.0, (wall - since).total_seconds())
-        self._vigil.overtaken(key, now=self.clock.monotonic(), silent_for=silent_for)
+        self._staleness.overtaken(key, now=self.clock.monotonic(), silent_for=silent_for)
         self._tell(score, RETURNED, BACK, type_=NORMAL)
         self.queue.add(key)
 
@@ -328,7 +328,7 @@ class ScoreController(Reconciler):
 
     async def _orphan(self, score: AddOnPlacementScore, leadership: Leadership) -> None:
         key = (score.metadata.namespace, score.metadata.name)
-        if self._vigil.has_told(key):
+        if self._staleness.has_told(key):
             return
         if max(self._scores.lag, self._clusters.lag) > 0 or self._too_many_orphans():
             self.queue.add_after(key, delay=max(LOOK_SECONDS, self._policy.grace / 2))
@@ -338,7 +338,7 @@ class ScoreController(Reconciler):
                 await self._delete(score, leadership)
             self._tell(score, ORPHANED, ORPHAN, what=DROPPED)
         else:
-            self._vigil.told(key, score)
+            self._staleness.told(key, score)
             self._tell(score, ORPHANED, ORPHAN, what=STAYS)
 
     def _too_many(self, score: AddOnPlacementScore) -> bool:
@@ -357,10 +357,10 @@ class ScoreController(Reconciler):
         now = self._looked[resource] = self.clock.monotonic()
         there = (self._scores.get(resource, namespace=each) for each in self._by_resource[resource])
         known = (each for each in there if each is not None)
-        census = self._vigil.census(resource, known, now=now, wall=self.clock.wall())
+        census = self._staleness.census(resource, known, now=now, wall=self.clock.wall())
         words = ""
         if census.too_many(self._policy.share, least=FEWEST):
-            self._vigil.unsettled(resource, now)
+            self._staleness.unsettled(resource, now)
             words = TOO_MANY.format(
                 quiet=census.quiet, all=census.all, resource=resource, share=self._policy.share
             )
@@ -369,7 +369,7 @@ class ScoreController(Reconciler):
                 log.warning("%s", words)
         elif resource in self._held:
             self._held.discard(resource)
-            self._vigil.unsettled(resource, now)
+            self._staleness.unsettled(resource, now)
             log.warning(FEWER, resource, self._policy.grace)
         return words
 
@@ -382,7 +382,7 @@ class ScoreController(Reconciler):
     async def _write_status(
         self, seen: AddOnPlacementScore, status: Mapping[str, Any], leadership: Leadership
     ) -> AddOnPlacementScore:
-        return await self._writes.patch(
+        return await self._writer.patch(
             ADD_ON_PLACEMENT_SCORES,
             seen.metadata,
             {"status": status},
@@ -392,11 +392,11 @@ class ScoreController(Reconciler):
 
     async def _forget_before(self, seen: AddOnPlacementScore, leadership: Leadership) -> None:
         body = {"metadata": {"annotations": {BEFORE: None}}}
-        await self._writes.patch(ADD_ON_PLACEMENT_SCORES, seen.metadata, body, leadership=leadership)
+        await self._writer.patch(ADD_ON_PLACEMENT_SCORES, seen.metadata, body, leadership=leadership)
 
     async def _delete(self, seen: AddOnPlacementScore, leadership: Leadership) -> None:
         try:
-            await self._writes.delete(ADD_ON_PLACEMENT_SCORES, seen.metadata, leadership=leadership)
+            await self._writer.delete(ADD_ON_PLACEMENT_SCORES, seen.metadata, leadership=leadership)
         except NotFound:
             return  # somebody was quicker
 

@@ -85,14 +85,14 @@ class WorkAgent:
         self._queue: WorkQueue[str] = WorkQueue(backoff=backoff, observer=observer)
         discovery = Discovery(cluster)
         self._records = AppliedWorks(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
-        self._rivals = ConflictIndex(self._works.store, discovery)
+        self._conflicts = ConflictIndex(self._works.store, discovery)
         self._watches = Watches(cluster, changed=self._drifted, most=most_watches)
-        self._repairs = RepairBackoff(clock)
-        self._duty = WorkReconciler(
+        self._repair_backoff = RepairBackoff(clock)
+        self._reconciler = WorkReconciler(
             hub=hub,
             cluster=cluster,
-            records=self._records,
-            rivals=self._rivals,
+            applied=self._records,
+            conflicts=self._conflicts,
             discovery=discovery,
             clock=clock,
         )
@@ -131,7 +131,7 @@ class WorkAgent:
         await self._queue.join()
 
     def _works_changed(self, batch: Batch[ManifestWork]) -> None:
-        related = self._rivals.hear(batch)
+        related = self._conflicts.hear(batch)
         names: set[str] = set()
         for change in batch.changes:
             match change:
@@ -159,7 +159,7 @@ class WorkAgent:
                 self._queue.add(record.spec.manifestWorkName)
 
     def _drifted(self, work: str) -> None:
-        self._queue.add_after(work, delay=self._repairs.pause(work))
+        self._queue.add_after(work, delay=self._repair_backoff.pause(work))
 
     async def _work(self) -> None:
         while True:
@@ -181,22 +181,22 @@ class WorkAgent:
         if work is None:
             return await self._without_work(name)
         if work.metadata.deletionTimestamp is not None:
-            return await self._duty.undo(work)
-        return await self._duty.apply(work, attempt=self._queue.retries(name))
+            return await self._reconciler.undo(work)
+        return await self._reconciler.apply(work, attempt=self._queue.retries(name))
 
     async def _without_work(self, name: str) -> ReconcileResult:
         self._written.pop(name, None)
-        self._repairs.forget(name)
+        self._repair_backoff.forget(name)
         record = self._applied.get(self._records.name_of(name))
         if record is None or not self._records.is_ours(record):
             return ReconcileResult()
-        return await self._duty.evict(record, grace=self._eviction)
+        return await self._reconciler.evict(record, grace=self._eviction)
 
     def _settle(self, name: str, done: ReconcileResult) -> None:
         if done.written:
             self._written[name] = done.written
         if done.repaired:
-            self._repairs.note(name)
+            self._repair_backoff.note(name)
         self._watches.knows(name, done.versions)
         self._watches.follow(name, done.targets)
         if done.failed:

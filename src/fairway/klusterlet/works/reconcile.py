@@ -88,12 +88,12 @@ class WorkReconciler:
         *,
         hub: Client,
         cluster: Client,
-        records: AppliedWorks,
-        rivals: ConflictIndex,
+        applied: AppliedWorks,
+        conflicts: ConflictIndex,
         discovery: Discovery,
         clock: Clock,
     ) -> None:
-        self._hub, self._records, self._rivals, self._clock = hub, records, rivals, clock
+        self._hub, self._applied, self._conflicts, self._clock = hub, applied, conflicts, clock
         self._objects = Objects(cluster)
         self._discovery = discovery
         self._applier = Applier(self._objects)
@@ -111,7 +111,7 @@ class WorkReconciler:
             return done
         if MANIFEST_WORK_FINALIZER not in work.metadata.finalizers:
             work = await self._finalized(work, [*work.metadata.finalizers, MANIFEST_WORK_FINALIZER])
-        record = await self._records.ensure(work)
+        record = await self._applied.ensure(work)
         if record.metadata.deletionTimestamp is not None:
             # Somebody on the managed cluster wants everything gone: first that, then anew.
             await self._undo(record, work, done)
@@ -119,7 +119,7 @@ class WorkReconciler:
             return done
         readings = await manifest.read(work, self._discovery)
         wanted = manifest.in_order(readings)
-        record = await self._records.written(record, _foreseen(record, wanted))
+        record = await self._applied.written(record, _foreseen(record, wanted))
         results = {
             each.meta.ordinal: await self._apply_one(work, each, record, attempt, done) for each in wanted
         }
@@ -138,12 +138,12 @@ class WorkReconciler:
         done = ReconcileResult()
         if MANIFEST_WORK_FINALIZER not in work.metadata.finalizers:
             return done
-        record = await self._records.get(work.metadata.name)
+        record = await self._applied.get(work.metadata.name)
         if record is not None:
             conditions = status.deleting(work, now=self._clock.wall())
             if conditions != work.status.conditions:
                 work = await self._patched(work, {"status": {"conditions": encoded(conditions)}}, status=True)
-            record = await self._records.delete(record)
+            record = await self._applied.delete(record)
         if record is not None and not await self._undo(record, work, done):
             done.failed = True
             return done
@@ -155,19 +155,19 @@ class WorkReconciler:
     async def evict(self, record: AppliedManifestWork, *, grace: float) -> ReconcileResult:
         """Its work is not on the hub any more, and nobody waited for us: after a while, what is left of it goes."""
         done = ReconcileResult()
-        fresh = await self._records.get(record.spec.manifestWorkName)
+        fresh = await self._applied.get(record.spec.manifestWorkName)
         if fresh is None:
             return done
         if fresh.metadata.deletionTimestamp is None:
             now = self._clock.wall()
             since = fresh.status.evictionStartTime
             if since is None:
-                fresh, since = await self._records.evicting(fresh, now), now
+                fresh, since = await self._applied.evicting(fresh, now), now
             left = (min(since, now) + timedelta(seconds=grace) - now).total_seconds()
             if left > 0:
                 done.sooner(left)
                 return done
-            deleted = await self._records.delete(fresh)
+            deleted = await self._applied.delete(fresh)
             if deleted is None:
                 return done
             fresh = deleted
@@ -181,11 +181,11 @@ class WorkReconciler:
         entries = record.status.appliedResources
         option = work.spec.deleteOption if work else None
         left = await self._leave(record, work, entries, option)
-        record = await self._records.written(record, left)
+        record = await self._applied.written(record, left)
         if left:
             done.targets += [target_of(each) for each in left]
             return False
-        await self._records.finish(record)
+        await self._applied.finish(record)
         return True
 
     async def _leave(
@@ -214,8 +214,8 @@ class WorkReconciler:
 
     async def _heir(self, work: ManifestWork | None, identity: ObjectId, /) -> Reference | None:
         waiting = False
-        for other in await self._rivals.claimants(work, identity):
-            record = await self._records.get(other.metadata.name)
+        for other in await self._conflicts.claimants(work, identity):
+            record = await self._applied.get(other.metadata.name)
             if record is None:
                 waiting = True
             elif record.metadata.deletionTimestamp is None:
@@ -242,7 +242,7 @@ class WorkReconciler:
                 live = await self._objects.get(wanted.target)
             else:
                 await self._executors.check(work, wanted)
-                await self._rivals.check(work, wanted)
+                await self._conflicts.check(work, wanted)
                 result = await self._applier.apply(wanted, reference(record))
                 live = result.live
                 done.repaired |= result.repaired
@@ -289,7 +289,7 @@ class WorkReconciler:
         left = await self._leave(record, work, gone, work.spec.deleteOption)
         done.targets += [target_of(each) for each in left]
         done.failed |= bool(left)
-        return await self._records.written(record, [*kept.values(), *left])
+        return await self._applied.written(record, [*kept.values(), *left])
 
     async def _report(self, work: ManifestWork, outcomes: Sequence[Outcome], done: ReconcileResult) -> None:
         work = await self._write(work, status.status_of(work, outcomes, now=self._clock.wall()), done)

@@ -117,7 +117,7 @@ def options_of(given: Mapping[str, Any], context: Context) -> ForecastOptions:
         uses_current=entry.fallback == "current",
         state=context.folder / Path(entry.state).expanduser() if entry.state else None,
         max_series=entry.max_series,
-        saves=not context.rehearsal,
+        saves=not context.dry_run,
     )
 
 

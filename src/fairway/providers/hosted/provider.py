@@ -195,6 +195,6 @@ class HostedClusters(ClusterProvider):
 def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:
     """The factory of the catalogue. Raises OptionsError."""
     read = HostedOptions.read(options, folder=context.folder, environment=context.environment)
-    if context.rehearsal:
+    if context.dry_run:
         read = replace(read, claims=False)
     return HostedClusters(context.local_client(), read, owner=context.owner)

@@ -6,20 +6,20 @@ import pytest
 
 from fairway.kube.log_throttle import LogThrottle
 
-LOG = logging.getLogger("test.notices")
+LOG = logging.getLogger("test.log_throttle")
 
 
 def test_the_same_topic_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
-    notices = LogThrottle(LOG, every=10, clock=lambda: now)
+    throttle = LogThrottle(LOG, every=10, clock=lambda: now)
     with caplog.at_level(logging.INFO):
         for now in (0.0, 1.0, 9.9):
-            notices.say(logging.INFO, "hub", "away: %s", now)
-        notices.say(logging.WARNING, "other", "something else")
+            throttle.log(logging.INFO, "hub", "away: %s", now)
+        throttle.log(logging.WARNING, "other", "something else")
         now = 10.0
-        notices.say(logging.INFO, "hub", "away: %s", now)
+        throttle.log(logging.INFO, "hub", "away: %s", now)
         now = 20.0
-        notices.say(logging.INFO, "hub", "away: %s", now)
+        throttle.log(logging.INFO, "hub", "away: %s", now)
     assert [(each.levelname, each.message) for each in caplog.records] == [
         ("INFO", "away: 0.0"),
         ("WARNING", "something else"),
@@ -29,9 +29,9 @@ def test_the_same_topic_is_not_repeated(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_topics_do_not_pile_up(caplog: pytest.LogCaptureFixture) -> None:
-    notices = LogThrottle(LOG, clock=lambda: 0.0)
+    throttle = LogThrottle(LOG, clock=lambda: 0.0)
     with caplog.at_level(logging.INFO):
         for number in range(2500):
-            notices.say(logging.INFO, number, "x")
-        notices.say(logging.INFO, 0, "again")
+            throttle.log(logging.INFO, number, "x")
+        throttle.log(logging.INFO, 0, "again")
     assert caplog.messages[-1] == "again"

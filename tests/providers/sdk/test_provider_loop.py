@@ -403,10 +403,10 @@ async def test_a_fleet_that_has_no_place_is_no_storm(caplog: pytest.LogCaptureFi
         [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
     )
     runner._heard(batch(*(Added(cluster(f"c{number}")) for number in range(count))))
-    lane = runner.lanes["told"]
+    loop = runner.loops["told"]
     writers = [asyncio.create_task(runner._write()) for _ in range(4)]
     try:
-        await lane.round()
+        await loop.round()
         await asyncio.sleep(1)
         assert len(sink.tries) == count
         await asyncio.sleep(900)
@@ -456,15 +456,15 @@ async def test_nothing_is_kept_of_a_cluster_that_left_while_it_was_written(error
         [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
     )
     runner._heard(batch(Added(cluster("c1"))))
-    lane = runner.lanes["told"]
+    loop = runner.loops["told"]
     writer = asyncio.create_task(runner._write())
     try:
-        await lane.round()
+        await loop.round()
         await sink.asked.wait()
         runner._heard(batch(Deleted(cluster("c1"))))
         sink.answers.set()
         await asyncio.sleep(1000)
-        assert (lane.problem, dict(lane.publisher.clusters)) == ("", {})
+        assert (loop.problem, dict(loop.publisher.clusters)) == ("", {})
         assert 'cluster="c1"' not in runner.meters.expose().decode()
         found = figures(runner)
         counted = found["writes_total"] + sum(count for name, count in found.items() if "write_fail" in name)
@@ -484,10 +484,10 @@ async def test_a_reading_that_fails_brings_back_no_cluster_that_left_meanwhile()
         [Failing()], client=None, settings=Settings(), sink_of=lambda _: DryRunSink(), clock=LoopClock()
     )
     runner._heard(batch(Added(cluster("c1")), Added(cluster("c2"))))
-    lane = runner.lanes["told"]
-    await lane.round()
-    await lane.close()
-    assert list(lane.publisher.clusters) == ["c2"]
+    loop = runner.loops["told"]
+    await loop.round()
+    await loop.close()
+    assert list(loop.publisher.clusters) == ["c2"]
 
 
 async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCaptureFixture) -> None:
@@ -529,7 +529,7 @@ async def test_once() -> None:
     )
     await runner.once()
     assert (provider.readings, len(sink.writes)) == ([0], 1)
-    assert runner.lanes["told"].problem == ""
+    assert runner.loops["told"].problem == ""
 
 
 async def test_once_with_a_hub_that_refuses() -> None:
@@ -543,7 +543,7 @@ async def test_once_with_a_hub_that_refuses() -> None:
         clock=LoopClock(),
     )
     await runner.once()
-    assert (len(sink.tries), runner.lanes["told"].problem) == (1, "you may not")
+    assert (len(sink.tries), runner.loops["told"].problem) == (1, "you may not")
 
 
 async def test_once_with_a_fault_that_nobody_foresaw() -> None:
@@ -561,7 +561,7 @@ async def test_once_with_a_fault_that_nobody_foresaw() -> None:
         clock=LoopClock(),
     )
     await runner.once()
-    assert runner.lanes["told"].problem == "KeyError: 'odd'"
+    assert runner.loops["told"].problem == "KeyError: 'odd'"
 
 
 async def test_an_unforeseen_fault_of_a_sink_stays_with_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -62,7 +62,7 @@ def guest() -> Guest:
 
 
 @pytest.fixture(params=[InlineSandbox, ThreadSandbox])
-async def room(request: pytest.FixtureRequest, guest: Guest) -> AsyncIterator[Sandbox]:
+async def sandbox(request: pytest.FixtureRequest, guest: Guest) -> AsyncIterator[Sandbox]:
     made: Sandbox = request.param(guest)
     yield made
     await made.close()
@@ -80,52 +80,52 @@ def no_thread_is_left() -> Iterator[None]:
     assert not threads()
 
 
-async def begun(room: Sandbox, read: Callable[[], Awaitable[object]], calls: list[int]) -> None:
+async def begun(sandbox: Sandbox, read: Callable[[], Awaitable[object]], calls: list[int]) -> None:
     """Too late, though it has begun: on a slow machine it may be told to end before that, and is then asked again."""
     reasons = []
     while not calls:
         with pytest.raises(ProviderError) as caught:
-            await room.call(read, deadline=SOON)
+            await sandbox.call(read, deadline=SOON)
         reasons.append(caught.value.reason)
         await asyncio.sleep(0)  # that it has ended is told by the loop
     assert reasons[0] == TIMED_OUT
     assert set(reasons) <= {TIMED_OUT, BUSY}
 
 
-async def once_free(room: Sandbox, guest: Guest) -> Reading:
+async def once_free(sandbox: Sandbox, guest: Guest) -> Reading:
     """The next reading, when what went before has ended."""
     while True:
         try:
-            return await room.call(guest.read, deadline=LONG)
+            return await sandbox.call(guest.read, deadline=LONG)
         except ProviderError as error:
             if error.reason != BUSY:
                 raise
             await asyncio.sleep(0)
 
 
-async def test_it_opens_reads_and_closes(room: Sandbox, guest: Guest) -> None:
-    await room.open(lambda: None, deadline=LONG)
-    assert not room.closed
-    reading = await room.call(guest.read, deadline=LONG)
+async def test_it_opens_reads_and_closes(sandbox: Sandbox, guest: Guest) -> None:
+    await sandbox.open(lambda: None, deadline=LONG)
+    assert not sandbox.closed
+    reading = await sandbox.call(guest.read, deadline=LONG)
     assert reading.values["thread"] == guest.thread
-    assert (guest.thread == threading.get_ident()) is isinstance(room, InlineSandbox)
-    await room.close()
+    assert (guest.thread == threading.get_ident()) is isinstance(sandbox, InlineSandbox)
+    await sandbox.close()
     assert guest.events == ["opened", "closed"]
-    await room.open(lambda: None, deadline=LONG)
+    await sandbox.open(lambda: None, deadline=LONG)
     assert guest.events == ["opened", "closed", "opened"]
 
 
-async def test_what_it_raises_comes_out(room: Sandbox, guest: Guest) -> None:
+async def test_what_it_raises_comes_out(sandbox: Sandbox, guest: Guest) -> None:
     async def read() -> Reading:
         raise ZeroDivisionError("no queue")
 
-    await room.open(lambda: None, deadline=LONG)
+    await sandbox.open(lambda: None, deadline=LONG)
     with pytest.raises(ZeroDivisionError, match="no queue"):
-        await room.call(read, deadline=LONG)
-    await room.call(guest.read, deadline=LONG)
+        await sandbox.call(read, deadline=LONG)
+    await sandbox.call(guest.read, deadline=LONG)
 
 
-async def test_what_awaits_for_ever_is_ended(room: Sandbox, guest: Guest) -> None:
+async def test_what_awaits_for_ever_is_ended(sandbox: Sandbox, guest: Guest) -> None:
     ended, calls = threading.Event(), list[int]()
 
     async def read() -> None:
@@ -135,69 +135,69 @@ async def test_what_awaits_for_ever_is_ended(room: Sandbox, guest: Guest) -> Non
         finally:
             ended.set()
 
-    await room.open(lambda: None, deadline=LONG)
-    await begun(room, read, calls)
+    await sandbox.open(lambda: None, deadline=LONG)
+    await begun(sandbox, read, calls)
     assert await asyncio.to_thread(ended.wait, LONG)
-    await once_free(room, guest)
+    await once_free(sandbox, guest)
 
 
 async def test_what_had_no_time_to_begin_keeps_nobody(guest: Guest) -> None:
     """Its thread was somewhere else all the time that it was given."""
-    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
+    sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:
         calls.append(1)
 
-    await room.open(lambda: None, deadline=LONG)
-    assert room._inside is not None
-    room._inside.call_soon_threadsafe(go.wait, LONG)
+    await sandbox.open(lambda: None, deadline=LONG)
+    assert sandbox._inside is not None
+    sandbox._inside.call_soon_threadsafe(go.wait, LONG)
     with pytest.raises(ProviderError, match=f"not done within {SOON:g} s") as caught:
-        await room.call(read, deadline=SOON)
+        await sandbox.call(read, deadline=SOON)
     assert caught.value.reason == TIMED_OUT
     go.set()
-    await once_free(room, guest)
+    await once_free(sandbox, guest)
     assert not calls
-    await room.close()
+    await sandbox.close()
 
 
 async def test_what_blocks_is_left_behind_and_not_begun_again(guest: Guest) -> None:
-    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
+    sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:
         calls.append(1)
         go.wait(LONG)
 
-    await room.open(lambda: None, deadline=LONG)
-    await begun(room, read, calls)
+    await sandbox.open(lambda: None, deadline=LONG)
+    await begun(sandbox, read, calls)
     for _ in range(3):
         with pytest.raises(ProviderError, match="still busy") as caught:
-            await room.call(read, deadline=SOON)
+            await sandbox.call(read, deadline=SOON)
         assert caught.value.reason == BUSY
     assert calls == [1]
     assert len(threads()) == 1
     go.set()
-    await once_free(room, guest)
-    await room.close()
+    await once_free(sandbox, guest)
+    await sandbox.close()
 
 
 async def test_closing_does_not_wait_for_what_blocks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway.providers.sandbox.CLOSING_SECONDS", SOON)
-    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
+    sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:
         calls.append(1)
         go.wait(LONG)
 
-    await room.open(lambda: None, deadline=LONG)
-    await begun(room, read, calls)
-    await room.close()
+    await sandbox.open(lambda: None, deadline=LONG)
+    await begun(sandbox, read, calls)
+    await sandbox.close()
     (thread,) = threads()
     assert thread.daemon
     go.set()
 
 
-async def test_what_will_not_be_cancelled_is_not_begun_again(room: Sandbox, guest: Guest) -> None:
-    go = asyncio.Event() if isinstance(room, InlineSandbox) else None
+async def test_what_will_not_be_cancelled_is_not_begun_again(sandbox: Sandbox, guest: Guest) -> None:
+    go = asyncio.Event() if isinstance(sandbox, InlineSandbox) else None
     free, calls = threading.Event(), list[int]()
 
     async def read() -> None:
@@ -208,10 +208,10 @@ async def test_what_will_not_be_cancelled_is_not_begun_again(room: Sandbox, gues
             except asyncio.CancelledError:
                 continue
 
-    await room.open(lambda: None, deadline=LONG)
-    await begun(room, read, calls)
+    await sandbox.open(lambda: None, deadline=LONG)
+    await begun(sandbox, read, calls)
     with pytest.raises(ProviderError, match="still busy"):
-        await room.call(guest.read, deadline=LONG)
+        await sandbox.call(guest.read, deadline=LONG)
     free.set()
     if go is not None:
         go.set()
@@ -219,7 +219,7 @@ async def test_what_will_not_be_cancelled_is_not_begun_again(room: Sandbox, gues
 
 async def test_it_cannot_end_the_process() -> None:
     guest = Guest()
-    room = ThreadSandbox(guest)
+    sandbox = ThreadSandbox(guest)
 
     async def leave() -> None:
         sys.exit(3)
@@ -227,36 +227,36 @@ async def test_it_cannot_end_the_process() -> None:
     async def cancel() -> None:
         raise asyncio.CancelledError
 
-    await room.open(lambda: None, deadline=LONG)
+    await sandbox.open(lambda: None, deadline=LONG)
 
     async def interrupt() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(ProviderError, match=r"^SystemExit: 3$"):
-        await room.call(leave, deadline=LONG)
+        await sandbox.call(leave, deadline=LONG)
     with pytest.raises(ProviderError, match=r"^KeyboardInterrupt$"):
-        await room.call(interrupt, deadline=LONG)
+        await sandbox.call(interrupt, deadline=LONG)
     with pytest.raises(ProviderError, match="cancelled by its own doing"):
-        await room.call(cancel, deadline=LONG)
-    await room.call(guest.read, deadline=LONG)
-    await room.close()
+        await sandbox.call(cancel, deadline=LONG)
+    await sandbox.call(guest.read, deadline=LONG)
+    await sandbox.close()
 
 
-async def test_an_opening_that_fails_can_be_tried_again(room: Sandbox, guest: Guest) -> None:
+async def test_an_opening_that_fails_can_be_tried_again(sandbox: Sandbox, guest: Guest) -> None:
     def refuse() -> None:
         raise OSError("no such device")
 
     guest.opening = refuse
     with pytest.raises(OSError, match="no such device"):
-        await room.open(lambda: None, deadline=LONG)
-    assert room.closed
+        await sandbox.open(lambda: None, deadline=LONG)
+    assert sandbox.closed
     guest.opening = lambda: None
-    await room.open(lambda: None, deadline=LONG)
-    await room.call(guest.read, deadline=LONG)
+    await sandbox.open(lambda: None, deadline=LONG)
+    await sandbox.call(guest.read, deadline=LONG)
 
 
 async def test_an_opening_that_blocks(guest: Guest) -> None:
-    room, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
+    sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     def opening() -> None:
         calls.append(1)
@@ -265,29 +265,29 @@ async def test_an_opening_that_blocks(guest: Guest) -> None:
     guest.opening = opening
     while not calls:  # on a slow machine it may be told to end before it begins
         with pytest.raises(ProviderError, match=r"not done within|still busy"):
-            await room.open(lambda: None, deadline=SOON)
+            await sandbox.open(lambda: None, deadline=SOON)
         await asyncio.sleep(0)  # that it has ended is told by the loop
     with pytest.raises(ProviderError, match="still busy"):
-        await room.open(lambda: None, deadline=SOON)
+        await sandbox.open(lambda: None, deadline=SOON)
     go.set()
-    while not room.closed:
+    while not sandbox.closed:
         await asyncio.sleep(0)
     guest.opening = lambda: None
-    await room.open(lambda: None, deadline=LONG)
-    await room.close()
+    await sandbox.open(lambda: None, deadline=LONG)
+    await sandbox.close()
 
 
-async def test_what_it_opened_may_close_by_itself(room: Sandbox, guest: Guest) -> None:
+async def test_what_it_opened_may_close_by_itself(sandbox: Sandbox, guest: Guest) -> None:
     guest.dies = True
-    await room.open(lambda: None, deadline=LONG)
-    while not room.closed:
+    await sandbox.open(lambda: None, deadline=LONG)
+    while not sandbox.closed:
         await asyncio.sleep(0)
     with pytest.raises(ProviderError, match="has closed by itself: ExceptionGroup") as caught:
-        await room.call(guest.read, deadline=LONG)
+        await sandbox.call(guest.read, deadline=LONG)
     assert caught.value.reason == CLOSED
     guest.dies = False
-    await room.open(lambda: None, deadline=LONG)
-    await room.call(guest.read, deadline=LONG)
+    await sandbox.open(lambda: None, deadline=LONG)
+    await sandbox.call(guest.read, deadline=LONG)
 
 
 def test_whose_code_gets_a_thread(guest: Guest) -> None:
@@ -297,7 +297,7 @@ def test_whose_code_gets_a_thread(guest: Guest) -> None:
 
 
 async def test_what_it_hands_on_hangs_without_end_and_keeps_nobody(guest: Guest) -> None:
-    room, go, results = ThreadSandbox(guest), threading.Event(), []
+    sandbox, go, results = ThreadSandbox(guest), threading.Event(), []
     behind: list[threading.Thread] = []
 
     def hang() -> None:
@@ -313,19 +313,19 @@ async def test_what_it_hands_on_hangs_without_end_and_keeps_nobody(guest: Guest)
         # On a slow machine one may be told to end before what it has handed on begins, which takes up a thread.
         while len(behind) < MOST:
             with pytest.raises(ProviderError) as caught:
-                await room.call(read, deadline=SOON)
+                await sandbox.call(read, deadline=SOON)
             assert caught.value.reason in (TIMED_OUT, BUSY)
-            await once_free(room, guest)  # the room itself is free: only its thread was left behind
+            await once_free(sandbox, guest)  # the room itself is free: only its thread was left behind
         with pytest.raises(ProviderError, match=f"all {MOST} threads") as caught:
-            await room.call(read, deadline=LONG)
+            await sandbox.call(read, deadline=LONG)
         assert caught.value.reason == BUSY
         assert [(each.name, each.daemon) for each in behind] == [("provider guest, handed on", True)] * MOST
     finally:
         go.set()
     for each in behind:
         each.join(LONG)
-    await room.call(read, deadline=LONG)
+    await sandbox.call(read, deadline=LONG)
     assert results == [True]
     with pytest.raises(ZeroDivisionError):
-        await room.call(lambda: asyncio.to_thread(lambda: 1 // 0), deadline=LONG)
-    await room.close()
+        await sandbox.call(lambda: asyncio.to_thread(lambda: 1 // 0), deadline=LONG)
+    await sandbox.close()

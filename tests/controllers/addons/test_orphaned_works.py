@@ -142,10 +142,10 @@ async def test_an_add_on_that_is_gone_before_the_news_of_it_is_nothing_to_compla
     await scene.enable(cluster)
     caplog.set_level(logging.DEBUG, logger="fairway.controllers.addons")
     async with Client(await limited(client, hub.administrator, RULES)) as known:
-        controller, sources = AddOnController(known, meters=Meters()), InformerFactory(known)
-        controller.watch(sources)
-        async with sources:
-            await sources.synced()
+        controller, informers = AddOnController(known, meters=Meters()), InformerFactory(known)
+        controller.watch(informers)
+        async with informers:
+            await informers.synced()
         # Nobody tells it anything any more.
         await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
         await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
@@ -165,10 +165,10 @@ async def test_what_else_is_missing_is_told(
     await scene.offer()
     await scene.enable(cluster)
     async with Client(await limited(client, hub.administrator, RULES)) as known:
-        controller, sources = AddOnController(known, meters=Meters()), InformerFactory(known)
-        controller.watch(sources)
-        async with sources:
-            await sources.synced()
+        controller, informers = AddOnController(known, meters=Meters()), InformerFactory(known)
+        controller.watch(informers)
+        async with informers:
+            await informers.synced()
 
         async def missing(*_: object) -> None:
             raise NotFound("something else", code=404)

@@ -23,7 +23,7 @@ async def test_raw_values_beside_scores(world: World, client: Client) -> None:
     async with Client(connection) as theirs:
         runner = Runner([queue], client=theirs, settings=settings)
         await runner.once()
-        assert runner.lanes["queue"].problem == ""
+        assert runner.loops["queue"].problem == ""
         await world.scored(cluster, "queue-score", queueFree=75)
         raw = await client.get(MANAGED_CLUSTER_SCORES, f"{cluster}-queuefree", namespace=cluster)
         assert raw.status.score == 750
@@ -38,11 +38,11 @@ async def test_the_second_form_costs_the_first_nothing(
     with caplog.at_level(logging.WARNING, logger="fairway.providers"):
         async with running([queue], hub=connection, settings=settings) as runner:
             await world.scored(cluster, "queue-score", queueFree=75)
-            while not runner.lanes["queue"].problem:
+            while not runner.loops["queue"].problem:
                 await world.scored(cluster, "queue-score", queueFree=75)
             assert runner.unready() == []
             exposed = values(runner.meters.expose())
-            assert runner.lanes["queue"].problem.startswith("ManagedClusterScores: the hub refuses")
+            assert runner.loops["queue"].problem.startswith("ManagedClusterScores: the hub refuses")
     assert exposed['fairway_provider_write_failures_total{provider="queue",reason="Forbidden"}'] == 1
     assert exposed['fairway_provider_writes_total{provider="queue"}'] == 1
     assert "but not as ManagedClusterScores: the hub refuses" in caplog.text

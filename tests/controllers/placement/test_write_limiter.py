@@ -8,8 +8,8 @@ from fairway.controllers.placement.write_limiter import WriteLimiter
 class Writes:
     """Named ones that last until they are let go; ``begun`` is who was let through, in that order."""
 
-    def __init__(self, precedence: WriteLimiter) -> None:
-        self._precedence = precedence
+    def __init__(self, limiter: WriteLimiter) -> None:
+        self._limiter = limiter
         self.begun: list[str] = []
         self._ends: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -31,7 +31,7 @@ class Writes:
         await _quiet()
 
     async def _write(self, name: str, *, urgent: bool) -> None:
-        async with self._precedence.turn(urgent=urgent):
+        async with self._limiter.turn(urgent=urgent):
             self.begun.append(name)
             await self._ends[name].wait()
 
@@ -97,14 +97,14 @@ async def test_a_turn_that_comes_together_with_the_end_is_passed_on() -> None:
 
 
 async def test_a_write_that_fails_makes_room() -> None:
-    precedence = WriteLimiter(at_once=1)
+    limiter = WriteLimiter(at_once=1)
     for _ in range(3):
         try:
-            async with precedence.turn(urgent=True):
+            async with limiter.turn(urgent=True):
                 raise ValueError
         except ValueError:
             continue
-    writes = Writes(precedence)
+    writes = Writes(limiter)
     await writes.begin("next", urgent=False)
 
     assert writes.begun == ["next"]

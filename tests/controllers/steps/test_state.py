@@ -215,6 +215,6 @@ def test_one_odd_decision_does_not_keep_the_others_from_going_back_with_the_hub(
 
     monkeypatch.setattr(Fleet, "upsert_decision", upsert)
     made.restore_to(before)
-    there = made.controller.book.decision("ns1", "other")
+    there = made.controller.state.decision("ns1", "other")
     assert there is not None
     assert [each.clusterName for each in there.status.decisions] == ["a"]

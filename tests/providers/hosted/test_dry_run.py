@@ -9,11 +9,11 @@ from fairway.providers.hosted.provider import hosted_clusters
 from providers.hosted.hosting import HOSTED_CLUSTER, hosting
 
 
-@pytest.mark.parametrize("rehearsal", [True, False])
-async def test_claims_are_written_only_in_earnest(rehearsal: bool) -> None:
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_claims_are_written_only_in_earnest(dry_run: bool) -> None:
     async with hosting(*crds(), HOSTED_CLUSTER) as cluster:
         await cluster.node("n1")
-        found = hosted_clusters({}, Context(name="hosted", local=cluster.client, rehearsal=rehearsal))
+        found = hosted_clusters({}, Context(name="hosted", local=cluster.client, dry_run=dry_run))
         async with found.running(lambda: None):
             assert (await found.read()).values[COUNT] == 0
-        assert bool(await cluster.claims()) is not rehearsal
+        assert bool(await cluster.claims()) is not dry_run

@@ -45,12 +45,12 @@ class Scene:
     now: float = 0.0
     score: AddOnPlacementScore | None = None
     marked: int = 0
-    vigil: StalenessTracker = field(init=False)
+    tracker: StalenessTracker = field(init=False)
     said: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.vigil = StalenessTracker(self.policy)
-        self.vigil.blinded(0.0)
+        self.tracker = StalenessTracker(self.policy)
+        self.tracker.blinded(0.0)
 
     @property
     def wall(self) -> datetime:
@@ -75,12 +75,12 @@ class Scene:
         until = old.status.validUntil
         self.score = structs.replace(old, status=status)
         in_time = until is not None and until >= self.wall
-        self.vigil.heard(KEY, self.score, now=self.now, in_time=in_time)
+        self.tracker.heard(KEY, self.score, now=self.now, in_time=in_time)
 
     def _keep_watch(self) -> None:
         if self.score is None:
             return
-        found = self.vigil.judge(self.score, cluster("c"), now=self.now, wall=self.wall)
+        found = self.tracker.judge(self.score, cluster("c"), now=self.now, wall=self.wall)
         if isinstance(found, Silent):
             self.marked += 1
             note = {BEFORE: silence_marker.remembered(self.score, self.policy)}
@@ -93,7 +93,7 @@ class Scene:
             assert original is not None
             assert original.valid_until is not None
             late = (self.wall - original.valid_until).total_seconds()
-            self.vigil.overtaken(KEY, now=self.now, silent_for=late)
+            self.tracker.overtaken(KEY, now=self.now, silent_for=late)
             self._write({"conditions": silence_marker.without_mark(self.score)}, annotations={})
 
     def _write(self, status: dict[str, Any], *, annotations: dict[str, str]) -> None:

@@ -25,7 +25,7 @@ def test_the_echo_of_our_own_write_is_nobody_meddling_whichever_comes_first() ->
     echoes.answered(OWNER, "6")
     assert echoes.heard(OWNER, "6")
 
-    assert not echoes.end(OWNER).meddled
+    assert not echoes.end(OWNER).externally_modified
 
 
 def test_a_version_that_none_of_our_writes_led_to_is_somebody_meddling() -> None:
@@ -34,7 +34,7 @@ def test_a_version_that_none_of_our_writes_led_to_is_somebody_meddling() -> None
     echoes.heard(OWNER, "5")
     echoes.answered(OWNER, "6")
 
-    assert echoes.end(OWNER).meddled
+    assert echoes.end(OWNER).externally_modified
 
 
 def test_pages_that_were_heard_of_are_looked_at_again_in_the_end() -> None:
