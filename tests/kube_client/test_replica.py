@@ -204,9 +204,9 @@ streams = st.lists(st.builds(event, types, objects), max_size=6)
 lists = st.tuples(st.lists(objects, max_size=4), VERSIONS)
 
 
-@given(st.lists(st.one_of(streams, lists), max_size=8))
-def test_no_hub_whatsoever_makes_it_go_back_within_an_epoch(inputs: Sequence[object]) -> None:
-    """Any lists and any events, of hubs that make no sense at all."""
+@given(st.lists(st.one_of(streams, lists, objects), max_size=8))
+def test_objects_never_get_older_within_an_epoch_whatever_the_hub_sends(inputs: Sequence[object]) -> None:
+    """Arbitrary lists, events and responses, consistent or not."""
     kept: Replica[ManagedCluster] = Replica()
     mirror: Mirror[ManagedCluster] = Mirror()
     for each in inputs:
@@ -215,8 +215,68 @@ def test_no_hub_whatsoever_makes_it_go_back_within_an_epoch(inputs: Sequence[obj
             assert kept.version == str(each[1])
         elif isinstance(each, list):
             mirror(kept.apply(each)[0])
+        elif isinstance(each, ManagedCluster):
+            mirror(kept.observe(each))
         assert kept.store == mirror.store
     assert mirror.broken == []
+
+
+@given(st.lists(st.tuples(NAMES, st.booleans()), max_size=10), st.data())
+def test_store_is_the_later_of_watch_and_response_for_every_object(
+    writes: Sequence[tuple[str, bool]], data: st.DataObject
+) -> None:
+    """A hub with one history; the watch and the responses deliver it independently of each other."""
+    history: list[WatchEvent[ManagedCluster]] = []
+    there: dict[str, ManagedCluster] = {}
+    for version, (name, deletes) in enumerate(writes, start=2):
+        old = there.pop(name, None)
+        new = made(name, version, uid=old.metadata.uid if old else f"{name}-{version}")
+        if deletes and old is None:
+            continue
+        history.append(event("DELETED" if deletes else "MODIFIED" if old else "ADDED", new))
+        if not deletes:
+            there[name] = new
+    kept, mirror = replica(version=1), Mirror[ManagedCluster]()
+    delivered, responses = 0, dict[str, int]()
+    moves = st.integers(
+        0, len(history)
+    )  # 0 delivers the next event, any other number returns that write's response
+    for move in data.draw(st.lists(moves, max_size=12)):
+        if move == 0 and delivered < len(history):
+            batch, doubt = kept.apply([history[delivered]])
+            delivered += 1
+            mirror(batch)
+            assert doubt == ""
+        elif move and history[move - 1].type != "DELETED":
+            mirror(kept.observe(history[move - 1].object))
+            name = history[move - 1].object.metadata.name
+            responses[name] = max(move, responses.get(name, 0))
+        for name in "abc":
+            reached = max(delivered, responses.get(name, 0))
+            last = next(
+                (each for each in reversed(history[:reached]) if each.object.metadata.name == name), None
+            )
+            expected = None if last is None or last.type == "DELETED" else last.object
+            assert kept.store.get(("", name)) == expected
+    assert (kept.store, mirror.broken) == (mirror.store, [])
+
+
+def test_response_that_the_list_lost_begins_a_new_epoch() -> None:
+    kept = replica(A5)
+    kept.observe(made("a", 15))
+    assert kept.replace(listed(A5), version="12").changes == ()
+    assert kept.store == listed(made("a", 15))
+    batch = kept.replace(listed(A5), version="20")
+    assert (batch.changes, batch.epoch) == ((Updated(made("a", 15), A5),), 1)
+
+
+def test_response_that_the_watch_passed_over_is_listed_again() -> None:
+    kept = replica(A5)
+    kept.observe(made("a", 15))
+    kept.observe(made("unselected", 16))
+    batch, doubt = kept.apply([event("BOOKMARK", made("", 20))])
+    assert batch.changes == (Deleted(made("unselected", 16)),)
+    assert doubt == "the watch did not deliver resource version 15, which the hub returned for a write"
 
 
 BAD_STATUSES: tuple[Any, ...] = (

@@ -159,6 +159,16 @@ class Informer(Generic[T]):
             return math.inf
         return 0.0 if self._current else self._clock() - self._current_at
 
+    def observe(self, obj: T) -> None:
+        """Store the hub's response to one of our own requests now, instead of when the watch delivers it.
+
+        Subscribers get the change at once, and no older version of the object after it. Call it after a write that the
+        next decision depends on; see ``replica`` for the rules.
+        """
+        batch = self._replica.observe(obj)
+        if batch.changes:
+            self._publish(batch)
+
     def subscribe(self, handler: Handler[T]) -> Callable[[], None]:
         """``handler`` gets every batch from now on, beginning with all there is. Returns how to end it.
 

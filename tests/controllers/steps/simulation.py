@@ -436,11 +436,7 @@ class Simulation:
             last = status.lastScoreUpdateTime
             write = self.hub.last_write(PLACEMENT_DECISIONS, (key[0], page.name))
             theirs = write.author != CONTROLLER and write.revision > self.began
-            if (
-                externally_modified
-                or last is None
-                or self.clock.now >= last + rate_of(placement) + timedelta(seconds=1)
-            ):
+            if theirs or last is None or self.clock.now >= last + rate_of(placement) + timedelta(seconds=1):
                 assert recorded in (page.decisions, scored.decisions)
 
 

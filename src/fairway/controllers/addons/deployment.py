@@ -21,7 +21,6 @@ from fairway.api.kinds import encode
 from fairway.api.meta import TRUE, Condition
 from fairway.api.work import ManifestWork
 from fairway.controllers.addons import conditions, configs, health, names, registration, works
-from fairway.controllers.addons.answers import Answers
 from fairway.controllers.addons.configs import ConfigError, Configs, StrangeConfig
 from fairway.controllers.addons.index import AddOnIndex
 from fairway.controllers.addons.installation import is_self_managed, owner
@@ -69,7 +68,6 @@ class _Said:
 class Deployer:
     def __init__(self, known: AddOnIndex, writes: FencedWriter, *, clock: Clock) -> None:
         self._index, self._writer, self._clock = known, writes, clock
-        self._answers = Answers(known.works)
 
     async def deploy(self, cluster_name: str, name: str, leadership: Leadership) -> None:
         """Writes what it found out even if the hub refused something; that is raised afterwards, to be tried again."""
@@ -226,14 +224,13 @@ class Deployer:
         self, wanted: ManifestWork, said: _Said, leadership: Leadership
     ) -> tuple[ManifestWork | None, ApiError | None]:
         seen = self._index.work(wanted.metadata.namespace, wanted.metadata.name)
-        if seen is not None:
-            seen = self._answers.newest(seen)
         if seen is not None and (works.met_by(wanted, seen) or seen.metadata.deletionTimestamp is not None):
             return seen, None
         try:
             async with leadership.batch():
                 written = await self._writer.apply(MANIFEST_WORKS, works.body(wanted), leadership=leadership)
-            self._answers.keep(written)
+            # It may hold what the agent has reported since, which the watch delivers after older versions.
+            self._index.works.observe(written)
             return written, None
         except Conflict:
             raise

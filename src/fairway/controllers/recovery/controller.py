@@ -151,12 +151,10 @@ class RecoveryController(Reconciler):
                 self._recorder = None
 
     async def _catch_up(self) -> None:
-        """What another process wrote last need not have been told here yet."""
+        """List the clusters: the watch may not have delivered what the previous leader wrote last."""
         listing = await self.client.list(MANAGED_CLUSTERS)
         for each in listing.items:
-            known = self._clusters.get(each.metadata.name)
-            if known is not None and _version(known) < _version(each):
-                self._see(each)
+            self._clusters.observe(each)
 
     async def _look_around(self) -> None:
         """From time to time: whether scores are followed, and what the figures are."""
@@ -273,8 +271,8 @@ class RecoveryController(Reconciler):
             try:
                 cluster = await self.client.get(MANAGED_CLUSTERS, name)
             except NotFound:
-                return  # the news is on its way
-            self._see(cluster)
+                return  # the watch will deliver the deletion
+            self._observe(cluster)
         if cluster.metadata.deletionTimestamp is None:
             await self._deal(cluster, leadership)
 
@@ -370,16 +368,21 @@ class RecoveryController(Reconciler):
             except ApiError:
                 self.machine.refused(cluster.metadata.name)
                 raise
-        self._see(written)
-        return written
+        return self._observe(written)
 
     async def _patch(
         self, cluster: ManagedCluster, made: taints.Patch, leadership: Leadership
     ) -> ManagedCluster:
         async with leadership.batch():
             written = await self._write(cluster, made, leadership)
-        self._see(written)
-        return written
+        return self._observe(written)
+
+    def _observe(self, cluster: ManagedCluster) -> ManagedCluster:
+        """Take over the hub's response, unless the watch is ahead of it."""
+        self._clusters.observe(cluster)
+        if (latest := self._clusters.get(cluster.metadata.name)) is not None:
+            self._see(latest)
+        return cluster
 
     async def _write(
         self, cluster: ManagedCluster, made: taints.Patch, leadership: Leadership
@@ -416,8 +419,3 @@ def _about(cluster: ManagedCluster) -> tuple[object, ...]:
     meta, spec = cluster.metadata, cluster.spec
     said = find_condition(cluster.status.conditions or (), HEALTHY)
     return spec.taints, spec.hubAcceptsClient, meta.labels, _override(cluster), meta.deletionTimestamp, said
-
-
-def _version(cluster: ManagedCluster) -> int:
-    version = cluster.metadata.resourceVersion
-    return int(version) if version.isdigit() else 0
