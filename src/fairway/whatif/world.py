@@ -4,13 +4,11 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from fairway.api.cluster import ManagedCluster
-from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision, PlacementDecisionStatus
 from fairway.api.meta import ObjectMeta, OwnerReference, set_condition
 from fairway.api.placement import Placement
-from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.fleet import Fleet
+from fairway.fleet import objects as fleet_objects
 from fairway.fleet.instant import Micros, from_micros
 from fairway.plugins import verdict
 from fairway.plugins.pages import Page
@@ -30,35 +28,19 @@ class World:
         self._decisions: dict[str, dict[str, PlacementDecision]] = {}
         """By namespace, then name."""
         self._workloads: dict[Key, PlacementWorkload] = {}
-        clusters: list[ManagedCluster] = []
-        scores: list[AddOnPlacementScore] = []
-        for each in objects:
-            if isinstance(each, ManagedCluster):
-                clusters.append(each)
-            elif isinstance(each, AddOnPlacementScore):
-                scores.append(each)
-            else:
+        given = tuple(objects)
+        fleet_objects.load(self.fleet, (each for each in given if not isinstance(each, PlacementDecision)))
+        for each in given:
+            if isinstance(each, Placement | PlacementDecision):
                 self.put(each)
-        self.fleet.load(clusters)
-        self.fleet.load_scores(scores)
 
     def put(self, thing: object) -> None:
-        """Creates or replaces an object of any kind that matters to placement; ignores others."""
+        """Create or replace an object; kinds that placements do not read are ignored."""
+        fleet_objects.upsert(self.fleet, thing)
         match thing:
-            case ManagedCluster():
-                self.fleet.upsert_cluster(thing)
-            case ManagedClusterSet():
-                self.fleet.upsert_set(thing)
-            case ManagedClusterSetBinding():
-                self.fleet.upsert_binding(thing)
-            case AddOnPlacementScore():
-                self.fleet.upsert_score(thing)
-            case ManagedClusterScore():
-                self.fleet.upsert_cluster_score(thing)
             case PlacementDecision():
                 meta = thing.metadata
                 self._decisions.setdefault(meta.namespace, {})[meta.name] = thing
-                self.fleet.upsert_decision(thing)
             case Placement():
                 key = (thing.metadata.namespace, thing.metadata.name)
                 self.placements[key] = thing

@@ -31,5 +31,5 @@ def test_the_others_are_not_lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest
         module._guarded(state.sets)(batch)
     assert sorted(state.fleet.snapshot().sets) == ["a", "b"]
     assert [record.getMessage() for record in caplog.records] == [
-        "ManagedClusterSet /odd cannot be made sense of; what was known of it before is kept"
+        "cannot process object, keeping the last valid version  kind=ManagedClusterSet object=/odd"
     ]

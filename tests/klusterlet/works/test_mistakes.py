@@ -7,6 +7,7 @@ import pytest
 from fairway.api.salvage import salvage
 from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
 from fairway.klusterlet.works import messages
+from fairway.klusterlet.works.applier import WorkState
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.manifest import InvalidManifest, read
 from fairway.klusterlet.works.reconcile import WorkReconciler
@@ -191,7 +192,7 @@ class StatusOnly:
 async def test_work_whose_spec_cannot_be_read_says_so_and_what_is_applied_stays() -> None:
     raw = b'{"metadata":{"name":"w"},"spec":{"workload":{"manifests":[7]}}}'
     hub, untouchable = StatusOnly(), cast("Any", None)
-    duty = WorkReconciler(
+    reconciler = WorkReconciler(
         hub=cast("Client", hub),
         cluster=untouchable,
         records=untouchable,
@@ -199,7 +200,7 @@ async def test_work_whose_spec_cannot_be_read_says_so_and_what_is_applied_stays(
         discovery=untouchable,
         clock=SYSTEM_CLOCK,
     )
-    await duty.apply(salvage(raw, ManifestWork), attempt=0)
+    await reconciler.apply(salvage(raw, ManifestWork), WorkState(), attempt=0)
     (status,) = hub.bodies
     (condition,) = status["conditions"]
     assert (condition["type"], condition["status"]) == ("Applied", "False")

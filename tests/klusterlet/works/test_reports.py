@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from controllers.clocks import Stopped
 from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.work import (
     ConditionRule,
@@ -224,25 +223,17 @@ def test_what_a_work_owns() -> None:
     assert owned(ObjectId(group="", resource="secrets", namespace="n", name="a"), selective)
 
 
-def test_repairs_that_do_not_last_come_later_and_later() -> None:
-    class Running(Stopped):
-        seconds = 0.0
-
-        def monotonic(self) -> float:
-            return self.seconds
-
-    clock = Running()
-    kept = RepairBackoff(clock)
-    pauses = []
+def test_repeated_repairs_wait_longer_until_a_quiet_period() -> None:
+    repairs = RepairBackoff()
+    delays = []
     for _ in range(repair_backoff.AT_ONCE + 12):
-        pauses.append(kept.pause("w"))
-        kept.note("w")
-    assert pauses[: repair_backoff.AT_ONCE] == [0.0] * repair_backoff.AT_ONCE
-    assert pauses[repair_backoff.AT_ONCE : repair_backoff.AT_ONCE + 3] == [1.0, 2.0, 4.0]
-    assert pauses[-1] == 300.0
-    assert kept.pause("other") == 0.0
-    clock.seconds = repair_backoff.PEACE_SECONDS
-    assert kept.pause("w") == 0.0
+        delays.append(repairs.delay(now=1.0))
+        repairs.note(now=1.0)
+    assert delays[: repair_backoff.AT_ONCE] == [0.0] * repair_backoff.AT_ONCE
+    assert delays[repair_backoff.AT_ONCE : repair_backoff.AT_ONCE + 3] == [1.0, 2.0, 4.0]
+    assert delays[-1] == 300.0
+    assert repairs.delay(now=repair_backoff.QUIET_SECONDS) == 300.0
+    assert repairs.delay(now=1.0 + repair_backoff.QUIET_SECONDS) == 0.0
 
 
 def test_a_hub_is_known_by_its_address() -> None:

@@ -12,13 +12,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
-from fairway.api.cluster import ManagedCluster
-from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import SORT_BY_SCORE, Placement
-from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
 from fairway.controllers.placement.dependency_index import DependencyIndex, Owner, dependencies_of
@@ -30,11 +28,10 @@ from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
-from fairway.fleet import Fleet
+from fairway.fleet import Fleet, objects
 from fairway.fleet.decisions import Holding
 from fairway.fleet.instant import to_micros
 from fairway.fleet.journal import NOTHING, Change
-from fairway.fleet.scores import calculator_of
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
@@ -46,6 +43,8 @@ from fairway.kube import (
     Added,
     Batch,
     Deleted,
+    Informer,
+    Resource,
     Updated,
 )
 from fairway.observe.meters import Meters
@@ -55,7 +54,10 @@ from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)
 
-NOT_DIGESTED: Final = "%s %s/%s cannot be made sense of; what was known of it before is kept"
+NOT_DIGESTED: Final = "cannot process object, keeping the last valid version  kind=%s object=%s/%s"
+
+BULK_SCORES: Final = 1000
+"""Scores of one list that are loaded at once."""
 
 
 class PlacementState:
@@ -96,12 +98,15 @@ class PlacementState:
 
     def follow(self, informers: InformerFactory, *, calculators: bool) -> None:
         """``calculators``: whether the hub has ManagedClusterScores."""
-        informers.of(MANAGED_CLUSTER_SETS).subscribe(_guarded(self.sets))
-        informers.of(MANAGED_CLUSTER_SET_BINDINGS).subscribe(_guarded(self.bindings))
-        informers.of(MANAGED_CLUSTERS).subscribe(_guarded(self.clusters))
-        informers.of(ADD_ON_PLACEMENT_SCORES).subscribe(_guarded(self.scores))
-        if calculators:
-            informers.of(MANAGED_CLUSTER_SCORES).subscribe(_guarded(self.cluster_scores))
+        kinds = (
+            MANAGED_CLUSTER_SETS,
+            MANAGED_CLUSTER_SET_BINDINGS,
+            MANAGED_CLUSTERS,
+            ADD_ON_PLACEMENT_SCORES,
+        )
+        for resource in (*kinds, *((MANAGED_CLUSTER_SCORES,) if calculators else ())):
+            informer: Informer[Any] = informers.of(cast("Resource[Any]", resource))
+            informer.subscribe(_guarded(partial(self.objects_changed, resource.kind)))
         decisions, placements = informers.of(PLACEMENT_DECISIONS), informers.of(PLACEMENTS)
         self._decisions.follow(decisions.store)
         self._told_placements = placements.store
@@ -110,65 +115,23 @@ class PlacementState:
 
     # Changes
 
-    def clusters(self, batch: Batch[ManagedCluster]) -> None:
-        self._went_back("ManagedCluster", batch)
-        if batch.listed and not len(self.fleet):
-            self.fleet.load(each.object for each in batch.changes if isinstance(each, Added))
+    def objects_changed(self, kind: str, batch: Batch[Any]) -> None:
+        """Bring the fleet up to date with objects of one kind."""
+        self._went_back(kind, batch)
+        if batch.listed and self._is_initial(kind, batch):
+            objects.load(self.fleet, (each.object for each in batch.changes if isinstance(each, Added)))
             self._wake_all()
             return
         for each in batch.changes:
-            if isinstance(each, Deleted):
-                self._tell("ManagedCluster", self.fleet.delete_cluster(each.object.metadata.name))
-            else:
-                self._tell("ManagedCluster", self.fleet.upsert_cluster(_new(each)))
+            update = objects.delete if isinstance(each, Deleted) else objects.upsert
+            self._tell(kind, update(self.fleet, _new(each)))
 
-    def sets(self, batch: Batch[ManagedClusterSet]) -> None:
-        self._went_back("ManagedClusterSet", batch)
-        for each in batch.changes:
-            if isinstance(each, Deleted):
-                self._tell("ManagedClusterSet", self.fleet.delete_set(each.object.metadata.name))
-            else:
-                self._tell("ManagedClusterSet", self.fleet.upsert_set(_new(each)))
-
-    def bindings(self, batch: Batch[ManagedClusterSetBinding]) -> None:
-        self._went_back("ManagedClusterSetBinding", batch)
-        for each in batch.changes:
-            if isinstance(each, Deleted):
-                meta = each.object.metadata
-                change = self.fleet.delete_binding(meta.namespace, meta.name)
-            else:
-                change = self.fleet.upsert_binding(_new(each))
-            self._tell("ManagedClusterSetBinding", change)
-
-    def scores(self, batch: Batch[AddOnPlacementScore]) -> None:
-        self._went_back("AddOnPlacementScore", batch)
-        if (
-            batch.listed
-            and len(batch.changes) > 1000
-            and all(isinstance(each, Added) for each in batch.changes)
-        ):
-            self.fleet.load_scores(_new(each) for each in batch.changes)
-            self._wake_all()
-            return
-        for each in batch.changes:
-            if isinstance(each, Deleted):
-                meta = each.object.metadata
-                change = self.fleet.delete_score(meta.namespace, meta.name)
-            else:
-                change = self.fleet.upsert_score(_new(each))
-            self._tell("AddOnPlacementScore", change)
-
-    def cluster_scores(self, batch: Batch[ManagedClusterScore]) -> None:
-        self._went_back("ManagedClusterScore", batch)
-        for each in batch.changes:
-            if isinstance(each, Deleted):
-                calculator = calculator_of(each.object)
-                if calculator is None:
-                    continue
-                change = self.fleet.delete_cluster_score(each.object.metadata.namespace, calculator)
-            else:
-                change = self.fleet.upsert_cluster_score(_new(each))
-            self._tell("ManagedClusterScore", change)
+    def _is_initial(self, kind: str, batch: Batch[Any]) -> bool:
+        """Whether a list fills the fleet, so that loading it at once is faster than following single changes."""
+        if kind == MANAGED_CLUSTERS.kind:
+            return not len(self.fleet)
+        large = kind == ADD_ON_PLACEMENT_SCORES.kind and len(batch.changes) > BULK_SCORES
+        return large and all(isinstance(each, Added) for each in batch.changes)
 
     def seen_placements(self, batch: Batch[Placement]) -> None:
         again = self._went_back("Placement", batch)

@@ -1,7 +1,7 @@
-"""The work agent: what the hub's ManifestWorks say of this cluster becomes true, and stays true.
+"""The work agent: watches the ManifestWorks of a cluster, and reconciles a work when it or one of its objects changes.
 
-It keeps nothing of its own. All it needs to know is on the hub and in the AppliedManifestWorks of the cluster, so an
-agent that dies at any moment is continued by the next one.
+All state is on the hub and in the AppliedManifestWorks of the managed cluster, so another agent can continue after a
+crash at any moment.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Final
 
 from fairway.api.work import AppliedManifestWork, ManifestWork
 from fairway.klusterlet.works.applied_works import AppliedWorks, hub_hash
+from fairway.klusterlet.works.applier import WorkState
 from fairway.klusterlet.works.conflicts import ConflictIndex
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.reconcile import ReconcileResult, WorkReconciler
-from fairway.klusterlet.works.repair_backoff import RepairBackoff
 from fairway.klusterlet.works.watches import Watches
 from fairway.kube import (
     APPLIED_MANIFEST_WORKS,
@@ -46,15 +46,15 @@ WORKERS: Final = 4
 MOST_WATCHES: Final = 64
 BACKOFF: Final = Backoff(base=0.1, cap=60.0)
 
-FAILED: Final = "ManifestWork %s could not be dealt with: %s; it is tried again"
-BROKE: Final = "ManifestWork %s could not be dealt with in a way that was not foreseen; it is tried again"
+FAILED: Final = "reconcile failed, retrying  manifestwork=%s error=%s"
+BROKE: Final = "unexpected error, retrying  manifestwork=%s"
 
 
 class WorkAgent:
     """``hub`` needs RULES_HUB in the namespace ``cluster_name``, ``cluster`` RULES_CLUSTER.
 
-    The managed cluster must serve AppliedManifestWorks. ``agent_id`` tells agents of one cluster apart that serve
-    several hubs; by default it is the hash of the hub's address. ``resync`` and ``eviction`` are in seconds.
+    The managed cluster must serve AppliedManifestWorks. ``agent_id`` distinguishes the agents of one cluster that serve
+    several hubs; the default is the hash of the hub's address. ``resync`` and ``eviction`` are in seconds.
     """
 
     def __init__(
@@ -86,8 +86,7 @@ class WorkAgent:
         discovery = Discovery(cluster)
         self._records = AppliedWorks(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
         self._conflicts = ConflictIndex(self._works.store, discovery)
-        self._watches = Watches(cluster, changed=self._drifted, most=most_watches)
-        self._repair_backoff = RepairBackoff(clock)
+        self._watches = Watches(cluster, changed=self._object_changed, most=most_watches)
         self._reconciler = WorkReconciler(
             hub=hub,
             cluster=cluster,
@@ -96,38 +95,39 @@ class WorkAgent:
             discovery=discovery,
             clock=clock,
         )
-        self._written: dict[str, str] = {}
+        self._clock = clock
+        self._states: dict[str, WorkState] = {}
 
     async def run(self) -> None:
-        """Until cancelled. Whatever hub and cluster do, this goes on."""
+        """Run until cancelled, whatever the hub and the cluster do."""
         self._works.subscribe(self._works_changed)
         self._applied.subscribe(self._records_changed)
         try:
             async with self._works, self._applied:
-                # Before everything is known, a record whose work is not there would look like one to be evicted.
+                # Before the first list, every AppliedManifestWork would look like one whose work was deleted.
                 await self.synced()
                 async with asyncio.TaskGroup() as group:
                     for _ in range(self._workers):
-                        group.create_task(self._work())
+                        group.create_task(self._run_worker())
         finally:
             await self._watches.stop()
 
     def unready(self) -> list[str]:
-        """Why not everything is known yet; empty once it is."""
+        """Return what is not listed yet; empty once the agent is ready."""
         informers = ((self._works, "the hub"), (self._applied, "the cluster"))
         return [
-            f"{informer.resource.plural} of {where} were not listed yet"
+            f"{informer.resource.plural} of {where} are not listed yet"
             for informer, where in informers
             if not informer.synced.is_set()
         ]
 
     async def synced(self) -> None:
-        """Until everything there is has been seen once."""
+        """Wait for the first lists."""
         await self._works.synced.wait()
         await self._applied.synced.wait()
 
     async def quiet(self) -> None:
-        """Until nothing that is known of is left to do, except what waits for a later attempt."""
+        """Wait until the queue is empty, except for delayed retries."""
         await self._queue.join()
 
     def _works_changed(self, batch: Batch[ManifestWork]) -> None:
@@ -137,9 +137,9 @@ class WorkAgent:
             match change:
                 case Updated(old, new):
                     name = new.metadata.name
-                    if self._written.get(name) == new.metadata.resourceVersion:
+                    if self._state(name).written == new.metadata.resourceVersion:
                         related.discard(name)
-                        continue  # our own status
+                        continue  # the status that this agent wrote
                     if old.metadata.generation != new.metadata.generation:
                         self._queue.forget(name)
                     names.add(name)
@@ -153,19 +153,21 @@ class WorkAgent:
             record = change.new if isinstance(change, Updated) else change.object
             if not self._records.is_ours(record):
                 continue
-            # What is on record was written by us; that it is to go, or is gone, may be somebody else's wish.
-            going = record.metadata.deletionTimestamp is not None
-            if going or not isinstance(change, Updated):
+            # Only this agent updates its records, but anyone may delete them.
+            if record.metadata.deletionTimestamp is not None or not isinstance(change, Updated):
                 self._queue.add(record.spec.manifestWorkName)
 
-    def _drifted(self, work: str) -> None:
-        self._queue.add_after(work, delay=self._repair_backoff.pause(work))
+    def _object_changed(self, work: str) -> None:
+        self._queue.add_after(work, delay=self._state(work).repairs.delay(now=self._clock.monotonic()))
 
-    async def _work(self) -> None:
+    def _state(self, work: str) -> WorkState:
+        return self._states.setdefault(work, WorkState())
+
+    async def _run_worker(self) -> None:
         while True:
             async with self._queue.take() as name:
                 try:
-                    done = await self._look_at(name)
+                    result = await self._reconcile(name)
                 except KubeError as error:
                     level = retry_level(error, retries=self._queue.retries(name))
                     log.log(level, FAILED, name, error)
@@ -174,36 +176,34 @@ class WorkAgent:
                     log.exception(BROKE, name)
                     self._queue.add_rate_limited(name)
                 else:
-                    self._settle(name, done)
+                    self._schedule(name, result)
 
-    async def _look_at(self, name: str) -> ReconcileResult:
+    async def _reconcile(self, name: str) -> ReconcileResult:
         work = self._works.get(name, namespace=self.cluster_name)
         if work is None:
-            return await self._without_work(name)
+            return await self._evict(name)
+        state = self._state(name)
         if work.metadata.deletionTimestamp is not None:
-            return await self._reconciler.undo(work)
-        return await self._reconciler.apply(work, attempt=self._queue.retries(name))
+            return await self._reconciler.remove(work, state)
+        return await self._reconciler.apply(work, state, attempt=self._queue.retries(name))
 
-    async def _without_work(self, name: str) -> ReconcileResult:
-        self._written.pop(name, None)
-        self._repair_backoff.forget(name)
+    async def _evict(self, name: str) -> ReconcileResult:
+        self._states.pop(name, None)
         record = self._applied.get(self._records.name_of(name))
         if record is None or not self._records.is_ours(record):
             return ReconcileResult()
         return await self._reconciler.evict(record, grace=self._eviction)
 
-    def _settle(self, name: str, done: ReconcileResult) -> None:
-        if done.written:
-            self._written[name] = done.written
-        if done.repaired:
-            self._repair_backoff.note(name)
-        self._watches.knows(name, done.versions)
-        self._watches.follow(name, done.targets)
-        if done.failed:
+    def _schedule(self, name: str, result: ReconcileResult) -> None:
+        if result.repaired:
+            self._state(name).repairs.note(now=self._clock.monotonic())
+        self._watches.knows(name, result.versions)
+        self._watches.follow(name, result.targets)
+        if result.failed:
             self._queue.add_rate_limited(name)
         else:
             self._queue.forget(name)
         if self._works.get(name, namespace=self.cluster_name) is not None:
             self._queue.add_after(name, delay=self._resync * random.uniform(0.8, 1.2))
-        if done.again is not None:
-            self._queue.add_after(name, delay=done.again)
+        if result.again is not None:
+            self._queue.add_after(name, delay=result.again)

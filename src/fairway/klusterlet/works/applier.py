@@ -1,167 +1,129 @@
-"""One manifest onto the managed cluster, in the way its update strategy asks for.
+"""Carry out the plan for one object on the managed cluster: read it, plan, write it, under the object's lock.
 
-``Update`` is a server-side apply that takes its fields by force: what the manifest says holds, what it no longer says
-goes, and what others added stays, except in objects that are nothing but data. It is not the whole-object update of
-OCM's agent, which undoes what the cluster itself fills in and then does so again for ever.
+``Update`` is a server-side apply that takes its fields by force: the manifest's fields hold, fields removed from the
+manifest are removed, and fields that others added stay, except in objects that are nothing but data. OCM's agent
+replaces the whole object instead, which removes what the cluster itself fills in, again and again.
 """
 
-import hashlib
-from copy import deepcopy
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
-import msgspec
-
-from fairway.api.work import (
-    CREATE_ONLY,
-    ON_SPOKE_CHANGE,
-    READ_ONLY,
-    SERVER_SIDE_APPLY,
-    IgnoreField,
-)
-from fairway.klusterlet.works import drift, messages
+from fairway.api.work import SERVER_SIDE_APPLY, AppliedManifestWork, AppliedResource
+from fairway.klusterlet.works import drift
 from fairway.klusterlet.works.manifest import DesiredObject, digest
-from fairway.klusterlet.works.messages import ManifestError
-from fairway.klusterlet.works.objects import Object, ObjectId, Objects, owners_of
-from fairway.klusterlet.works.ownership import Reference, settled, works_among
-from fairway.klusterlet.works.paths import Path, PathError, jq_path, json_path, json_pointer, left_alone
+from fairway.klusterlet.works.objects import Object, ObjectId, Objects, Target
+from fairway.klusterlet.works.ownership import Reference, reference, target_of
+from fairway.klusterlet.works.plan import (
+    AppliedObject,
+    Apply,
+    Create,
+    Delete,
+    FindHeir,
+    NoChange,
+    Released,
+    SetOwners,
+    plan_apply,
+    plan_owners,
+    plan_release,
+)
+from fairway.klusterlet.works.repair_backoff import RepairBackoff
+from fairway.kube import Conflict, NotFound
 
-IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
-IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
-HASH_ANNOTATION: Final = "open-cluster-management.io/config-spec-hash"
-"""Says with which manifest fields were last applied that are left alone once they change on the cluster."""
+FindHeirs = Callable[[ObjectId], Awaitable[Reference | None]]
+"""Return the reference of the work that takes an object over. Raises HeirNotReady."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Applied:
-    digest: bytes
-    uid: str
-    version: str
-    """The resource version in which it was last seen to be right."""
-    share: Any
-    """What the cluster made of the manifest."""
+class HeirNotReady(Exception):
+    """Another work wants the object and has not recorded it: the object must neither be deleted nor lose its owner."""
+
+
+@dataclass(slots=True)
+class WorkState:
+    """What the agent remembers of one work between reconciles. Losing it costs requests, nothing else."""
+
+    written: str = ""
+    """Resource version of the status that the agent wrote last: its own echo in the watch needs no reconcile."""
+    repairs: RepairBackoff = field(default_factory=RepairBackoff)
+    record_uid: str = ""
+    applied: dict[ObjectId, AppliedObject] = field(default_factory=dict)
+
+    def bind(self, record: AppliedManifestWork) -> None:
+        """Forget the objects if the AppliedManifestWork is another one than before."""
+        if self.record_uid != record.metadata.uid:
+            self.record_uid = record.metadata.uid
+            self.applied.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The object as it is then, None if there is none."""
-
     live: Object | None
-    wrote: bool = False
+    """The object after applying; None if it does not exist."""
     repaired: bool = False
-    """It had been as it should be, and somebody changed it."""
+    """Whether the object had been applied before, and another client changed it."""
 
 
 class Applier:
-    """Remembers what it applied, so that an object that did not change costs one read."""
-
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._applied: dict[tuple[ObjectId, str], _Applied] = {}
 
-    def forget(self, identity: ObjectId, work: str) -> None:
-        self._applied.pop((identity, work), None)
+    async def apply(self, desired: DesiredObject, record: AppliedManifestWork, state: WorkState) -> Result:
+        """Raises ManifestError, and KubeError where the cluster refuses."""
+        mine, target = reference(record), desired.target
+        async with self._objects.locks.of(desired.identity):
+            live = await self._objects.get(target)
+            applied = state.applied.get(desired.identity)
+            match plan_apply(desired, live, mine, applied):
+                case NoChange():
+                    return Result(live=live)
+                case Create(body):
+                    return Result(live=await self._objects.create(target, body))
+                case SetOwners(owners):
+                    assert live is not None
+                    return Result(live=await self._set_owners(target, live, owners))
+                case Apply(body, force):
+                    after = await self._objects.apply(target, body, manager=desired.manager, force=force)
+            match plan_owners(after, mine, owned=desired.owned):
+                case SetOwners(owners):
+                    after = await self._set_owners(target, after, owners)
+            if desired.strategy.type != SERVER_SIDE_APPLY and (surplus := drift.surplus(body, after)):
+                after = await self._objects.merge(target, after, surplus)
+            state.applied[desired.identity] = AppliedObject.of(desired, after)
+            before = None if live is None else live["metadata"]["resourceVersion"]
+            wrote = before != after["metadata"]["resourceVersion"]
+            again = applied is not None and applied.digest == digest(desired)
+            return Result(live=after, repaired=wrote and again)
 
-    async def apply(self, wanted: DesiredObject, mine: Reference) -> Result:
-        """Raises Refusal, and KubeError where the cluster refuses."""
-        async with self._objects.turns.of(wanted.identity):
-            live = await self._objects.get(wanted.target)
-            if wanted.strategy.type == READ_ONLY:
-                return Result(live=live)
-            if live is not None and live["metadata"].get("deletionTimestamp"):
-                raise ManifestError(messages.GOING, remedy=messages.GOING_REMEDY)
-            if wanted.strategy.type == CREATE_ONLY:
-                return await self._created(wanted, live, mine)
-            return await self._applied_to(wanted, live, mine)
+    async def release(
+        self, entry: AppliedResource, record: AppliedManifestWork, *, orphaned: bool, find_heir: FindHeirs
+    ) -> bool:
+        """Delete the object, or remove our reference from it. Return whether that is done; finalizers take time."""
+        target = target_of(entry)
+        async with self._objects.locks.of(target.identity):
+            try:
+                return await self._release(target, record, orphaned=orphaned, find_heir=find_heir)
+            except NotFound:
+                return True
+            except (Conflict, HeirNotReady):
+                return False
 
-    async def _created(self, wanted: DesiredObject, live: Object | None, mine: Reference) -> Result:
-        if live is None:
-            body = with_owners(wanted.body, [mine] if wanted.owned else [])
-            return Result(live=await self._objects.create(wanted.target, body), wrote=True)
-        after = await settled(self._objects, wanted.target, live, mine, owned=wanted.owned)
-        return Result(live=after, wrote=after is not live)
+    async def _release(
+        self, target: Target, record: AppliedManifestWork, *, orphaned: bool, find_heir: FindHeirs
+    ) -> bool:
+        live = await self._objects.get(target)
+        action = plan_release(record, live, orphaned=orphaned)
+        if isinstance(action, FindHeir):
+            heir = await find_heir(target.identity)
+            action = plan_release(record, live, orphaned=orphaned, heir=heir, heir_known=True)
+        match action:
+            case SetOwners(owners):
+                assert live is not None
+                await self._set_owners(target, live, owners)
+                return True
+            case Delete(uid):
+                await self._objects.delete(target, uid=uid)
+                return await self._objects.get(target) is None
+            case _:
+                return isinstance(action, Released)
 
-    async def _applied_to(self, wanted: DesiredObject, live: Object | None, mine: Reference) -> Result:
-        ignored = wanted.options.ignoreFields if wanted.strategy.type == SERVER_SIDE_APPLY else ()
-        key = (wanted.identity, str(mine["uid"]))
-        known, asked = self._applied.get(key), digest(wanted)
-        same = known is not None and known.digest == asked
-        if same and known and live and not ignored and self._is_right(known, wanted, live, mine):
-            return Result(live=live)
-        body = deepcopy(wanted.body)
-        if ignored:
-            body = _respectful(body, live, ignored)
-        force = wanted.strategy.type != SERVER_SIDE_APPLY or wanted.options.force
-        others = works_among(owners_of(live)) if live is not None else []
-        owners = [each for each in others if each["uid"] != mine["uid"]]
-        body = with_owners(body, [*owners, mine] if wanted.owned else owners)
-        after = await self._objects.apply(wanted.target, body, manager=wanted.manager, force=force)
-        after = await settled(self._objects, wanted.target, after, mine, owned=wanted.owned)
-        if wanted.strategy.type != SERVER_SIDE_APPLY and (removed := drift.surplus(body, after)):
-            after = await self._objects.merge(wanted.target, after, removed)
-        meta = after["metadata"]
-        self._applied[key] = _Applied(
-            digest=asked,
-            uid=meta["uid"],
-            version=meta["resourceVersion"],
-            share=drift.share(wanted.body, after),
-        )
-        before = None if live is None else live["metadata"]["resourceVersion"]
-        wrote = before != meta["resourceVersion"]
-        return Result(live=after, wrote=wrote, repaired=wrote and same)
-
-    def _is_right(self, known: _Applied, wanted: DesiredObject, live: Object, mine: Reference) -> bool:
-        meta = live["metadata"]
-        if known.uid != meta["uid"]:
-            return False
-        if known.version == meta["resourceVersion"]:
-            return True
-        is_owned = any(each.get("uid") == mine["uid"] for each in owners_of(live))
-        return (
-            is_owned is wanted.owned
-            and drift.share(wanted.body, live) == known.share
-            and (wanted.strategy.type == SERVER_SIDE_APPLY or not drift.surplus(wanted.body, live))
-        )
-
-
-def with_owners(body: Object, owners: list[Reference]) -> Object:
-    """The manifest's own owners stay: who writes them knows their UIDs."""
-    metadata = body["metadata"]
-    given = metadata.get("ownerReferences")
-    kept = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    every = [*kept, *(each for each in owners if all(each["uid"] != own.get("uid") for own in kept))]
-    return {**body, "metadata": {**metadata, "ownerReferences": every}} if every else body
-
-
-def _respectful(body: Object, live: Object | None, ignored: tuple[IgnoreField, ...]) -> Object:
-    """Without taking back the fields that are to be left alone. Raises Refusal for a path that is none."""
-    always = [path for each in ignored if each.condition != ON_SPOKE_CHANGE for path in _paths(each)]
-    until_changed = [path for each in ignored if each.condition == ON_SPOKE_CHANGE for path in _paths(each)]
-    asked = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()[:32]
-    metadata = body["metadata"]
-    annotations = metadata.get("annotations")
-    metadata["annotations"] = {
-        **(annotations if isinstance(annotations, dict) else {}),
-        HASH_ANNOTATION: asked,
-    }
-    if live is None:
-        return body
-    # The fields are written as they were read. If they are others by now, that must not undo it.
-    metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
-    left_alone(body, live, always)
-    if (live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION) == asked:
-        left_alone(body, live, until_changed)
-    return body
-
-
-def _paths(ignored: IgnoreField) -> list[Path]:
-    try:
-        return [
-            *(json_path(each) for each in ignored.jsonPaths),
-            *(json_pointer(each) for each in ignored.jsonPointers),
-            *(jq_path(each) for each in ignored.jqPathExpressions),
-        ]
-    except PathError as error:
-        raise ManifestError(
-            str(error), remedy=IGNORE_FIELD_REMEDY, reason=IGNORE_FIELD_ERROR, final=True
-        ) from None
+    async def _set_owners(self, target: Target, live: Object, owners: tuple[object, ...]) -> Object:
+        return await self._objects.merge(target, live, {"metadata": {"ownerReferences": list(owners)}})

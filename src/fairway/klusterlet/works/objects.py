@@ -64,7 +64,7 @@ class Target:
 
 
 class ObjectLocks:
-    """One at a time with an object: who reads its owners and writes them must not meet another who does."""
+    """One lock per object: reading its owners and writing them must not interleave with another work's."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[ObjectId, asyncio.Lock] = WeakValueDictionary()
@@ -78,7 +78,7 @@ class Objects:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.turns = ObjectLocks()
+        self.locks = ObjectLocks()
 
     async def get(self, target: Target) -> Object | None:
         try:

@@ -1,40 +1,35 @@
-"""How soon an object that somebody changed is put right.
+"""Delay before an object that another client changed is repaired.
 
-At once, the first few times. But where somebody else keeps at it, another agent or an admission plugin that edits what
-it is given, the two would go on as fast as the API server can: then each time a little later.
+The first few repairs happen at once. If another client keeps changing the object, such as another agent or a mutating
+webhook, both would write as fast as the API server allows: each further repair waits longer.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
-from fairway.kube import Backoff, Clock
+from fairway.kube import Backoff
 
 AT_ONCE: Final = 5
-PEACE_SECONDS: Final = 600.0
-"""Without repairs for this long, everything is forgotten."""
+QUIET_SECONDS: Final = 600.0
+"""After so long without a repair the count starts again."""
 BACKOFF: Final = Backoff(base=1.0, cap=300.0)
 
 
+@dataclass(slots=True)
 class RepairBackoff:
-    """By work."""
+    """Of one work. ``now`` is the monotonic clock, in seconds."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._recent: dict[str, tuple[int, float]] = {}
+    count: int = 0
+    last: float = 0.0
 
-    def note(self, work: str) -> None:
-        self._recent[work] = (self._count(work) + 1, self._clock.monotonic())
+    def note(self, *, now: float) -> None:
+        """Count a repair."""
+        self.count, self.last = self._recent(now) + 1, now
 
-    def pause(self, work: str) -> float:
-        """Seconds to let pass before the next one."""
-        count = self._count(work)
+    def delay(self, *, now: float) -> float:
+        """Return the seconds to wait before the next repair."""
+        count = self._recent(now)
         return 0.0 if count < AT_ONCE else BACKOFF.delay(count - AT_ONCE)
 
-    def forget(self, work: str) -> None:
-        self._recent.pop(work, None)
-
-    def _count(self, work: str) -> int:
-        count, last = self._recent.get(work, (0, 0.0))
-        if count and self._clock.monotonic() - last >= PEACE_SECONDS:
-            del self._recent[work]
-            return 0
-        return count
+    def _recent(self, now: float) -> int:
+        return 0 if now - self.last >= QUIET_SECONDS else self.count

@@ -1,0 +1,69 @@
+"""Load hub objects into a fleet: the one way for controllers, what-if and the command line.
+
+``upsert`` and ``delete`` return what changed, for the placements that depend on it. ``load`` fills a fleet at once.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from fairway.api.cluster import ManagedCluster
+from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
+from fairway.api.decision import PlacementDecision
+from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.fleet.fleet import Fleet
+from fairway.fleet.journal import NOTHING, Change
+from fairway.fleet.scores import calculator_of
+
+_UPSERT: Final[dict[type, Callable[[Fleet, Any], Change]]] = {
+    ManagedCluster: Fleet.upsert_cluster,
+    ManagedClusterSet: Fleet.upsert_set,
+    ManagedClusterSetBinding: Fleet.upsert_binding,
+    AddOnPlacementScore: Fleet.upsert_score,
+    ManagedClusterScore: Fleet.upsert_cluster_score,
+    PlacementDecision: Fleet.upsert_decision,
+}
+
+
+def upsert(fleet: Fleet, obj: object) -> Change:
+    """Create or replace an object. Kinds that placements do not read change nothing."""
+    put = _UPSERT.get(type(obj))
+    return NOTHING if put is None else put(fleet, obj)
+
+
+def delete(fleet: Fleet, obj: object) -> Change:
+    match obj:
+        case ManagedCluster():
+            return fleet.delete_cluster(obj.metadata.name)
+        case ManagedClusterSet():
+            return fleet.delete_set(obj.metadata.name)
+        case ManagedClusterSetBinding():
+            return fleet.delete_binding(obj.metadata.namespace, obj.metadata.name)
+        case AddOnPlacementScore():
+            return fleet.delete_score(obj.metadata.namespace, obj.metadata.name)
+        case ManagedClusterScore():
+            calculator = calculator_of(obj)
+            return (
+                NOTHING
+                if calculator is None
+                else fleet.delete_cluster_score(obj.metadata.namespace, calculator)
+            )
+        case PlacementDecision():
+            return fleet.delete_decision(obj.metadata.namespace, obj.metadata.name)
+        case _:
+            return NOTHING
+
+
+def load(fleet: Fleet, objects: Iterable[object]) -> None:
+    """Fill a fleet at once, several times faster than single upserts."""
+    clusters: list[ManagedCluster] = []
+    scores: list[AddOnPlacementScore] = []
+    for each in objects:
+        if isinstance(each, ManagedCluster):
+            clusters.append(each)
+        elif isinstance(each, AddOnPlacementScore):
+            scores.append(each)
+        else:
+            upsert(fleet, each)
+    if clusters:
+        fleet.load(clusters)
+    fleet.load_scores(scores)

@@ -1,0 +1,279 @@
+"""Decide what to do with a work and with each of its objects. No I/O.
+
+    plan         which objects to record, to apply, to release and to keep on record
+    plan_apply   how to write one object: NoChange, Create, Apply or SetOwners
+    plan_release how to release one object: Released, SetOwners, FindHeir, Delete or AwaitDeletion
+
+The caller reads an object, plans, and carries the action out while it holds the object's lock. The owner references
+on the object decide whose it is, not the UID on record: the agent may have died between creating an object and
+recording its UID, and an object without our reference was taken over by whoever removed it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from fairway.api.work import (
+    CREATE_ONLY,
+    ON_SPOKE_CHANGE,
+    READ_ONLY,
+    SERVER_SIDE_APPLY,
+    AppliedManifestWork,
+    AppliedResource,
+    IgnoreField,
+)
+from fairway.klusterlet.works import drift, messages
+from fairway.klusterlet.works.manifest import DesiredObject, InvalidManifest, Reading, digest, in_order
+from fairway.klusterlet.works.messages import ManifestError
+from fairway.klusterlet.works.objects import Object, ObjectId, owners_of
+from fairway.klusterlet.works.ownership import (
+    Reference,
+    entry_of,
+    has,
+    identity_of,
+    reference,
+    works_among,
+)
+from fairway.klusterlet.works.paths import Path, PathError, jq_path, json_path, json_pointer, left_alone
+
+IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
+IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
+HASH_ANNOTATION: Final = "open-cluster-management.io/config-spec-hash"
+"""Hash of the manifest that was last applied, for ignoreFields with condition OnSpokeChange."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoChange:
+    """The object is as it should be, or is only read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    body: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    body: Object
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetOwners:
+    """Replace the object's owner references."""
+
+    owners: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the object that was read, and no other one of its name."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindHeir:
+    """Plan again, with the work that takes the object over."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitDeletion:
+    """The object is being deleted; its finalizers are not done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The object does not exist, or is no longer ours."""
+
+
+ApplyAction = NoChange | Create | Apply | SetOwners
+ReleaseAction = Released | SetOwners | FindHeir | Delete | AwaitDeletion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPlan:
+    record: tuple[AppliedResource, ...]
+    """To record before anything is applied, so that an agent that dies leaves no unknown object."""
+    apply: tuple[DesiredObject, ...]
+    """In this order."""
+    release: tuple[AppliedResource, ...]
+    """On record, and no longer in the work."""
+    keep: tuple[AppliedResource, ...]
+    """On record, and possibly the object of a manifest whose kind is not served at the moment."""
+
+    def record_after(
+        self, uids: Mapping[ObjectId, str], *, unreleased: Iterable[AppliedResource]
+    ) -> list[AppliedResource]:
+        """Return what to record after applying: ``uids`` of the objects that exist, and what is not released yet."""
+        applied = [
+            entry_of(each.target, uid=uids.get(each.identity, ""))
+            for each in self.apply
+            if each.strategy.type != READ_ONLY
+        ]
+        return [*applied, *self.keep, *unreleased]
+
+
+def plan(readings: Sequence[Reading], record: AppliedManifestWork) -> WorkPlan:
+    """Compare the manifests of a work with its AppliedManifestWork. Read-only objects are never on record."""
+    apply = in_order(readings)
+    owned = {each.identity: each for each in apply if each.strategy.type != READ_ONLY}
+    invalid = [each for each in readings if isinstance(each, InvalidManifest)]
+    keep: list[AppliedResource] = []
+    release: list[AppliedResource] = []
+    known = {identity_of(each): each for each in record.status.appliedResources}
+    for identity, entry in known.items():
+        if identity not in owned:
+            (keep if any(_may_be(entry, each) for each in invalid) else release).append(entry)
+    for identity, desired in owned.items():
+        known.setdefault(identity, entry_of(desired.target))
+    return WorkPlan(
+        record=tuple(known.values()), apply=tuple(apply), release=tuple(release), keep=tuple(keep)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedObject:
+    """What the agent remembers of an object it applied, so that an unchanged object costs one read."""
+
+    digest: bytes
+    uid: str
+    version: str
+    share: Any
+    """The part of the object that the manifest specifies, as the cluster returned it."""
+
+    @classmethod
+    def of(cls, desired: DesiredObject, live: Object) -> "AppliedObject":
+        meta = live["metadata"]
+        return cls(
+            digest=digest(desired),
+            uid=meta["uid"],
+            version=meta["resourceVersion"],
+            share=drift.share(desired.body, live),
+        )
+
+    def is_current(self, desired: DesiredObject, live: Object, mine: Reference) -> bool:
+        """Whether the manifest is the one that was applied, and ``live`` still says the same."""
+        meta = live["metadata"]
+        if self.uid != meta["uid"] or self.digest != digest(desired):
+            return False
+        if self.version == meta["resourceVersion"]:
+            return True
+        return (
+            has(live, mine["uid"]) is desired.owned
+            and drift.share(desired.body, live) == self.share
+            and (desired.strategy.type == SERVER_SIDE_APPLY or not drift.surplus(desired.body, live))
+        )
+
+
+def plan_apply(
+    desired: DesiredObject, live: Object | None, mine: Reference, applied: AppliedObject | None
+) -> ApplyAction:
+    """Plan the write of one object. Raises ManifestError if it cannot be written now."""
+    if desired.strategy.type == READ_ONLY:
+        return NoChange()
+    if live is not None and live["metadata"].get("deletionTimestamp"):
+        raise ManifestError(messages.GOING, remedy=messages.GOING_REMEDY)
+    if desired.strategy.type == CREATE_ONLY:
+        if live is None:
+            return Create(with_owners(desired.body, [mine] if desired.owned else []))
+        return plan_owners(live, mine, owned=desired.owned)
+    ignored = desired.options.ignoreFields if desired.strategy.type == SERVER_SIDE_APPLY else ()
+    if live is not None and not ignored and applied is not None and applied.is_current(desired, live, mine):
+        return NoChange()
+    body = deepcopy(desired.body)
+    if ignored:
+        body = _without_ignored(body, live, ignored)
+    works = [] if live is None else works_among(owners_of(live))
+    others = [each for each in works if each["uid"] != mine["uid"]]
+    force = desired.strategy.type != SERVER_SIDE_APPLY or desired.options.force
+    return Apply(with_owners(body, [*others, mine] if desired.owned else others), force)
+
+
+def plan_owners(live: Object, mine: Reference, *, owned: bool) -> NoChange | SetOwners:
+    """Plan to add our owner reference, or to remove it."""
+    if has(live, mine["uid"]) is owned:
+        return NoChange()
+    others = [each for each in owners_of(live) if each.get("uid") != mine["uid"]]
+    return SetOwners((*others, mine) if owned else tuple(others))
+
+
+def plan_release(
+    record: AppliedManifestWork,
+    live: Object | None,
+    *,
+    orphaned: bool,
+    heir: Reference | None = None,
+    heir_known: bool = False,
+) -> ReleaseAction:
+    """Plan to release an object that its work no longer wants. ``orphaned``: without deleting it.
+
+    An object that another work waits for gets that work's reference in the write that removes ours. In between it
+    would be owned by no work, and would stay for ever if the other work were deleted at that moment.
+    """
+    mine = reference(record)
+    if live is None or not has(live, mine["uid"]):
+        return Released()
+    kept = tuple(each for each in owners_of(live) if each.get("uid") != mine["uid"])
+    if orphaned or works_among(kept):
+        return SetOwners(kept)
+    if not heir_known:
+        return FindHeir()
+    if heir is not None:
+        return SetOwners((*kept, heir))
+    if live["metadata"].get("deletionTimestamp"):
+        return AwaitDeletion()
+    return Delete(live["metadata"]["uid"])
+
+
+def with_owners(body: Object, owners: list[Reference]) -> Object:
+    """Add owners to a manifest, after the manifest's own."""
+    metadata = body["metadata"]
+    given = metadata.get("ownerReferences")
+    kept = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    every = [*kept, *(each for each in owners if all(each["uid"] != own.get("uid") for own in kept))]
+    return {**body, "metadata": {**metadata, "ownerReferences": every}} if every else body
+
+
+def _without_ignored(body: Object, live: Object | None, ignored: tuple[IgnoreField, ...]) -> Object:
+    """Set ignored fields to their live values. Raises ManifestError for an invalid path."""
+    always = [path for each in ignored if each.condition != ON_SPOKE_CHANGE for path in _paths(each)]
+    until_changed = [path for each in ignored if each.condition == ON_SPOKE_CHANGE for path in _paths(each)]
+    asked = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()[:32]
+    metadata = body["metadata"]
+    annotations = metadata.get("annotations")
+    metadata["annotations"] = {
+        **(annotations if isinstance(annotations, dict) else {}),
+        HASH_ANNOTATION: asked,
+    }
+    if live is None:
+        return body
+    # The fields are written as they were read: a concurrent change of them must make this a conflict.
+    metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
+    left_alone(body, live, always)
+    if (live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION) == asked:
+        left_alone(body, live, until_changed)
+    return body
+
+
+def _paths(ignored: IgnoreField) -> list[Path]:
+    try:
+        return [
+            *(json_path(each) for each in ignored.jsonPaths),
+            *(json_pointer(each) for each in ignored.jsonPointers),
+            *(jq_path(each) for each in ignored.jqPathExpressions),
+        ]
+    except PathError as error:
+        raise ManifestError(
+            str(error), remedy=IGNORE_FIELD_REMEDY, reason=IGNORE_FIELD_ERROR, final=True
+        ) from None
+
+
+def _may_be(entry: AppliedResource, invalid: InvalidManifest) -> bool:
+    """Whether an object on record may be the one of a manifest whose kind is not served at the moment."""
+    meta = invalid.meta
+    return (entry.group, entry.name) == (meta.group, meta.name) and entry.namespace in ("", meta.namespace)

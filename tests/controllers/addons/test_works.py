@@ -1,0 +1,28 @@
+"""What a work's status says about an add-on."""
+
+import pytest
+
+from fairway.api.meta import TRUE, Condition, ObjectMeta
+from fairway.api.work import WORK_APPLIED, ManifestWork, ManifestWorkStatus
+from fairway.controllers.addons import conditions, health, works
+
+
+def work(*, generation: int, reported: int, status: str = TRUE) -> ManifestWork:
+    applied = Condition(type=WORK_APPLIED, status=status, observedGeneration=reported)
+    return ManifestWork(
+        metadata=ObjectMeta(name="addon-a-deploy-0", namespace="c", generation=generation),
+        status=ManifestWorkStatus(conditions=(applied,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reported", "status", "applied"), [(3, TRUE, True), (2, TRUE, False), (3, "False", False)]
+)
+def test_report_about_an_earlier_generation_does_not_count_as_applied(
+    reported: int, status: str, applied: bool
+) -> None:
+    found = work(generation=3, reported=reported, status=status)
+    assert works.applied(found) is applied
+    condition = health.manifests_applied(found, "a")
+    assert condition.type == conditions.MANIFEST_APPLIED
+    assert (condition.status == TRUE) is applied
