@@ -40,6 +40,11 @@ def test_the_law_holds(tmp_path: Path) -> None:
         ("cel/program.py", "import fairway.fleet.fleet", "imports go down only"),
         ("engine/cycle.py", "import fairway.plugins.steady", "imports go down only"),
         ("plugins/steady.py", "import asyncio", "the pure layers do no I/O"),
+        (
+            "controllers/scores/staleness.py",
+            "import fairway.controllers.recovery.policy",
+            "controllers do not import each other",
+        ),
     ],
 )
 def test_a_crossed_layer_is_noticed(tmp_path: Path, module: str, line: str, contract: str) -> None:

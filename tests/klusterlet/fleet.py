@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.meta import TRUE, find_condition
 from fairway.cli.join.token import bootstrap_token, grant
 from fairway.cli.main import run
@@ -25,7 +25,6 @@ from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
-from fairway.klusterlet.names import ACCEPTED
 from fairway.klusterlet.registration import Introduction, register
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, Informer, Resource
@@ -107,7 +106,7 @@ class Joined:
 
 
 def is_accepted(cluster: ManagedCluster) -> bool:
-    found = find_condition(cluster.status.conditions or (), ACCEPTED)
+    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     return found is not None and found.status == TRUE
 
 

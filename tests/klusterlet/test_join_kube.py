@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controllers.hubs import define
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.cli.main import run
 from fairway.klusterlet import names
@@ -57,7 +57,7 @@ def says(cluster: ManagedCluster, kind: str) -> str:
 
 async def looked_after(fleet: Fleet) -> None:
     async with Client.from_kubeconfig(fleet.hub) as hub, Client.from_kubeconfig(fleet.cluster) as cluster:
-        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: says(each, names.AVAILABLE) == "True")
+        await until(hub, MANAGED_CLUSTERS, NAME, lambda each: says(each, CONDITION_AVAILABLE) == "True")
         await cluster.create(NODES, {"metadata": {"name": "node1"}})
         amounts = {"cpu": "4", "memory": "8Gi"}
         status = {"status": {"capacity": amounts, "allocatable": amounts}}

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
 from fairway.klusterlet.enrolment import HAS_FAILED, WAS_DENIED
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.kinds import NAMESPACES
-from fairway.klusterlet.names import ACCEPTED, CLUSTER_LABEL
+from fairway.klusterlet.names import CLUSTER_LABEL
 from fairway.klusterlet.registration import (
     BEING_REMOVED,
     NOT_LET_IN,
@@ -70,7 +70,7 @@ async def requests_of(admin: Client, cluster: str) -> list[CertificateSigningReq
 
 def why_of(cluster: ManagedCluster) -> str:
     """What the hub says about letting it in."""
-    found = find_condition(cluster.status.conditions or (), ACCEPTED)
+    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     return "" if found is None else found.message
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import Condition, find_condition
-from fairway.controllers.acceptance.reserved_names import PREFIX
+from fairway.controllers.cluster_names import PREFIX
 from fairway.controllers.kinds import CLUSTER_ROLE_BINDINGS
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
@@ -203,7 +204,7 @@ async def test_the_hub_is_told(member: Joined) -> None:
     found = find_condition(cluster.status.conditions or (), names.ROTATED)
     assert found is not None
     assert (found.status, found.reason) == ("True", UPDATED)
-    assert find_condition(cluster.status.conditions or (), names.ACCEPTED) is not None
+    assert find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is not None
 
 
 async def test_what_lies_beside_it_is_put_right(member: Joined) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.klusterlet import names
 from fairway.klusterlet.bootstrap import prepare
@@ -49,9 +49,9 @@ async def test_it_says_that_it_is_there_and_what_it_has(member: Joined) -> None:
     resource = f"example.com/{fresh('gpu')}"
     claim = fresh("claim")
     async with reported(member):
-        found = await told(member, lambda each: status_of(each, names.AVAILABLE) == "True")
+        found = await told(member, lambda each: status_of(each, CONDITION_AVAILABLE) == "True")
         assert status_of(found, names.JOINED) == "True"
-        assert status_of(found, names.ACCEPTED) == "True"
+        assert status_of(found, CONDITION_ACCEPTED) == "True"
         await told(member, lambda each: each.status.version.kubernetes.startswith("v1."))
 
         one, other = fresh("node"), fresh("node")
@@ -90,7 +90,7 @@ async def test_what_somebody_writes_over_it_is_put_right(member: Joined) -> None
         await told(
             member,
             lambda each: (
-                each.status.version.kubernetes != "v0.0.1" and status_of(each, names.AVAILABLE) == "True"
+                each.status.version.kubernetes != "v0.0.1" and status_of(each, CONDITION_AVAILABLE) == "True"
             ),
         )
 
@@ -101,7 +101,7 @@ async def test_a_quiet_cluster_writes_nothing(member: Joined) -> None:
         await node(member.cluster, fresh("node"), **{first: "1"})
         found = await told(
             member,
-            lambda each: first in each.status.capacity and status_of(each, names.AVAILABLE) == "True",
+            lambda each: first in each.status.capacity and status_of(each, CONDITION_AVAILABLE) == "True",
         )
         told_since = [found.status]
         async with Client(member.admin.connection) as watching:
@@ -134,11 +134,11 @@ async def test_a_cluster_whose_api_is_away_for_long_is_not_available(member: Joi
             heard.clear()
         await reporting._look()
         first = await member.admin.get(MANAGED_CLUSTERS, member.name)
-        assert status_of(first, names.AVAILABLE) == ""
+        assert status_of(first, CONDITION_AVAILABLE) == ""
         clock.ahead = 30
         await reporting._look()
-        found = await told(member, lambda each: status_of(each, names.AVAILABLE) == "False")
-        condition = find_condition(found.status.conditions or (), names.AVAILABLE)
+        found = await told(member, lambda each: status_of(each, CONDITION_AVAILABLE) == "False")
+        condition = find_condition(found.status.conditions or (), CONDITION_AVAILABLE)
         assert condition is not None
         assert condition.reason == UNAVAILABLE
         assert "127.0.0.1:9" in condition.message

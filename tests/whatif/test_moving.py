@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.kinds import encode
 from fairway.api.lease import Lease
 from fairway.api.meta import Condition, find_condition, set_condition
@@ -30,7 +30,7 @@ from fairway.kube.resource import KubeStruct, T
 from fairway.testing.hub import HubAddress
 from fairway.testing.processes import POLL
 from fairway.whatif.moving import AGENT, LEASE, LEASE_SECONDS, MISSED, STOPPED, Motion, create, moving
-from fairway.whatif.moving_objects import AVAILABLE, BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, members
+from fairway.whatif.moving_objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, members
 from fairway.whatif.synthetic import BASE_TIME
 
 PATIENCE = 120.0
@@ -79,7 +79,7 @@ class TestObjects:
     def test_every_cluster_is_joined_available_and_scored(self) -> None:
         for member in members(clusters=300, seed=1, now=BASE_TIME):
             conditions = {each["type"]: each["status"] for each in member.status["conditions"]}
-            assert conditions[AVAILABLE] == conditions["ManagedClusterJoined"] == "True"
+            assert conditions[CONDITION_AVAILABLE] == conditions["ManagedClusterJoined"] == "True"
             assert conditions["HubAcceptedManagedCluster"] == "True"
             taints = [each["key"] for each in member.manifest["spec"].get("taints", ())]
             assert not [key for key in taints if key.endswith(("/unreachable", "/unavailable"))]
@@ -210,7 +210,10 @@ class TestMotion:
             await until(client, MANAGED_CLUSTERS, lambda clusters: status_of(clusters, name) == "True")
         cluster = await client.get(MANAGED_CLUSTERS, name)
         # The other conditions are somebody else's.
-        assert {each.type for each in cluster.status.conditions or ()} >= {"ManagedClusterJoined", AVAILABLE}
+        assert {each.type for each in cluster.status.conditions or ()} >= {
+            "ManagedClusterJoined",
+            CONDITION_AVAILABLE,
+        }
 
     async def test_after_a_restart_all_come_back(self, client: Client) -> None:
         await create(client, QUICK)
@@ -286,14 +289,16 @@ def held(names: Iterable[str]) -> set[tuple[str, str]]:
 
 def status_of(clusters: Informer[ManagedCluster], name: str) -> str:
     cluster = clusters.get(name)
-    condition = find_condition(cluster.status.conditions or (), AVAILABLE) if cluster else None
+    condition = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE) if cluster else None
     return condition.status if condition else "missing"
 
 
 async def lose(client: Client, name: str) -> None:
     """As the hub does when no lease was renewed for a while."""
     cluster = await client.get(MANAGED_CLUSTERS, name)
-    lost = Condition(type=AVAILABLE, status="Unknown", reason="ManagedClusterLeaseUpdateStopped", message="")
+    lost = Condition(
+        type=CONDITION_AVAILABLE, status="Unknown", reason="ManagedClusterLeaseUpdateStopped", message=""
+    )
     conditions = set_condition(cluster.status.conditions or (), lost, now=SYSTEM_CLOCK.wall())
     body = {"status": {"conditions": [encode(each) for each in conditions]}}
     await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE, subresource="status")

@@ -17,6 +17,13 @@ PREFER_NO_SELECT: Final = "PreferNoSelect"
 NO_SELECT_IF_NEW: Final = "NoSelectIfNew"
 EFFECTS: Final = (NO_SELECT, PREFER_NO_SELECT, NO_SELECT_IF_NEW)
 
+CONDITION_ACCEPTED: Final = "HubAcceptedManagedCluster"
+CONDITION_AVAILABLE: Final = "ManagedClusterConditionAvailable"
+TAINT_UNREACHABLE: Final = "cluster.open-cluster-management.io/unreachable"
+TAINT_UNAVAILABLE: Final = "cluster.open-cluster-management.io/unavailable"
+WEBHOOK_SETS_TIME_ADDED: Final = "It is not allowed to set TimeAdded"
+"""How OCM's webhook begins its refusal of a taint with ``timeAdded``: the webhook sets the time itself."""
+
 CLUSTER_SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
 
 

@@ -1,6 +1,15 @@
-"""Thin shells around the engine: they watch a hub, have the engine decide, and write what it decided.
+"""The controllers: they watch a hub, decide, and write the result back.
 
-A controller never trusts an event to tell it what to do: an event only says what to look at again, and what is found
-then is compared with what should be. So it does not matter how often, how late or in which order events come, or where
-an earlier process stopped.
+    informers (informer_factory) ──▶ a controller's queue ──▶ reconcile(key) ──▶ fenced_writer ──▶ hub
+
+One package per controller: ``placement``, ``clustersets``, ``acceptance``, ``availability``, ``addons``, ``recovery``,
+``bridge``, ``scores``. Each has ``controller`` (watches and writes), ``rbac`` (the rights it needs), and modules
+without I/O that decide. Controllers do not import each other; what several need is in this package: ``manager``
+(runs them), ``reconciler`` (queue, workers, retries), ``leadership`` and ``fenced_writer`` (write only while leading),
+``csr_approval``, ``cluster_names``, ``kinds``. ``serving`` has the health, metrics and debug endpoints.
+
+Reconciliation is level-based: an event only names the object to look at. So the number, the order and the delay of
+events do not matter, nor where an earlier process stopped.
+
+Words: a *key* is (namespace, name); an *epoch* lasts until a hub's history goes back, as after a restored backup.
 """

@@ -35,6 +35,15 @@ def is_silent(score: AddOnPlacementScore) -> bool:
     return any(each.type == SILENT and each.status == TRUE for each in score.status.conditions)
 
 
+def is_stand_in(score: AddOnPlacementScore) -> bool:
+    """Whether the values are the score controller's, in place of those of a silent provider.
+
+    A provider that has published since has set ``validUntil`` again, even if no controller runs to remove the
+    condition.
+    """
+    return is_silent(score) and score.status.validUntil is None
+
+
 def score_object(score: AddOnPlacementScore) -> tuple[int, Micros]:
     """(1 if it was declared silent or else 0, expiry)."""
     return int(is_silent(score)), expiry(score)

@@ -7,10 +7,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.kinds import encode
 from fairway.api.meta import TRUE, Condition, find_condition, set_condition
-from fairway.klusterlet import names
 from fairway.klusterlet.errors import Refused
 from fairway.kube import (
     MANAGED_CLUSTERS,
@@ -97,7 +96,7 @@ class Membership:
         cluster = self.cluster
         if cluster is None or not cluster.spec.hubAcceptsClient:
             return False
-        found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+        found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
         return found is not None and found.status == TRUE
 
     def subscribe(self, listener: Callable[[], None]) -> None:

@@ -12,9 +12,7 @@ EVERYBODY: Final = f"{SUBJECT_PREFIX}managed-clusters"
 """The group all agents of all clusters are in."""
 
 LEASE: Final = "managed-cluster-lease"
-ACCEPTED: Final = "HubAcceptedManagedCluster"
 JOINED: Final = "ManagedClusterJoined"
-AVAILABLE: Final = "ManagedClusterConditionAvailable"
 ROTATED: Final = "ClusterCertificateRotated"
 
 KUBECONFIG: Final = "kubeconfig"

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import Subject
@@ -106,7 +106,7 @@ async def register(
 def _found(cluster: ManagedCluster, introduction: Introduction, *, server: str) -> str:
     """One that was made for this cluster, or left behind by it, has no agent that answers."""
     name = introduction.name
-    available = find_condition(cluster.status.conditions or (), names.AVAILABLE)
+    available = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     if available is None or available.status != TRUE:
         return FOUND.format(name=name, server=server)
     urls = [each.url for each in cluster.spec.managedClusterClientConfigs if each.url]
@@ -130,7 +130,7 @@ async def admitted(bootstrap: Client, name: str, *, tell: Tell) -> None:
             if cluster is None:
                 raise Refused(BEING_REMOVED.format(name=name))
             _check(cluster)
-            found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+            found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
             if found is not None and found.status == TRUE:
                 return
             reason, text = _obstacle(cluster)
@@ -144,7 +144,7 @@ def _obstacle(cluster: ManagedCluster) -> tuple[str, str]:
     name = cluster.metadata.name
     if not cluster.spec.hubAcceptsClient:
         return _DENIED, WAITS.format(name=name)
-    found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     if found is None or found.status != FALSE or found.reason == _DENIED:
         return "", ""
     return found.reason, NOT_YET.format(name=name, why=found.message or found.reason)
@@ -154,6 +154,6 @@ def _check(cluster: ManagedCluster) -> None:
     name = cluster.metadata.name
     if cluster.metadata.deletionTimestamp is not None:
         raise Refused(BEING_REMOVED.format(name=name))
-    found = find_condition(cluster.status.conditions or (), names.ACCEPTED)
+    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     if found is not None and found.status == FALSE and found.reason not in _PASSING:
         raise Refused(NOT_LET_IN.format(name=name, why=found.message or found.reason))

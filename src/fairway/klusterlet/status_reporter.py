@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.meta import FALSE, TRUE, Condition
 from fairway.klusterlet import names
 from fairway.klusterlet.membership import FIELD_MANAGER, Membership
@@ -50,7 +51,7 @@ IS_JOINED: Final = Condition(
     type=names.JOINED, status=TRUE, reason="ManagedClusterJoined", message="Managed cluster joined"
 )
 IS_AVAILABLE: Final = Condition(
-    type=names.AVAILABLE,
+    type=CONDITION_AVAILABLE,
     status=TRUE,
     reason="ManagedClusterAvailable",
     message="Managed cluster is available",
@@ -148,7 +149,7 @@ class StatusReporter:
             self._unwell_since = now
         if now - self._unwell_since < TROUBLE_SECONDS:
             return None
-        return Condition(type=names.AVAILABLE, status=FALSE, reason=UNAVAILABLE, message=why)
+        return Condition(type=CONDITION_AVAILABLE, status=FALSE, reason=UNAVAILABLE, message=why)
 
     async def _trouble(self) -> str | None:
         """None if the API is alive. Its version is noted in passing."""

@@ -1,8 +1,12 @@
-"""The wire to a Kubernetes API: kubeconfig, requests, watches, informers, the work queue, leases and events.
+"""The Kubernetes client: kubeconfig, requests, watches, informers, the work queue, leases and events.
 
-Made for fleets: objects are decoded straight into typed Structs, and a watch event costs microseconds.
-Decoding drops fields the types don't know, so a typed object is never sent back whole: writes are patches of
-the fields we own, or creations.
+    kubeconfig ──▶ connection (address, tls, credentials) ──▶ transport (retries) ──▶ rest.Client
+    rest.Client ──▶ informer (list and watch) ──▶ replica (the store) ──▶ batches of changes ──▶ workqueue
+
+Objects are decoded straight into typed Structs, so a watch event costs microseconds. Decoding drops unknown fields, so
+a typed object is never sent back whole: writes are creations, or patches of the fields we own. ``leader``, ``lease``
+and ``fence`` elect one writer, ``events`` records Events, ``csr`` reads certificate requests, ``rbac`` describes
+rights.
 
 May import ``fairway.api`` and ``fairway.observe`` only.
 """

@@ -1,6 +1,14 @@
-"""The score SDK, the providers built on it, and the agent that runs them on a managed cluster.
+"""The score SDK and the providers built on it.
 
-May import ``fairway.kube``, ``fairway.api`` and ``fairway.observe``, and nothing beside or above it.
+    read ──sandbox──▶ reading_check ──▶ assessor (scales, smoothing) ──▶ publisher (when to write) ──▶ sink ──▶ hub
+
+A provider reads raw *readings* of clusters; a *scale* turns each value into a *score* from 0 to 100; a *publication* is
+what the hub stores, with ``validUntil``. ``runner`` runs any number of providers, each in its own ``provider_loop``;
+``sandbox`` bounds what a provider's code can block. Sinks: ``placement_scores``, ``managed_cluster_score``, ``fan_out``
+(both), ``dry_run`` (neither). ``catalogue`` lists the built-in ones: ``usage``, ``health``, ``hosted``, ``static``,
+``prometheus``, ``http_scorer``, ``forecast``.
+
+May import ``fairway.kube``, ``fairway.api`` and ``fairway.observe`` only.
 """
 
 from fairway.providers.catalogue import Context, OptionsError

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.kinds import encode
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import TRUE, Condition, find_condition, set_condition
@@ -37,7 +37,7 @@ from fairway.kube import (
 from fairway.kube.lease import LEASES
 from fairway.whatif import moving_creation
 from fairway.whatif.moving_agent import Agent, Pace, Turnstile, Values
-from fairway.whatif.moving_objects import AVAILABLE, AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
+from fairway.whatif.moving_objects import AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
 from fairway.whatif.synthetic_scores import HOSTED
 
 LEASE: Final = "managed-cluster-lease"
@@ -197,7 +197,7 @@ class HubWire:
         found = self._clusters.get(cluster)
         if found is None:
             return False
-        condition = find_condition(found.status.conditions or (), AVAILABLE)
+        condition = find_condition(found.status.conditions or (), CONDITION_AVAILABLE)
         return condition is None or condition.status != TRUE
 
     def values(self, cluster: str) -> Values | None:
@@ -235,7 +235,9 @@ class HubWire:
         if found is None:
             return
         now = self._clock.wall()
-        wanted = Condition(type=AVAILABLE, status=TRUE, reason=AVAILABLE_REASON, message=AVAILABLE_MESSAGE)
+        wanted = Condition(
+            type=CONDITION_AVAILABLE, status=TRUE, reason=AVAILABLE_REASON, message=AVAILABLE_MESSAGE
+        )
         conditions = set_condition(found.status.conditions or (), wanted, now=now)
         # A merge replaces the list, so it must be the one that was read.
         body = {

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.meta import ObjectMeta, find_condition, format_time
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -25,15 +26,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.resource import Key, T, key_of
-from fairway.whatif.moving_objects import (
-    AVAILABLE,
-    NAMESPACE,
-    SYNTHETIC,
-    Member,
-    Score,
-    members,
-    surroundings,
-)
+from fairway.whatif.moving_objects import NAMESPACE, SYNTHETIC, Member, Score, members, surroundings
 
 AT_ONCE: Final = 16
 """Clusters being made at a time."""
@@ -145,7 +138,7 @@ class _Making:
         self._joined = frozenset(
             each.metadata.name
             for each in clusters.items
-            if each.status.allocatable and find_condition(each.status.conditions or (), AVAILABLE)
+            if each.status.allocatable and find_condition(each.status.conditions or (), CONDITION_AVAILABLE)
         )
         scores = await self._client.list(ADD_ON_PLACEMENT_SCORES)
         self._scored = frozenset(key_of(each) for each in scores.items if each.status.scores)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from fairway.api.cluster import CLUSTER_SET_LABEL
+from fairway.api.cluster import CLUSTER_SET_LABEL, CONDITION_AVAILABLE
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.whatif.synthetic import Document, generate, stamp
 from fairway.whatif.synthetic_scores import USAGE
@@ -24,7 +24,6 @@ NAMESPACE: Final = "default"
 """Where placements can be tried at once."""
 DEFAULT_SET: Final = "default"
 BOUND_SETS: Final = (DEFAULT_SET, "global")
-AVAILABLE: Final = "ManagedClusterConditionAvailable"
 AVAILABLE_REASON: Final = "ManagedClusterAvailable"
 AVAILABLE_MESSAGE: Final = "Managed cluster is available"
 
@@ -126,9 +125,9 @@ def _member(source: Document, scores: list[Document], *, seed: int, now: datetim
 def _conditions(source: Document, now: datetime) -> list[Document]:
     found: list[dict[str, Any]] = []
     for each in source["status"]["conditions"]:
-        if each["type"] == AVAILABLE and each["status"] != "True":
+        if each["type"] == CONDITION_AVAILABLE and each["status"] != "True":
             each = {
-                "type": AVAILABLE,
+                "type": CONDITION_AVAILABLE,
                 "status": "True",
                 "reason": AVAILABLE_REASON,
                 "message": AVAILABLE_MESSAGE,

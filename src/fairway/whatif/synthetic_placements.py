@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-Spec = dict[str, Any]
+from fairway.api.cluster import TAINT_UNREACHABLE
 
-_UNREACHABLE: Final = "cluster.open-cluster-management.io/unreachable"
+Spec = dict[str, Any]
 
 
 def placements(rng: random.Random, *, count: int, namespaces: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -118,7 +118,11 @@ def _tolerant(rng: random.Random) -> Spec:
     return {
         "numberOfClusters": rng.randint(5, 50),
         "tolerations": [
-            {"key": _UNREACHABLE, "operator": "Exists", "tolerationSeconds": rng.choice((60, 300, 3600))},
+            {
+                "key": TAINT_UNREACHABLE,
+                "operator": "Exists",
+                "tolerationSeconds": rng.choice((60, 300, 3600)),
+            },
             {"key": "maintenance", "operator": "Equal", "value": "planned", "effect": "NoSelectIfNew"},
         ],
     }

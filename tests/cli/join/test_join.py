@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.live_hub import act
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.cli.errors import BadInputError
 from fairway.cli.join.command import A_NAME
@@ -92,7 +92,7 @@ def let_in(fleet: Fleet, name: str, process: JoinProcess) -> None:
 
 
 def available(cluster: ManagedCluster) -> bool:
-    found = find_condition(cluster.status.conditions or (), names.AVAILABLE)
+    found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     return found is not None and found.status == "True"
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from cli.live_hub import act
+from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.cli.clusterset import DRY_RUN
 from fairway.cli.join.forget import ANSWERS, MEMBER, NOTHING, RELEASED, STAY_THERE, STAYS
 from fairway.cli.main import run
-from fairway.klusterlet.names import AVAILABLE, CLUSTER_LABEL
+from fairway.klusterlet.names import CLUSTER_LABEL
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Patch
 from fairway.testing.hub import HubAddress
 
@@ -40,7 +41,7 @@ async def _cluster(client: Client, *, available: str = "", finalizers: Iterable[
     await client.create(MANAGED_CLUSTERS, {"metadata": meta, "spec": {"hubAcceptsClient": True}})
     if available:
         condition = {
-            "type": AVAILABLE,
+            "type": CONDITION_AVAILABLE,
             "status": available,
             "reason": "Test",
             "message": "",

@@ -10,11 +10,11 @@ import pytest
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, once_allowed, until
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.acceptance.conditions import (
-    ACCEPTED,
     ACCEPTED_MESSAGE,
     ADMIN_ACCEPTED,
     ADMIN_DENIED,
@@ -27,7 +27,7 @@ from fairway.controllers.acceptance.conditions import (
     TAKEN_MESSAGE,
 )
 from fairway.controllers.acceptance.grants import COMMON, OF_WORK
-from fairway.controllers.acceptance.reserved_names import PREFIX, refusal
+from fairway.controllers.cluster_names import PREFIX, refusal
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,
@@ -75,7 +75,7 @@ async def decide(client: Client, name: str, *, accepted: bool) -> None:
 
 
 def acceptance(cluster: ManagedCluster) -> tuple[str, str, str] | None:
-    found = find_condition(cluster.status.conditions or (), ACCEPTED)
+    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     return None if found is None else (found.status, found.reason, found.message)
 
 
@@ -362,12 +362,12 @@ async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: 
         "message": "",
         "lastTransitionTime": "2020-01-01T00:00:00Z",
     }
-    lie = {**painted, "type": ACCEPTED, "status": "False", "reason": "Told"}
+    lie = {**painted, "type": CONDITION_ACCEPTED, "status": "False", "reason": "Told"}
     await edit(
         client, MANAGED_CLUSTERS, name, {"status": {"conditions": [painted, lie]}}, subresource="status"
     )
     repaired = await told(client, name, YES)
-    assert [each.type for each in repaired.status.conditions or ()] == ["Painted", ACCEPTED]
+    assert [each.type for each in repaired.status.conditions or ()] == ["Painted", CONDITION_ACCEPTED]
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "open-cluster-management-hub", "work", "eu.c1"])

@@ -8,9 +8,9 @@ import pytest
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, once_allowed, until
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import find_condition
 from fairway.controllers.acceptance import RULES, AcceptanceController
-from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.acceptance.csr_approval import (
     MESSAGE,
     NO_REQUEST,
@@ -20,7 +20,7 @@ from fairway.controllers.acceptance.csr_approval import (
     SOMEBODY_ELSES,
     refusal,
 )
-from fairway.controllers.acceptance.reserved_names import PREFIX as CLUSTER_PREFIX
+from fairway.controllers.cluster_names import PREFIX as CLUSTER_PREFIX
 from fairway.controllers.csr_approval import REASON
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, CLUSTER_ROLES
 from fairway.klusterlet import certificates
@@ -127,7 +127,7 @@ async def joined(client: Client) -> str:
     await client.create(MANAGED_CLUSTERS, body)
 
     def accepted(cluster: ManagedCluster) -> bool:
-        found = find_condition(cluster.status.conditions or (), ACCEPTED)
+        found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
         return found is not None and found.status == "True"
 
     await until(client, MANAGED_CLUSTERS, name, accepted)

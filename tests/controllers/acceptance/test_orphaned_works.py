@@ -7,18 +7,13 @@ import pytest
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import Condition, find_condition
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.controllers.acceptance import RULES, AcceptanceController
-from fairway.controllers.acceptance.conditions import (
-    ACCEPTED,
-    ENDING_MESSAGE,
-    KEPT_MESSAGE,
-    NAMESPACE_ENDING,
-    ending,
-)
+from fairway.controllers.acceptance.conditions import ENDING_MESSAGE, KEPT_MESSAGE, NAMESPACE_ENDING, ending
 from fairway.controllers.acceptance.orphaned_works import kept_by
-from fairway.controllers.acceptance.reserved_names import PREFIX, WORK
+from fairway.controllers.cluster_names import PREFIX, WORK
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     NAMESPACES,
@@ -45,7 +40,7 @@ async def join(client: Client, name: str) -> None:
 
 
 def accepted(cluster: ManagedCluster) -> bool:
-    found = find_condition(cluster.status.conditions or (), ACCEPTED)
+    found = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
     return found is not None and found.status == "True"
 
 

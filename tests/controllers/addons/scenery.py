@@ -7,10 +7,10 @@ from typing import Any
 
 from controllers.clustersets.stage import MARK, edit, fresh, until
 from fairway.api.addon import ManagedClusterAddOn
+from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.work import ManifestWork
-from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.addons.names import deploy_work
 from fairway.controllers.kinds import CLUSTER_ROLES
 from fairway.kube import (
@@ -99,7 +99,7 @@ class Scene:
 
     async def let_in(self, cluster: str, *besides: dict[str, Any]) -> None:
         """As the controller of acceptance does it; with conditions of others."""
-        status = {"status": {"conditions": [condition(ACCEPTED), *besides]}}
+        status = {"status": {"conditions": [condition(CONDITION_ACCEPTED), *besides]}}
         await edit(self.client, MANAGED_CLUSTERS, cluster, status, subresource="status")
 
     async def template(

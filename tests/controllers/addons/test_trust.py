@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from controllers.addons.test_approval import ask, asking, klusterlet, usual
 
 from controllers.addons.scenery import ROLE, Scene, condition, said
-from controllers.addons.test_approval import ask, asking, klusterlet, usual
 from controllers.clustersets.stage import MARK, Stage, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
-from fairway.controllers.acceptance.conditions import ACCEPTED
+from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.controllers.addons import conditions, csr_approval
 from fairway.controllers.addons.configs import OTHER_ADD_ON
 from fairway.controllers.addons.names import (
@@ -223,7 +223,7 @@ async def test_a_namespace_that_is_no_clusters_gets_nothing(
     if accepted is not None:
         body = {"metadata": {"name": namespace, "labels": MARK}, "spec": {"hubAcceptsClient": accepted}}
         await client.create(MANAGED_CLUSTERS, body)
-        status = {"status": {"conditions": [condition(ACCEPTED, "False")]}}
+        status = {"status": {"conditions": [condition(CONDITION_ACCEPTED, "False")]}}
         await edit(client, MANAGED_CLUSTERS, namespace, status, subresource="status")
     await scene.template()
     await scene.place("p", namespace)

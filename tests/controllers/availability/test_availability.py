@@ -11,13 +11,12 @@ import pytest
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
 from controllers.hubs import HubUnderTest
 from fairway.api import Lease, ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import find_condition
-from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.availability import RULES, AvailabilityController
-from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOPPED_MESSAGE
+from fairway.controllers.availability.controller import STOPPED, STOPPED_MESSAGE
 from fairway.controllers.availability.heartbeats import LEASE
-from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, NAMESPACES
 from fairway.kube import MANAGED_CLUSTERS, SYSTEM_CLOCK, Client
 from fairway.kube.lease import LEASES
@@ -55,8 +54,8 @@ async def join(
     await client.create(NAMESPACES, {"metadata": {"name": name}})
     body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": True, **spec}}
     await client.create(MANAGED_CLUSTERS, body)
-    conditions = [said(ACCEPTED, "True")] if accepted else []
-    conditions += [said(AVAILABLE, available)] if available else []
+    conditions = [said(CONDITION_ACCEPTED, "True")] if accepted else []
+    conditions += [said(CONDITION_AVAILABLE, available)] if available else []
     return await say(client, name, *conditions)
 
 
@@ -81,7 +80,7 @@ def tainted(*keys: str) -> Callable[[ManagedCluster], bool]:
 
 
 def silent(each: ManagedCluster) -> bool:
-    found = find_condition(each.status.conditions or (), AVAILABLE)
+    found = find_condition(each.status.conditions or (), CONDITION_AVAILABLE)
     return found is not None and (found.status, found.reason, found.message) == (
         "Unknown",
         STOPPED,
@@ -103,8 +102,8 @@ async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreacha
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
     found = await until(client, MANAGED_CLUSTERS, name, silent)
-    assert [each.type for each in found.status.conditions or ()] == [ACCEPTED, AVAILABLE]
-    tainted_ = await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+    assert [each.type for each in found.status.conditions or ()] == [CONDITION_ACCEPTED, CONDITION_AVAILABLE]
+    tainted_ = await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
     assert tainted_.spec.taints[0].effect == "NoSelect"
 
 
@@ -123,15 +122,16 @@ async def test_who_comes_back_is_chosen_again(client: Client, stage: Stage) -> N
     await join(client, name, leaseDurationSeconds=1)
     # It is tainted from its first moment on; but silent only once it had a lease.
     await until(client, MANAGED_CLUSTERS, name, silent)
-    await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+    await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
     await edit(client, MANAGED_CLUSTERS, name, {"spec": {"leaseDurationSeconds": LONG}})
     await renew(client, name)
-    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
+    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
     await until(client, MANAGED_CLUSTERS, name, tainted())
 
 
 @pytest.mark.parametrize(
-    ("status", "key"), [(None, UNREACHABLE), ("Unknown", UNREACHABLE), ("False", UNAVAILABLE)]
+    ("status", "key"),
+    [(None, TAINT_UNREACHABLE), ("Unknown", TAINT_UNREACHABLE), ("False", TAINT_UNAVAILABLE)],
 )
 async def test_the_taint_follows_the_condition(
     status: str | None, key: str, client: Client, stage: Stage
@@ -139,18 +139,18 @@ async def test_the_taint_follows_the_condition(
     name = fresh("c")
     await join(client, name, available=status, leaseDurationSeconds=LONG)
     await until(client, MANAGED_CLUSTERS, name, tainted(key))
-    other = UNAVAILABLE if key == UNREACHABLE else UNREACHABLE
-    turned = "False" if other == UNAVAILABLE else "Unknown"
-    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, turned))
+    other = TAINT_UNAVAILABLE if key == TAINT_UNREACHABLE else TAINT_UNREACHABLE
+    turned = "False" if other == TAINT_UNAVAILABLE else "Unknown"
+    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, turned))
     await until(client, MANAGED_CLUSTERS, name, tainted(other))
-    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
+    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
     await until(client, MANAGED_CLUSTERS, name, tainted())
 
 
 async def test_a_cluster_that_nobody_accepted_yet_is_unreachable_too(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await client.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "labels": MARK}})
-    await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+    await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
 
 
 async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client, stage: Stage) -> None:
@@ -158,7 +158,7 @@ async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client,
     mine = [
         {"key": "gpu", "value": "only", "effect": "NoSelect", "timeAdded": "2020-01-01T00:00:00Z"},
         {
-            "key": UNREACHABLE,
+            "key": TAINT_UNREACHABLE,
             "value": "by me",
             "effect": "NoSelectIfNew",
             "timeAdded": "2020-01-01T00:00:00Z",
@@ -166,7 +166,9 @@ async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client,
         {"key": "slow", "effect": "PreferNoSelect"},
     ]
     await join(client, name, available="False", leaseDurationSeconds=LONG, taints=mine)
-    found = await until(client, MANAGED_CLUSTERS, name, tainted("gpu", UNREACHABLE, "slow", UNAVAILABLE))
+    found = await until(
+        client, MANAGED_CLUSTERS, name, tainted("gpu", TAINT_UNREACHABLE, "slow", TAINT_UNAVAILABLE)
+    )
     assert [(each.value, each.effect) for each in found.spec.taints[:3]] == [
         ("only", "NoSelect"),
         ("by me", "NoSelectIfNew"),
@@ -174,24 +176,24 @@ async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client,
     ]
     years = [each.timeAdded.year for each in found.spec.taints if each.timeAdded is not None]
     assert years[:2] == [2020, 2020]
-    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
-    after = await until(client, MANAGED_CLUSTERS, name, tainted("gpu", UNREACHABLE, "slow"))
+    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
+    after = await until(client, MANAGED_CLUSTERS, name, tainted("gpu", TAINT_UNREACHABLE, "slow"))
     assert after.spec.taints == found.spec.taints[:3]
 
 
 async def test_a_taint_removed_by_a_stranger_comes_again(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
-    await until(client, MANAGED_CLUSTERS, name, tainted(UNAVAILABLE))
+    await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))
     await edit(client, MANAGED_CLUSTERS, name, {"spec": {"taints": [{"key": "mine", "effect": "NoSelect"}]}})
-    await until(client, MANAGED_CLUSTERS, name, tainted("mine", UNAVAILABLE))
+    await until(client, MANAGED_CLUSTERS, name, tainted("mine", TAINT_UNAVAILABLE))
 
 
 async def test_a_condition_that_a_stranger_made_up_does_not_last(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
     await until(client, MANAGED_CLUSTERS, name, silent)
-    await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "True"))
+    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
     await until(client, MANAGED_CLUSTERS, name, silent)
 
 
@@ -210,7 +212,9 @@ async def test_a_cluster_that_is_being_deleted_is_not_tainted(client: Client, st
     await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": ["fairway.dev/held"]}})
     await client.delete(MANAGED_CLUSTERS, name)
     try:
-        changed = await say(client, name, said(ACCEPTED, "True"), said(AVAILABLE, "False"))
+        changed = await say(
+            client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "False")
+        )
         await stage.caught_up(MANAGED_CLUSTERS, changed)
         assert (await client.get(MANAGED_CLUSTERS, name)).spec.taints == ()
     finally:
@@ -224,14 +228,14 @@ async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: C
     await client.create(LEASES, {"metadata": {"name": LEASE}, **long_ago}, namespace=name)
     async with at_work(hub, usual, rules=RULES):
         await until(client, MANAGED_CLUSTERS, name, silent)
-        await until(client, MANAGED_CLUSTERS, name, tainted(UNREACHABLE))
+        await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
 
 
 async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
     async with at_work(hub, usual, rules=RULES) as stage:
-        done = await until(client, MANAGED_CLUSTERS, name, tainted(UNAVAILABLE))
+        done = await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))
     async with at_work(hub, usual, rules=RULES) as stage:
         await stage.settled()
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata

@@ -10,11 +10,16 @@ import pytest
 
 from clocks import START, LoopClock
 from controllers.availability.still import StillHub
+from fairway.api.cluster import (
+    CONDITION_ACCEPTED,
+    CONDITION_AVAILABLE,
+    TAINT_UNAVAILABLE,
+    TAINT_UNREACHABLE,
+    WEBHOOK_SETS_TIME_ADDED,
+)
 from fairway.api.meta import find_condition
-from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.availability import AvailabilityController
-from fairway.controllers.availability.controller import AVAILABLE, STOPPED, STOPPED_MESSAGE
-from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE, WEBHOOK_STAMPS
+from fairway.controllers.availability.controller import STOPPED, STOPPED_MESSAGE
 from fairway.controllers.leadership import ALONE
 from fairway.kube import MANAGED_CLUSTERS, BadRequest
 from fairway.kube.lease import LEASES
@@ -40,7 +45,7 @@ async def watching(
 
 def available(hub: StillHub, name: str = "c") -> tuple[str, str]:
     cluster = hub.shelves["managedclusters"].get(name)
-    found = find_condition(cluster.status.conditions or (), AVAILABLE)
+    found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     return ("", "") if found is None else (found.status, found.reason)
 
 
@@ -64,8 +69,8 @@ SAID = ("True", "Said")
 def joined(**spec: Any) -> StillHub:
     hub = StillHub()
     hub.cluster(**spec)
-    hub.say(ACCEPTED, "True")
-    hub.say(AVAILABLE, "True")
+    hub.say(CONDITION_ACCEPTED, "True")
+    hub.say(CONDITION_AVAILABLE, "True")
     return hub
 
 
@@ -82,7 +87,7 @@ async def test_it_is_silent_after_five_durations() -> None:
     hub.renew(START)
     async with watching(hub):
         assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
-    condition = find_condition(hub.shelves["managedclusters"].get("c").status.conditions, AVAILABLE)
+    condition = find_condition(hub.shelves["managedclusters"].get("c").status.conditions, CONDITION_AVAILABLE)
     assert condition is not None
     assert condition.message == STOPPED_MESSAGE
     assert condition.lastTransitionTime == START + timedelta(seconds=300)
@@ -125,7 +130,7 @@ async def test_who_is_heard_again_and_falls_silent_again_is_noticed_again() -> N
         await reaches(hub, SILENT)
         await asyncio.sleep(1000)
         hub.renew(agreeing())
-        hub.say(AVAILABLE, "True")
+        hub.say(CONDITION_AVAILABLE, "True")
         began = now()
         await asyncio.sleep(1)
         assert available(hub) == SAID
@@ -137,7 +142,7 @@ async def test_who_says_it_is_available_without_renewing_is_not_believed() -> No
     hub.renew(START)
     async with watching(hub):
         await reaches(hub, SILENT)
-        hub.say(AVAILABLE, "True")
+        hub.say(CONDITION_AVAILABLE, "True")
         began = now()
         assert await reaches(hub, SILENT) == pytest.approx(began, abs=0.5)
 
@@ -219,7 +224,7 @@ async def test_who_was_never_accepted_is_left_alone() -> None:
 async def test_who_was_refused_gets_no_lease_in_a_namespace_that_is_not_its_own() -> None:
     hub = StillHub()
     hub.cluster()
-    hub.say(ACCEPTED, "False")
+    hub.say(CONDITION_ACCEPTED, "False")
     async with watching(hub):
         await asyncio.sleep(10_000)
     assert available(hub) == ("", "")
@@ -231,7 +236,7 @@ async def test_without_a_lease_and_without_hope_of_one_it_is_silent_at_once(part
     hub = joined()
     hub.edit(**parts)
     if not parts:
-        hub.say(ACCEPTED, "False")
+        hub.say(CONDITION_ACCEPTED, "False")
     async with watching(hub):
         assert await reaches(hub, SILENT) == pytest.approx(0, abs=0.5)
         assert not any(verb == "create" for verb, _ in hub.writes)
@@ -335,8 +340,8 @@ async def test_one_falls_silent_among_many_without_a_look_at_the_others() -> Non
     for number in range(200):
         name = f"c{number}"
         hub.cluster(name)
-        hub.say(ACCEPTED, "True", name=name)
-        hub.say(AVAILABLE, "True", name=name)
+        hub.say(CONDITION_ACCEPTED, "True", name=name)
+        hub.say(CONDITION_AVAILABLE, "True", name=name)
         hub.renew(START, name=name)
     async with watching(hub) as controller:
         await asyncio.sleep(150)
@@ -355,14 +360,14 @@ async def test_taints_follow_the_condition() -> None:
     async with watching(hub):
         await asyncio.sleep(1)
         assert keys(hub) == []
-        hub.say(AVAILABLE, "False")
+        hub.say(CONDITION_AVAILABLE, "False")
         await asyncio.sleep(1)
-        assert keys(hub) == [UNAVAILABLE]
+        assert keys(hub) == [TAINT_UNAVAILABLE]
         await reaches(hub, SILENT)
         await asyncio.sleep(1)
-        assert keys(hub) == [UNREACHABLE]
+        assert keys(hub) == [TAINT_UNREACHABLE]
         hub.renew(agreeing())
-        hub.say(AVAILABLE, "True")
+        hub.say(CONDITION_AVAILABLE, "True")
         await asyncio.sleep(1)
         assert keys(hub) == []
 
@@ -404,7 +409,9 @@ async def test_where_ocms_webhook_stamps_taints_they_come_without_a_time() -> No
 
     def webhook(body: Any) -> None:
         if "timeAdded" in repr(body):
-            raise BadRequest(f'admission webhook denied the request: {WEBHOOK_STAMPS} of Taint "mine".')
+            raise BadRequest(
+                f'admission webhook denied the request: {WEBHOOK_SETS_TIME_ADDED} of Taint "mine".'
+            )
 
     hub.refuse = webhook
     async with watching(hub):
@@ -412,14 +419,14 @@ async def test_where_ocms_webhook_stamps_taints_they_come_without_a_time() -> No
         assert keys(hub) == ["mine"], "nothing was left to do without a time"
         await reaches(hub, SILENT)
         await asyncio.sleep(10)
-        assert keys(hub) == ["mine", UNREACHABLE]
+        assert keys(hub) == ["mine", TAINT_UNREACHABLE]
     taints = hub.shelves["managedclusters"].get("c").spec.taints
     assert [each.timeAdded for each in taints] == [None, None]
 
 
 async def test_a_refusal_for_another_reason_is_tried_again() -> None:
     hub = joined()
-    hub.say(AVAILABLE, "False")
+    hub.say(CONDITION_AVAILABLE, "False")
     hub.renew(START)
     refused: list[Any] = []
 
@@ -431,7 +438,7 @@ async def test_a_refusal_for_another_reason_is_tried_again() -> None:
     hub.refuse = once
     async with watching(hub):
         await asyncio.sleep(10)
-    assert keys(hub) == [UNAVAILABLE]
+    assert keys(hub) == [TAINT_UNAVAILABLE]
     assert len(refused) == 3
 
 

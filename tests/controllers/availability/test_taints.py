@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.api import Condition, Taint
-from fairway.api.cluster import EFFECTS
+from fairway.api.cluster import CONDITION_AVAILABLE, EFFECTS, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
 from fairway.api.lease import parse_micro_time
-from fairway.controllers.availability.controller import AVAILABLE
-from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE, changes, wanted
+from fairway.controllers.availability.taints import changes, wanted
 from fairway.hub.patches import jsonpatch, mergepatch
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -20,7 +19,7 @@ STAMP = "2026-03-01T12:00:00Z"
 
 TAINTS = st.fixed_dictionaries(
     {
-        "key": st.sampled_from([UNREACHABLE, UNAVAILABLE, "mine"]),
+        "key": st.sampled_from([TAINT_UNREACHABLE, TAINT_UNAVAILABLE, "mine"]),
         "effect": st.sampled_from(EFFECTS),
     },
     optional={
@@ -29,7 +28,7 @@ TAINTS = st.fixed_dictionaries(
     },
 )
 CONDITIONS = st.none() | st.sampled_from(["True", "False", "Unknown"]).map(
-    lambda status: Condition(type=AVAILABLE, status=status)
+    lambda status: Condition(type=CONDITION_AVAILABLE, status=status)
 )
 
 
@@ -48,7 +47,7 @@ def patched(
 
 def is_ours(taint: dict[str, Any]) -> bool:
     return (
-        taint["key"] in (UNREACHABLE, UNAVAILABLE)
+        taint["key"] in (TAINT_UNREACHABLE, TAINT_UNAVAILABLE)
         and taint["effect"] == "NoSelect"
         and not taint.get("value")
     )
@@ -91,10 +90,11 @@ def test_unstamped_changes_bring_no_time(taints: list[dict[str, Any]], available
 
 
 @pytest.mark.parametrize(
-    ("status", "key"), [(None, UNREACHABLE), ("Unknown", UNREACHABLE), ("False", UNAVAILABLE), ("True", "")]
+    ("status", "key"),
+    [(None, TAINT_UNREACHABLE), ("Unknown", TAINT_UNREACHABLE), ("False", TAINT_UNAVAILABLE), ("True", "")],
 )
 def test_which_taint_follows(status: str | None, key: str) -> None:
-    assert wanted(None if status is None else Condition(type=AVAILABLE, status=status)) == key
+    assert wanted(None if status is None else Condition(type=CONDITION_AVAILABLE, status=status)) == key
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-03-01", "2026-03-01T12:00:00", "12:00:00Z"])

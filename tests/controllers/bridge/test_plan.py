@@ -41,8 +41,7 @@ from fairway.controllers.bridge.plan import (
     updated,
 )
 from fairway.controllers.bridge.value_ranges import ValueRanges
-from fairway.controllers.scores.silence_marker import is_stand_in
-from fairway.fleet.scores import SILENT, calculator_of
+from fairway.fleet.scores import SILENT, calculator_of, is_stand_in
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 BOTH = BridgeOptions(to_managed=True)

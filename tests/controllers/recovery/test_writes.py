@@ -12,8 +12,7 @@ from controllers.clustersets.ticking import Standing
 from controllers.hubs import HubUnderTest
 from controllers.recovery.ward import SICK, WELL, Ward
 from controllers.world import World
-from fairway.api.cluster import ManagedCluster
-from fairway.controllers.availability.taints import WEBHOOK_STAMPS
+from fairway.api.cluster import WEBHOOK_SETS_TIME_ADDED, ManagedCluster
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.recovery import RULES, Budget, RecoveryController, RecoveryPolicy
 from fairway.controllers.recovery import controller as module
@@ -78,7 +77,7 @@ async def test_a_webhook_that_stamps_taints_itself(hub: HubUnderTest, world: Wor
     def around(patch: Patching) -> Patching:
         async def refusing(resource: Any, name: str, body: Any, **options: Any) -> Any:
             if "timeAdded" in str(body):
-                raise BadRequest(f"admission webhook denied: {WEBHOOK_STAMPS} of taint")
+                raise BadRequest(f"admission webhook denied: {WEBHOOK_SETS_TIME_ADDED} of taint")
             return await patch(resource, name, body, **options)
 
         return refusing

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from clocks import START, LoopClock
 from controllers.availability.still import StillHub
+from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore
-from fairway.controllers.availability.controller import AVAILABLE
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.scores import ScoreController, SilencePolicy
 from fairway.hub.patches import jsonpatch, mergepatch
@@ -110,13 +110,13 @@ class QuietHub(StillHub):
     def join(self, *names: str, available: str = "True") -> None:
         for name in names:
             self.cluster(name)
-            self.say(AVAILABLE, available, name=name)
+            self.say(CONDITION_AVAILABLE, available, name=name)
 
     def turn(self, available: str, *, name: str = "c") -> None:
         """The cluster's availability, from this moment on."""
         old = self.documents["managedclusters", "", name]
         condition = {
-            "type": AVAILABLE,
+            "type": CONDITION_AVAILABLE,
             "status": available,
             "reason": "Said",
             "message": "",

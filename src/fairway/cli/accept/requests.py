@@ -15,7 +15,7 @@ from fairway.api.meta import format_time
 from fairway.cli.client.objects import listed
 from fairway.cli.errors import BadInputError
 from fairway.cli.output import cell
-from fairway.controllers.acceptance.reserved_names import EVERYBODY, GROUP_PREFIX
+from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.csr_approval import is_client_certificate
 from fairway.kube import Client, Conflict, csr
 from fairway.kube.signing import (

@@ -16,7 +16,7 @@ from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.join.messages import cluster_words, hub_words
 from fairway.cli.join.options import BootstrapChoice, default_state
 from fairway.cli.output import say
-from fairway.controllers.acceptance.reserved_names import refusal
+from fairway.controllers.cluster_names import refusal
 from fairway.klusterlet.bootstrap import prepare
 from fairway.klusterlet.certificates import Certificate
 from fairway.klusterlet.errors import Refused, StateError

@@ -1,4 +1,10 @@
-"""Acceptance: what a cluster gets on the hub once an administrator has let it in."""
+"""Acceptance: what a cluster gets on the hub once an administrator sets ``spec.hubAcceptsClient``.
+
+    ManagedCluster ──▶ controller ──▶ namespace, roles and bindings of its agent, condition HubAcceptedManagedCluster
+
+``grants`` has the agent's rights, ``csr_approval`` approves the renewal of its certificates, ``orphaned_works`` removes
+finalizers that block the namespace of a removed cluster, ``conditions`` has OCM's condition messages.
+"""
 
 from fairway.controllers.acceptance.controller import AcceptanceController
 from fairway.controllers.acceptance.rbac import RULES

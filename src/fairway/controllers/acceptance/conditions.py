@@ -2,9 +2,8 @@
 
 from typing import Final
 
+from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import FALSE, TRUE, Condition
-
-ACCEPTED: Final = "HubAcceptedManagedCluster"
 
 ADMIN_ACCEPTED: Final = "HubClusterAdminAccepted"
 ADMIN_DENIED: Final = "HubClusterAdminDenied"
@@ -22,12 +21,14 @@ TAKEN_MESSAGE: Final = (
 ENDING_MESSAGE: Final = "namespace {name} is being deleted; the cluster is accepted when it is gone"
 KEPT_MESSAGE: Final = "{ending}. What keeps it: {why}"
 
-GRANTED: Final = Condition(type=ACCEPTED, status=TRUE, reason=ADMIN_ACCEPTED, message=ACCEPTED_MESSAGE)
-DENIED: Final = Condition(type=ACCEPTED, status=FALSE, reason=ADMIN_DENIED, message=DENIED_MESSAGE)
+GRANTED: Final = Condition(
+    type=CONDITION_ACCEPTED, status=TRUE, reason=ADMIN_ACCEPTED, message=ACCEPTED_MESSAGE
+)
+DENIED: Final = Condition(type=CONDITION_ACCEPTED, status=FALSE, reason=ADMIN_DENIED, message=DENIED_MESSAGE)
 
 
 def refused(reason: str, message: str) -> Condition:
-    return Condition(type=ACCEPTED, status=FALSE, reason=reason, message=message)
+    return Condition(type=CONDITION_ACCEPTED, status=FALSE, reason=reason, message=message)
 
 
 def ending(name: str, *, kept_by: str) -> Condition:

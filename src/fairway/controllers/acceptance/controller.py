@@ -9,9 +9,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.meta import Condition, find_condition
-from fairway.controllers.acceptance import conditions, grants, reserved_names
+from fairway.controllers import cluster_names
+from fairway.controllers.acceptance import conditions, grants
 from fairway.controllers.acceptance.csr_approval import SOMEBODY_ELSES, RenewalApprover, cluster_of, is_stray
 from fairway.controllers.acceptance.grants import Grant, Permission
 from fairway.controllers.acceptance.orphaned_works import OrphanedWorks, kept_by
@@ -198,7 +199,7 @@ class AcceptanceController(Reconciler):
         return found.metadata.labels.get(CLUSTER_NAME_LABEL) == name
 
     async def _clear(self, name: str, leadership: Leadership) -> None:
-        if (name, f"{reserved_names.PREFIX}{name}:{reserved_names.WORK}") in self._permissions[
+        if (name, f"{cluster_names.PREFIX}{name}:{cluster_names.WORK}") in self._permissions[
             ROLE_BINDINGS
         ].store:
             return  # its agent may still do it, and the end of its rights brings us back
@@ -207,7 +208,7 @@ class AcceptanceController(Reconciler):
 
     async def _deny(self, cluster: ManagedCluster, leadership: Leadership) -> None:
         await self._take_away(list(self._left_of(cluster.metadata.name)), leadership)
-        if find_condition(cluster.status.conditions or (), conditions.ACCEPTED) is not None:
+        if find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is not None:
             # Who was never accepted was never denied: it waits.
             await self._say(cluster, conditions.DENIED, leadership)
 
@@ -229,7 +230,7 @@ class AcceptanceController(Reconciler):
 
     def _refusal(self, name: str) -> Condition | None:
         """The namespace of somebody else is left alone, and so is one that somebody wants to be rid of."""
-        if (reason := reserved_names.refusal(name)) is not None:
+        if (reason := cluster_names.refusal(name)) is not None:
             return conditions.refused(conditions.NAME_REFUSED, reason)
         namespace = self._namespaces.get(name)
         if namespace is None:
@@ -290,10 +291,10 @@ class AcceptanceController(Reconciler):
 
     def _left_of(self, name: str) -> Iterator[tuple[Resource[Any], Permission]]:
         """What is there for a cluster and not being deleted yet."""
-        full = f"{reserved_names.PREFIX}{name}"
+        full = f"{cluster_names.PREFIX}{name}"
         at: Mapping[Resource[Any], tuple[Key, ...]] = {
             ROLE_BINDINGS: tuple(
-                (name, f"{full}:{short}") for short in (reserved_names.REGISTRATION, reserved_names.WORK)
+                (name, f"{full}:{short}") for short in (cluster_names.REGISTRATION, cluster_names.WORK)
             ),
             CLUSTER_ROLE_BINDINGS: (("", full),),
             CLUSTER_ROLES: (("", full),),

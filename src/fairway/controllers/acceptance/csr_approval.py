@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from fairway.api.cluster import ManagedCluster
-from fairway.controllers.acceptance import reserved_names
-from fairway.controllers.acceptance.reserved_names import EVERYBODY, GROUP_PREFIX
+from fairway.controllers import cluster_names
+from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.csr_approval import approve, is_client_certificate
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
@@ -118,7 +118,7 @@ class RenewalApprover:
             return None
         known = self._clusters.get(cluster)
         accepted = (
-            known is not None and known.spec.hubAcceptsClient and reserved_names.refusal(cluster) is None
+            known is not None and known.spec.hubAcceptsClient and cluster_names.refusal(cluster) is None
         )
         fault = refusal(request, cluster=cluster) if accepted else NOT_ACCEPTED
         if fault is not None:

@@ -15,7 +15,7 @@ from msgspec import structs
 from fairway.api import GROUP
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import ObjectMeta, OwnerReference
-from fairway.controllers.acceptance.reserved_names import GROUP_PREFIX, PREFIX, REGISTRATION, WORK
+from fairway.controllers.cluster_names import GROUP_PREFIX, PREFIX, REGISTRATION, WORK
 from fairway.controllers.kinds import (
     CLUSTER_NAME_LABEL,
     CLUSTER_ROLE_BINDINGS,

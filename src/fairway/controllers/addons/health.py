@@ -2,13 +2,11 @@
 
 from typing import Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
 from fairway.api.work import WORK_APPLIED, WORK_AVAILABLE, ManifestWork, ResourceIdentifier
 from fairway.controllers.addons import conditions, names, works
 from fairway.controllers.addons.rendering import Manifest
-
-CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
 
 NO_READY_REPLICA: Final = "Deployment {name} has no ready replica of {wanted}"
 NOT_ALL_READY: Final = "DaemonSet {name} is ready on {ready} of {wanted} nodes"
@@ -17,7 +15,7 @@ NO_VALUES: Final = "nothing is reported of {resource} {name}"
 
 def cluster_silent(cluster: ManagedCluster) -> Condition | None:
     """Nothing that is known of a silent cluster is news: its add-ons are as unknown as itself."""
-    found = find_condition(cluster.status.conditions or (), CLUSTER_AVAILABLE)
+    found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     if found is None or found.status != UNKNOWN:
         return None
     return conditions.unknown(conditions.AVAILABLE, found.reason, found.message)

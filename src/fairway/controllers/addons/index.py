@@ -7,12 +7,11 @@ from typing import Any
 from fairway.api.addon import PLACEMENTS as BY_PLACEMENTS
 from fairway.api.addon import AddOnConfig, ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.addon_template import AddOnTemplate
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.work import ManifestWork
-from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.addons import configs, names
 from fairway.controllers.addons.ocm_detection import LEASE
 from fairway.controllers.addons.registration import is_klusterlet
@@ -128,7 +127,7 @@ class AddOnIndex:
         found = self.clusters.get(cluster)
         if found is None or not found.spec.hubAcceptsClient:
             return False
-        said = find_condition(found.status.conditions or (), ACCEPTED)
+        said = find_condition(found.status.conditions or (), CONDITION_ACCEPTED)
         return said is not None and said.status == TRUE
 
     def waiting(self, add_on: Key) -> Iterable[str]:

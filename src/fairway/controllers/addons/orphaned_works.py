@@ -14,9 +14,9 @@ from typing import Final
 
 from fairway.api.meta import ObjectMeta
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
-from fairway.controllers.acceptance.reserved_names import PREFIX, WORK
 from fairway.controllers.addons import names
 from fairway.controllers.addons.index import AddOnIndex
+from fairway.controllers.cluster_names import PREFIX, WORK
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.leadership import Leadership
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Conflict, NotFound

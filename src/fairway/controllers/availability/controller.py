@@ -15,10 +15,14 @@ import math
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import (
+    CONDITION_ACCEPTED,
+    CONDITION_AVAILABLE,
+    WEBHOOK_SETS_TIME_ADDED,
+    ManagedCluster,
+)
 from fairway.api.lease import Lease, format_micro_time
 from fairway.api.meta import TRUE, UNKNOWN, Condition, find_condition
-from fairway.controllers.acceptance.conditions import ACCEPTED
 from fairway.controllers.availability import taints
 from fairway.controllers.availability.heartbeats import LEASE, Heartbeats
 from fairway.controllers.fenced_writer import FencedWriter, with_condition
@@ -53,7 +57,6 @@ LOOK_SECONDS: Final = 1.0
 BLIND_SECONDS: Final = 5.0
 """Watches end and are opened anew; not to follow leases for longer than this is to have missed some."""
 
-AVAILABLE: Final = "ManagedClusterConditionAvailable"
 STOPPED: Final = "ManagedClusterLeaseUpdateStopped"
 STOPPED_MESSAGE: Final = "Registration agent stopped updating its lease."
 
@@ -140,7 +143,7 @@ class AvailabilityController(Reconciler):
 
     def _needs_lease(self, cluster: ManagedCluster) -> bool:
         """Only of who is accepted at this moment: the namespace of any other need not be that of a cluster."""
-        accepted = find_condition(cluster.status.conditions or (), ACCEPTED)
+        accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
         return (
             accepted is not None
             and accepted.status == TRUE
@@ -163,7 +166,7 @@ class AvailabilityController(Reconciler):
     def _is_silent(self, cluster: ManagedCluster) -> bool:
         """If it is not, it will be looked at again when it could be."""
         name = cluster.metadata.name
-        if find_condition(cluster.status.conditions or (), ACCEPTED) is None:
+        if find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is None:
             return False  # never accepted: nobody expects a sign of life
         heard = self._heartbeats.heard(name)
         if heard is None:
@@ -182,7 +185,9 @@ class AvailabilityController(Reconciler):
         known = _available(cluster)
         if known is not None and known.status == UNKNOWN:
             return cluster
-        condition = Condition(type=AVAILABLE, status=UNKNOWN, reason=STOPPED, message=STOPPED_MESSAGE)
+        condition = Condition(
+            type=CONDITION_AVAILABLE, status=UNKNOWN, reason=STOPPED, message=STOPPED_MESSAGE
+        )
         conditions = with_condition(cluster.status.conditions, condition, clock=self.clock)
         async with leadership.batch():
             return await self._writer.conditions(
@@ -198,7 +203,7 @@ class AvailabilityController(Reconciler):
             try:
                 await self._writer.patch(MANAGED_CLUSTERS, cluster.metadata, made, leadership=leadership)
             except ApiError as error:
-                if taints.WEBHOOK_STAMPS not in error.message:
+                if WEBHOOK_SETS_TIME_ADDED not in error.message:
                     raise
                 made = taints.changes(cluster.spec.taints, available, now=now, stamped=False)
                 if made:
@@ -212,4 +217,4 @@ def _about(cluster: ManagedCluster) -> tuple[object, ...]:
 
 
 def _available(cluster: ManagedCluster) -> Condition | None:
-    return find_condition(cluster.status.conditions or (), AVAILABLE)
+    return find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)

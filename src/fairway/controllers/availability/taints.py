@@ -6,16 +6,10 @@ the letter.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
-from fairway.api.cluster import NO_SELECT, Taint
+from fairway.api.cluster import NO_SELECT, TAINT_UNAVAILABLE, TAINT_UNREACHABLE, Taint
 from fairway.api.meta import FALSE, TRUE, Condition, format_time
-
-UNREACHABLE: Final = "cluster.open-cluster-management.io/unreachable"
-UNAVAILABLE: Final = "cluster.open-cluster-management.io/unavailable"
-
-WEBHOOK_STAMPS: Final = "It is not allowed to set TimeAdded"
-"""How OCM's webhook begins to refuse a taint that brings its own time: it stamps them itself."""
 
 Operation = dict[str, Any]
 """Of a JSON patch."""
@@ -25,7 +19,7 @@ def wanted(available: Condition | None) -> str:
     """The key of the taint there should be; empty for none."""
     if available is not None and available.status == TRUE:
         return ""
-    return UNAVAILABLE if available is not None and available.status == FALSE else UNREACHABLE
+    return TAINT_UNAVAILABLE if available is not None and available.status == FALSE else TAINT_UNREACHABLE
 
 
 def changes(
@@ -57,4 +51,6 @@ def changes(
 
 
 def _is_ours(taint: Taint) -> bool:
-    return taint.key in (UNREACHABLE, UNAVAILABLE) and taint.effect == NO_SELECT and not taint.value
+    return (
+        taint.key in (TAINT_UNREACHABLE, TAINT_UNAVAILABLE) and taint.effect == NO_SELECT and not taint.value
+    )

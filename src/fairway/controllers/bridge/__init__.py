@@ -1,4 +1,10 @@
-"""The bridge: scores published as one kind, for readers of the other."""
+"""The bridge: copies AddOnPlacementScores to ManagedClusterScores and back, for readers of the other kind.
+
+    original scores ──▶ plan (no I/O: which copies should exist) ──▶ controller writes the difference
+
+The bridge labels its copies and never reads them (``origin``), so it cannot feed on its own output. ``value_ranges``
+keeps each calculator's smallest and largest value, for scaling; ``options`` says which scores are copied.
+"""
 
 from fairway.controllers.bridge.controller import BridgeController
 from fairway.controllers.bridge.options import BridgeOptions, BridgeOptionsError, Range

@@ -25,9 +25,8 @@ from fairway.controllers.bridge.origin import (
     is_original,
     labels,
 )
-from fairway.controllers.scores.silence_marker import is_stand_in
 from fairway.engine.points import Extent
-from fairway.fleet.scores import calculator_of
+from fairway.fleet.scores import calculator_of, is_stand_in
 from fairway.plugins.calculator import Calculator
 
 UPDATED: Final = "AddOnPlacementScoreUpdated"

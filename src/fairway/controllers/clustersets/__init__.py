@@ -1,4 +1,9 @@
-"""Cluster sets: how many clusters they have, which bindings lead to them, and the sets every hub has."""
+"""Cluster sets: counts their clusters, validates their bindings, and creates the sets every hub has.
+
+    cluster labels ──membership──▶ condition ClusterSetEmpty of the ManagedClusterSet, condition Bound of bindings
+
+``defaults`` has the sets ``default`` and ``global``; ``conditions`` has OCM's messages.
+"""
 
 from fairway.controllers.clustersets.controller import ClusterSetController
 from fairway.controllers.clustersets.rbac import RULES

@@ -1,10 +1,15 @@
-"""The placement controller: decisions of Placements on a hub, written as OCM's own controller writes them.
+"""The placement controller: selects clusters for Placements, and writes PlacementDecisions as OCM's controller does.
 
-    informers ──▶ book (fleet, placements, decisions) ──▶ proposal (pages, conditions) ──▶ steps ──▶ writer ──▶ hub
-                   │                                        ▲
-                   └── interest: whom a change wakes ───────┘
+    informers ──▶ state (fleet, placements, decisions) ──▶ reconcile_plan (pages, conditions) ──▶ steps ──▶ writer
+                   │                                         ▲
+                   └── dependency_index: what to requeue ────┘
 
-Everything up to the steps is plain computation; only the writer talks to the hub.
+Everything up to ``steps`` is computation without I/O; only ``writer`` talks to the hub, at the pace of
+``write_limiter``. ``inflight_writes`` and ``unobserved_writes`` reconcile our own writes with the watch,
+``decision_cache`` holds the decisions, ``slow_lane`` evaluates expensive CEL expressions in slices, ``shard`` selects
+namespaces, ``shadow`` compares with another controller without writing.
+
+Words: a *page* is one PlacementDecision of at most 100 clusters; an *owner* is a placement's (namespace, name).
 """
 
 from fairway.controllers.placement.controller import PlacementController

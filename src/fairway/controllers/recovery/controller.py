@@ -16,12 +16,11 @@ import logging
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import WEBHOOK_SETS_TIME_ADDED, ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet
 from fairway.api.event import NORMAL, WARNING
 from fairway.api.meta import FALSE, TRUE, Condition, find_condition
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
-from fairway.controllers.availability.taints import WEBHOOK_STAMPS
 from fairway.controllers.fenced_writer import FencedWriter, with_condition
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
@@ -359,7 +358,7 @@ class RecoveryController(Reconciler):
                 try:
                     written = await self._write(cluster, made(stamped=True), leadership)
                 except ApiError as error:
-                    if WEBHOOK_STAMPS not in error.message:
+                    if WEBHOOK_SETS_TIME_ADDED not in error.message:
                         raise
                     written = await self._write(cluster, made(stamped=False), leadership)
             except (Conflict, ServerError):

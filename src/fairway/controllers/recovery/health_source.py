@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.controllers.scores.silence_marker import is_stand_in
-from fairway.fleet.scores import calculator_of
+from fairway.fleet.scores import calculator_of, is_stand_in
 
 NO_COORDINATE: Final = (
     "{text!r} names no score: write RESOURCE/SCORE, like health-score/health, "

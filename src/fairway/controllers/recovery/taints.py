@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from fairway.api.cluster import NO_SELECT, NO_SELECT_IF_NEW, Taint
+from fairway.api.cluster import NO_SELECT, NO_SELECT_IF_NEW, TAINT_UNAVAILABLE, TAINT_UNREACHABLE, Taint
 from fairway.api.meta import format_time
-from fairway.controllers.availability.taints import UNAVAILABLE, UNREACHABLE
 from fairway.controllers.recovery.decision import REASONS
 
 KEY: Final = "fairway.dev/unhealthy"
@@ -22,7 +21,7 @@ def is_ours(taint: Taint) -> bool:
 
 def is_away(taint: Taint) -> bool:
     """Whether it says that the cluster is not available, as OCM's and our own controllers do."""
-    return taint.key in (UNREACHABLE, UNAVAILABLE) and taint.effect == NO_SELECT
+    return taint.key in (TAINT_UNREACHABLE, TAINT_UNAVAILABLE) and taint.effect == NO_SELECT
 
 
 def ours(taints: Sequence[Taint]) -> Taint | None:

@@ -1,4 +1,10 @@
-"""Scores: what is done about scores whose provider fell silent, and about those of clusters that are gone."""
+"""Scores: detects providers that stop publishing, and scores of deleted clusters.
+
+    AddOnPlacementScore + ManagedCluster ──▶ staleness (no I/O) ──▶ silence_marker ──▶ condition fairway.dev/Silent
+
+``policy`` says what happens to a *silent* score: leave it, replace its values by the worst, or drop them. An *orphan*
+is a score whose cluster was deleted. ``metrics`` counts both.
+"""
 
 from fairway.controllers.scores.controller import ScoreController
 from fairway.controllers.scores.policy import Orphans, Silence, SilencePolicy, SilencePolicyError, policy_of

@@ -114,12 +114,6 @@ def untouched(score: AddOnPlacementScore, policy: SilencePolicy) -> bool:
     return is_silent(score) and score.status.validUntil is None and values == written
 
 
-def is_stand_in(score: AddOnPlacementScore) -> bool:
-    """Whether the values are the janitor's: a provider that has published since has set an end again, even where nobody
-    is there to take the mark away."""
-    return is_silent(score) and score.status.validUntil is None
-
-
 def reason_of(score: AddOnPlacementScore) -> str:
     found = find_condition(score.status.conditions, SILENT)
     return "" if found is None else found.reason

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import TRUE, Condition, find_condition
 from fairway.api.score import AddOnPlacementScore
-from fairway.controllers.availability.controller import AVAILABLE
 from fairway.controllers.scores import silence_marker
 from fairway.controllers.scores.policy import SilencePolicy
 from fairway.controllers.scores.silence_marker import EXPIRED, UNAVAILABLE, OriginalScores
@@ -228,4 +227,4 @@ class StalenessTracker:
 
 
 def available_of(cluster: ManagedCluster) -> Condition | None:
-    return find_condition(cluster.status.conditions or (), AVAILABLE)
+    return find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)

@@ -1,4 +1,10 @@
-"""What the controllers serve themselves: health, metrics, and OCM's debug endpoint."""
+"""Endpoints of a controller process: health, metrics, and OCM's debug endpoint.
+
+    request ──http_server──▶ probes (health, metrics)
+                        └──▶ endpoint ──access (TokenReview, SubjectAccessReview)──▶ debug (scores of a placement)
+
+``ports`` opens them, ``certificate`` provides the debug endpoint's TLS certificate.
+"""
 
 from fairway.controllers.serving.access import RULES
 from fairway.controllers.serving.address import Address

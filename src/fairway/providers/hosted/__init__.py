@@ -1,8 +1,9 @@
-"""How many hosted clusters a hosting cluster carries, and how many more it can.
+"""Hosted control planes: how many a hosting cluster runs, and how many more fit.
 
-The count and the claims are those of the hypershift add-on, so that placements written for it go on to work. A count
-alone says little: hosting clusters differ in size and hosted clusters in weight. So the room that is left is published
-as well, in hosted clusters of each size.
+    HostedClusters, nodes, pods ──▶ hosts ──▶ headroom (by size and zone) ──capacity──▶ scores and ClusterClaims
+
+Count and claims have the names of the hypershift add-on, so placements written for it keep working. ``sizing`` says
+what a control plane needs, ``load`` reads API request rates from Prometheus.
 """
 
 from fairway.providers.hosted.capacity import RESOURCE

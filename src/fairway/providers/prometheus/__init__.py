@@ -1,1 +1,4 @@
-"""Scores from Prometheus or Thanos: one query per score answers for the whole fleet, and a label names the cluster."""
+"""Scores from Prometheus or Thanos: one query per score, for the whole fleet.
+
+query ──api──▶ series ──reduction──▶ one value each ──attribution (label to cluster)──▶ readings
+"""

@@ -1,1 +1,4 @@
-"""Scores that somebody wrote down: prices, carbon, latency, or whom to prefer, by cluster, by label or by time."""
+"""Scores written in a file: prices, carbon, latency or preferences, by cluster, by label or by time.
+
+file ──declaration──▶ values per cluster at this moment (schedule) ──▶ readings
+"""

@@ -1,7 +1,9 @@
-"""Resource usage: what is free on a cluster, by requests as Kubernetes reckons them and by what is really used.
+"""Resource usage: free resources of a cluster, by requests and by actual use.
 
-``brief`` is what is kept of pods and nodes, ``policy`` which of them count, ``accounting`` the sums, ``metrics`` the
-actual use, ``measures`` the scores, ``options`` what people may say about all that, ``provider`` what runs.
+    nodes, pods (objects) ──policy──▶ accounting (sums per node) ──▶ measures ──▶ readings
+    metrics.k8s.io ──metrics──▶ actual use
+
+``policy`` selects the nodes and pods that count, ``options`` is the configuration.
 """
 
 from fairway.providers.usage.options import UsageOptions

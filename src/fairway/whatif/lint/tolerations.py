@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fairway.api.cluster import EFFECTS, PREFER_NO_SELECT
+from fairway.api.cluster import EFFECTS, PREFER_NO_SELECT, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
 from fairway.api.placement import EQUAL, EXISTS, Placement, Toleration
 from fairway.api.selector import quote
 from fairway.plugins.taints import KEY_NEEDED, VALUE_UNWANTED, matches
@@ -11,9 +11,7 @@ from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import guess, meant, quoted
 
-UNREACHABLE: Final = "cluster.open-cluster-management.io/unreachable"
-UNAVAILABLE: Final = "cluster.open-cluster-management.io/unavailable"
-WELL_KNOWN: Final = (UNREACHABLE, UNAVAILABLE)
+WELL_KNOWN: Final = (TAINT_UNREACHABLE, TAINT_UNAVAILABLE)
 """Set by the hub when a cluster fails, so their absence today means nothing."""
 
 KEY_MISSING: Final = error("toleration-key-missing", "An empty key goes with the operator Exists only.")

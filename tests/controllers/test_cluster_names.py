@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.controllers.acceptance.grants import COMMON, bindings, role
-from fairway.controllers.acceptance.reserved_names import (
+from fairway.controllers.cluster_names import (
     FAIRWAY_OWN,
     GROUP_OF_ALL,
     KUBERNETES_OWN,
