@@ -70,7 +70,7 @@ class Noisy(FleetProvider):
     @property
     def _publishing(self) -> Mapping[str, Publishing]:
         assert self.runner is not None
-        return self.runner.lanes[NAME].publisher.clusters
+        return self.runner.loops[NAME].publisher.clusters
 
     def _counted(self, name: str) -> int:
         assert self.runner is not None

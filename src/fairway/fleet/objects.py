@@ -3,8 +3,7 @@
 ``upsert`` and ``delete`` return what changed, for the placements that depend on it. ``load`` fills a fleet at once.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
@@ -14,20 +13,24 @@ from fairway.fleet.fleet import Fleet
 from fairway.fleet.journal import NOTHING, Change
 from fairway.fleet.scores import calculator_of
 
-_UPSERT: Final[dict[type, Callable[[Fleet, Any], Change]]] = {
-    ManagedCluster: Fleet.upsert_cluster,
-    ManagedClusterSet: Fleet.upsert_set,
-    ManagedClusterSetBinding: Fleet.upsert_binding,
-    AddOnPlacementScore: Fleet.upsert_score,
-    ManagedClusterScore: Fleet.upsert_cluster_score,
-    PlacementDecision: Fleet.upsert_decision,
-}
-
 
 def upsert(fleet: Fleet, obj: object) -> Change:
     """Create or replace an object. Kinds that placements do not read change nothing."""
-    put = _UPSERT.get(type(obj))
-    return NOTHING if put is None else put(fleet, obj)
+    match obj:
+        case AddOnPlacementScore():
+            return fleet.upsert_score(obj)
+        case ManagedClusterScore():
+            return fleet.upsert_cluster_score(obj)
+        case ManagedCluster():
+            return fleet.upsert_cluster(obj)
+        case PlacementDecision():
+            return fleet.upsert_decision(obj)
+        case ManagedClusterSet():
+            return fleet.upsert_set(obj)
+        case ManagedClusterSetBinding():
+            return fleet.upsert_binding(obj)
+        case _:
+            return NOTHING
 
 
 def delete(fleet: Fleet, obj: object) -> Change:

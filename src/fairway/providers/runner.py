@@ -118,7 +118,7 @@ class Runner:
         self._fence: Fence | None = None
         _check(providers, self.settings)
         self.loops: Final = {
-            provider.name: self._lane(provider, sink_of or self._sink) for provider in providers
+            provider.name: self._make_loop(provider, sink_of or self._sink) for provider in providers
         }
 
     def _sink(self, provider: Provider) -> Sink:
@@ -140,7 +140,7 @@ class Runner:
             adopt=adopt,
         )
 
-    def _lane(self, provider: Provider, sink_of: SinkOf) -> ProviderLoop:
+    def _make_loop(self, provider: Provider, sink_of: SinkOf) -> ProviderLoop:
         assert isinstance(provider, ClusterProvider | FleetProvider)
         interval = self.settings.interval or provider.interval
         valid_for = horizon(interval=interval, valid_for=self.settings.valid_for)

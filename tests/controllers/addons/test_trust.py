@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from controllers.addons.test_approval import ask, asking, klusterlet, usual
 
 from controllers.addons.scenery import ROLE, Scene, condition, said
+from controllers.addons.test_csr_approval import ask, asking, klusterlet, usual
 from controllers.clustersets.stage import MARK, Stage, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
 from fairway.api.cluster import CONDITION_ACCEPTED

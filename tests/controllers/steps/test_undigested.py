@@ -1,6 +1,7 @@
 """An object that nobody foresaw, among others."""
 
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def test_the_others_are_not_lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest
     changes: tuple[Added[Any], ...] = tuple(Added(make.cluster_set(name)) for name in ("a", "odd", "b"))
     batch = Batch(changes=changes, epoch=0, listed=True, resource_version="1")
     with caplog.at_level(logging.ERROR):
-        module._guarded(state.sets)(batch)
+        module._guarded(partial(state.objects_changed, "ManagedClusterSet"))(batch)
     assert sorted(state.fleet.snapshot().sets) == ["a", "b"]
     assert [record.getMessage() for record in caplog.records] == [
         "cannot process object, keeping the last valid version  kind=ManagedClusterSet object=/odd"

@@ -195,7 +195,7 @@ async def test_work_whose_spec_cannot_be_read_says_so_and_what_is_applied_stays(
     reconciler = WorkReconciler(
         hub=cast("Client", hub),
         cluster=untouchable,
-        records=untouchable,
+        applied=untouchable,
         conflicts=untouchable,
         discovery=untouchable,
         clock=SYSTEM_CLOCK,

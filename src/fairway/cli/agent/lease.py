@@ -90,4 +90,4 @@ class Pulse:
                 force=True,
             )
         except KubeError as error:
-            self._notices.say(logging.WARNING, type(error), NOT_RENEWED, self._namespace, self._name, error)
+            self._notices.log(logging.WARNING, type(error), NOT_RENEWED, self._namespace, self._name, error)
