@@ -162,7 +162,7 @@ def test_nothing_private_is_printed() -> None:
         repr(Pem(data=b"secret")),
     ]
     assert not any("secret" in each for each in shown)
-    assert repr(StoredCredentials(token_file="/x")) == "<Held: token file>"
+    assert repr(StoredCredentials(token_file="/x")) == "<StoredCredentials: token file>"
 
 
 class TestInCluster:

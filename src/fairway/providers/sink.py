@@ -45,13 +45,13 @@ class SinkError(Exception):
 class ForeignObject(SinkError):
     """The object is somebody else's."""
 
-    reason = "ForeignObject"
+    reason = "Foreign"
 
 
 class NamespaceMissing(SinkError):
     """There is no place for this cluster on the hub."""
 
-    reason = "NamespaceMissing"
+    reason = "Detached"
 
 
 class WriteRefused(SinkError):

@@ -61,7 +61,7 @@ def test_thresholds_are_in_the_unit_of_what_is_read() -> None:
     ("text", "resource", "score"),
     [
         ("health-score/health", "health-score", "health"),
-        ("HealthReading", "", "health"),
+        ("Health", "", "health"),
         (" a / b ", "a", "b"),
     ],
 )
