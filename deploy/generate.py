@@ -19,10 +19,10 @@ from fairway.controllers import (
     scores,
     serving,
 )
-from fairway.controllers.placement import rules as placement
+from fairway.controllers.placement import rbac as placement
 from fairway.documents.writer import dump_yaml
-from fairway.kube.rules import Rule
-from fairway.providers.rules import FLEET_RULES
+from fairway.kube.rbac import Rule
+from fairway.providers.rbac import FLEET_RULES
 
 HERE: Final = Path(__file__).parent
 OURS: Final = frozenset({"ManagedClusterScore"})

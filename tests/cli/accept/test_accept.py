@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from msgspec import structs
 
 from cli.live_hub import act, fill, watch
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
 from fairway.cli.accept.requests import (
     ADD_ON_LABEL,
     ARN_ANNOTATION,
@@ -31,12 +31,12 @@ from fairway.cli.accept.wait import GONE, NO_HUB, NOT_AVAILABLE, NOT_JOINED, mis
 from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, named
 from fairway.cli.errors import BadInputError
 from fairway.cli.main import run
-from fairway.controllers.acceptance.names import GROUP_PREFIX as SUBJECT_PREFIX
+from fairway.controllers.cluster_names import GROUP_PREFIX as SUBJECT_PREFIX
 from fairway.klusterlet.certificates import Subject, new_key
 from fairway.klusterlet.certificates import request_for as request_for_key
-from fairway.klusterlet.names import ACCEPTED, AVAILABLE, JOINED
+from fairway.klusterlet.names import JOINED
 from fairway.kube import MANAGED_CLUSTERS, Client, Patch
-from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, SigningRequest, SigningSpec
+from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 from fairway.testing.builders import cluster
 from fairway.testing.hub import HubAddress
 
@@ -304,27 +304,30 @@ def test_requests_of_add_ons_and_denied_ones_are_left_alone(hub: HubAddress, cap
 
 def test_other_usages_than_those_of_an_agent() -> None:
     usages = ("client auth", "server auth")
-    spec = SigningSpec(request=request_for(*subject()), signer_name=SIGNERS[0], usages=usages)
-    reason = judged(SigningRequest(spec=spec), "c1", anybody=True).reason
+    spec = CsrSpec(request=request_for(*subject()), signer_name=SIGNERS[0], usages=usages)
+    reason = judged(CertificateSigningRequest(spec=spec), "c1", anybody=True).reason
     assert reason == OTHER_USAGES.format(usages="client auth,server auth")
 
 
 def test_a_name_longer_than_x520_allows_is_nothing_to_warn_of() -> None:
     agent = "a" * 120
-    spec = SigningSpec(
+    spec = CsrSpec(
         request=request_for_key(new_key(), Subject(user=subject(agent=agent)[0], groups=tuple(subject()[1]))),
         signer_name=SIGNERS[0],
         usages=("client auth",),
     )
-    assert judged(SigningRequest(spec=spec), "c1", anybody=True).agent == f"{SUBJECT_PREFIX}c1:{agent}"
+    assert (
+        judged(CertificateSigningRequest(spec=spec), "c1", anybody=True).agent
+        == f"{SUBJECT_PREFIX}c1:{agent}"
+    )
 
 
 @pytest.mark.parametrize("agent", ["a\u0430", "a b", "a\x1b[2J", "a\u200b", "-a", "a" * 300])
 def test_an_agent_that_looks_like_another_is_refused(agent: str) -> None:
     wanted = Subject(user=f"{SUBJECT_PREFIX}c1:{agent}", groups=tuple(subject()[1]))
     request = request_for_key(new_key(), wanted)
-    spec = SigningSpec(request=request, signer_name=SIGNERS[0], usages=("client auth",))
-    found = judged(SigningRequest(spec=spec), "c1", anybody=True)
+    spec = CsrSpec(request=request, signer_name=SIGNERS[0], usages=("client auth",))
+    found = judged(CertificateSigningRequest(spec=spec), "c1", anybody=True)
     assert found.verdict == "refuse"
     assert "\x1b" not in found.reason
 
@@ -332,8 +335,8 @@ def test_an_agent_that_looks_like_another_is_refused(agent: str) -> None:
 def test_two_requests_in_one_are_none() -> None:
     for first, second in ((b"", b""), (b"x", b""), (b" ", b""), (b"", b"x")):
         both = first + request_for(*subject()) + second + request_for("admin", ["admins"])
-        spec = SigningSpec(request=both, signer_name=SIGNERS[0], usages=("client auth",))
-        assert judged(SigningRequest(spec=spec), "c1", anybody=True).reason == NO_REQUEST
+        spec = CsrSpec(request=both, signer_name=SIGNERS[0], usages=("client auth",))
+        assert judged(CertificateSigningRequest(spec=spec), "c1", anybody=True).reason == NO_REQUEST
 
 
 def test_one_that_came_under_the_same_name_was_not_judged(hub: HubAddress) -> None:
@@ -367,8 +370,8 @@ def test_a_cluster_that_would_be_somebody_else_is_not_let_in(
 
 
 def test_a_request_that_is_none_is_refused() -> None:
-    broken = SigningRequest(
-        spec=structs.replace(SigningRequest().spec, request=b"\x00", signer_name=SIGNERS[0])
+    broken = CertificateSigningRequest(
+        spec=structs.replace(CertificateSigningRequest().spec, request=b"\x00", signer_name=SIGNERS[0])
     )
     assert judged(broken, "c1", anybody=True).reason == NO_REQUEST
 
@@ -399,7 +402,7 @@ def test_wrong_usage(capsys: Capture, tmp_path: Path) -> None:
 # Until the clusters are there
 
 SINCE = "2031-05-05T12:00:00Z"
-STEPS = (ACCEPTED, JOINED, AVAILABLE)
+STEPS = (CONDITION_ACCEPTED, JOINED, CONDITION_AVAILABLE)
 
 
 async def tell(client: Client, name: str, **conditions: tuple[str, str]) -> None:

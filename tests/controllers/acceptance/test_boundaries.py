@@ -10,7 +10,7 @@ from controllers.acceptance.test_csr_approval import joined, of
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, once_allowed
 from controllers.hubs import HubUnderTest
 from fairway.cli.addon.objects import Plan, documents
-from fairway.controllers.acceptance import RULES, Acceptance
+from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.addons.names import cluster_group, common_group, user
 from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Forbidden, NotFound
@@ -30,7 +30,9 @@ MERGE = "application/merge-patch+json"
 
 @pytest.fixture
 async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
-    async with at_work(hub, lambda limited: Acceptance(limited, meters=Meters()), rules=RULES) as begun:
+    async with at_work(
+        hub, lambda limited: AcceptanceController(limited, meters=Meters()), rules=RULES
+    ) as begun:
         yield begun
 
 

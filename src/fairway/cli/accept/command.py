@@ -90,7 +90,7 @@ def accept(
 
     async def work(client: "Client") -> bool:
         from fairway.cli.client.objects import listed
-        from fairway.controllers.acceptance.names import refusal
+        from fairway.controllers.cluster_names import refusal
         from fairway.kube import MANAGED_CLUSTERS
 
         there = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTERS)}

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fairway.api.cluster import ManagedCluster
+from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import TRUE, Condition, find_condition
 from fairway.cli.client.wait import wait
 from fairway.cli.client.watch import Feed
-from fairway.klusterlet.names import ACCEPTED, AVAILABLE, JOINED
+from fairway.klusterlet.names import JOINED
 from fairway.kube import MANAGED_CLUSTERS, Client, Deleted, Updated
 from fairway.kube.change import Change
 
@@ -18,7 +18,7 @@ NO_HUB: Final = (
 NOT_JOINED: Final = "its agent has not joined: does `fairway join`, or OCM's klusterlet, run for it?"
 NOT_AVAILABLE: Final = "it has joined, and its state is not known yet"
 
-_STEPS: Final = ((ACCEPTED, NO_HUB), (JOINED, NOT_JOINED), (AVAILABLE, NOT_AVAILABLE))
+_STEPS: Final = ((CONDITION_ACCEPTED, NO_HUB), (JOINED, NOT_JOINED), (CONDITION_AVAILABLE, NOT_AVAILABLE))
 """In the order they are reached, and what is missing as long as nobody says anything."""
 
 

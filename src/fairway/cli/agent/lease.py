@@ -42,7 +42,7 @@ class Pulse:
         self._client, self._name, self._namespace = client, name, namespace
         self._well, self._every, self._clock = well, every, clock
         self._identity = unique_identity(name)
-        self._notices = LogThrottle(log, every=3600.0)
+        self._throttle = LogThrottle(log, every=3600.0)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Pulse":
@@ -90,4 +90,4 @@ class Pulse:
                 force=True,
             )
         except KubeError as error:
-            self._notices.log(logging.WARNING, type(error), NOT_RENEWED, self._namespace, self._name, error)
+            self._throttle.log(logging.WARNING, type(error), NOT_RENEWED, self._namespace, self._name, error)

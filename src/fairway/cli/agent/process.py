@@ -21,7 +21,7 @@ from fairway.cli.agent.lease import Pulse
 from fairway.cli.errors import BadInputError, CommandError
 from fairway.cli.options.serving import in_a_pod
 from fairway.cli.provider.options import listening
-from fairway.controllers.serving import Address, serving
+from fairway.controllers.serving import Address, open_ports
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     Client,
@@ -33,16 +33,16 @@ from fairway.kube import (
     load,
 )
 from fairway.kube.kubeconfig import VARIABLE
-from fairway.kube.notice import Notices
+from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import Document, DocumentError, read
 from fairway.providers.loading import LoadingError
 from fairway.providers.loading import load as load_provider
+from fairway.providers.message_format import described
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.runner import Runner, Settings
-from fairway.providers.wording import described
 
 log: Final = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ class Agent:
             await self._greet(hub)
             async with _pulse(self.job, local, self.unready):
                 self._runner = self.assemble(hub=hub, local=local)
-                log.info(STARTED, ", ".join(sorted(self._runner.lanes)), self.job.cluster, connection.server)
+                log.info(STARTED, ", ".join(sorted(self._runner.loops)), self.job.cluster, connection.server)
                 try:
                     await self._runner.run()
                 finally:
@@ -191,7 +191,7 @@ class Agent:
 
     async def _greet(self, hub: Client) -> None:
         """Until the hub answers at all. What it may not do yet, it waits for; who it is, it must be able to tell."""
-        notices = Notices(log, every=60.0)
+        throttle = LogThrottle(log, every=60.0)
         while True:
             try:
                 await hub.list(ADD_ON_PLACEMENT_SCORES, namespace=self.job.cluster, limit=1)
@@ -203,7 +203,7 @@ class Agent:
             except KubeError as error:
                 if getattr(error, "code", 0):
                     return  # it has answered
-                notices.say(logging.WARNING, type(error), UNREACHABLE, error)
+                throttle.log(logging.WARNING, type(error), UNREACHABLE, error)
                 await asyncio.sleep(WAIT_SECONDS)
             else:
                 return
@@ -259,7 +259,7 @@ class Agent:
 async def _serve(agent: Agent, connection: Connection) -> None:
     job = agent.job
     with signals.listening() as stop:
-        async with serving(
+        async with open_ports(
             health=job.health,
             metrics=job.metrics,
             debug=None,

@@ -68,12 +68,13 @@ def forget(name: str, dry_run: bool, hub: HubChoice) -> int:
 
 async def _refuse_members(client: "Client", name: str) -> None:
     """A namespace that is being deleted has no rights for an agent any more, whatever its cluster is."""
+    from fairway.api.cluster import CONDITION_AVAILABLE
     from fairway.api.meta import TRUE, find_condition
     from fairway.cli.client.names import NAMESPACES
     from fairway.cli.client.objects import listed
-    from fairway.controllers.acceptance.names import PREFIX, WORK
+    from fairway.controllers.cluster_names import PREFIX, WORK
     from fairway.controllers.kinds import ROLE_BINDINGS
-    from fairway.klusterlet.names import AVAILABLE, CLUSTER_LABEL
+    from fairway.klusterlet.names import CLUSTER_LABEL
     from fairway.kube import MANAGED_CLUSTERS, NotFound
 
     try:
@@ -92,7 +93,7 @@ async def _refuse_members(client: "Client", name: str) -> None:
             return
     if cluster.metadata.deletionTimestamp is None:
         raise NegativeAnswerError(MEMBER.format(name=name))
-    available = find_condition(cluster.status.conditions or (), AVAILABLE)
+    available = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     if available is not None and available.status == TRUE:
         raise NegativeAnswerError(ANSWERS.format(name=name))
 

@@ -48,7 +48,7 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
     from fairway.cli.errors import BadInputError
     from fairway.cli.join.messages import cluster_words
     from fairway.cli.join.process import cluster_connection, refusals_in_words
-    from fairway.klusterlet import leaving
+    from fairway.klusterlet import unjoin
     from fairway.klusterlet.state import State
     from fairway.kube import Client, KubeError
 
@@ -62,7 +62,7 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
             server = held.connection().server
             await _release(held)
         async with Client(connection) as cluster:
-            async for line in leaving.leave(cluster, name=name, server=server):
+            async for line in unjoin.leave(cluster, name=name, server=server):
                 say(line)
 
     with refusals_in_words(), State.held(state or default_state(name), cluster=name) as held:
@@ -78,13 +78,13 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
 
 
 async def _release(held: "State") -> None:
-    from fairway.klusterlet import leaving
+    from fairway.klusterlet import unjoin
     from fairway.kube import Client, KubeError
     from fairway.kube.transport import Retry
 
     try:
         # Once: who leaves a hub that is gone must not wait for it.
         async with Client(held.connection(), retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as hub:
-            await leaving.release(hub, name=held.cluster)
+            await unjoin.release(hub, name=held.cluster)
     except KubeError as error:
         say(NOT_RELEASED.format(why=error, name=held.cluster))

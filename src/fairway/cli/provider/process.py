@@ -17,17 +17,17 @@ from fairway.cli.options.serving import in_a_pod
 from fairway.cli.output import OutputFormat, emit
 from fairway.cli.provider.options import listening
 from fairway.cli.provider.rows import COLUMNS, document, rows
-from fairway.controllers.serving import Address, serving
+from fairway.controllers.serving import Address, open_ports
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
 from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import Document, DocumentError, read
+from fairway.providers.dry_run import DryRunSink
 from fairway.providers.loading import LoadingError, load
+from fairway.providers.message_format import described
 from fairway.providers.provider import ClusterProvider, Provider
-from fairway.providers.rehearsal import Rehearsal
 from fairway.providers.runner import Runner, Settings
 from fairway.providers.sink import Sink
-from fairway.providers.wording import described
 
 log: Final = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ async def _work(
 ) -> None:
     async with Client(connection) as hub, _built(job, factories, hub) as providers:
         runner = _runner(providers, job.settings, client=hub)
-        async with serving(
+        async with open_ports(
             health=health,
             metrics=metrics,
             debug=None,
@@ -136,7 +136,7 @@ async def _once(job: Job, factories: Factories, connection: Connection | None, *
         settings = job.settings
         if dry_run and settings.cluster is None and isinstance(providers[0], ClusterProvider):
             settings = replace(settings, cluster=SOMEWHERE)
-        sink_of: Callable[[Provider], Sink] | None = (lambda _: Rehearsal()) if dry_run else None
+        sink_of: Callable[[Provider], Sink] | None = (lambda _: DryRunSink()) if dry_run else None
         runner = _runner(providers, settings, client=hub, sink_of=sink_of)
         if settings.cluster is None:
             if hub is None:
